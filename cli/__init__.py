@@ -1,0 +1,1 @@
+"""The catena command, one file per group of commands."""

@@ -1,0 +1,1 @@
+"""How people and programs ask the master: submit, follow, cancel."""

@@ -1,0 +1,1 @@
+"""The ground floor: records, names, events, targets, durable files. Standard library only, Python 3.9."""

@@ -1,0 +1,67 @@
+"""Time, as something that is handed in."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Protocol
+
+#: Where Linux says which boot this is.
+BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
+
+
+class Clock(Protocol):
+    """What the program knows of time."""
+
+    def now(self) -> datetime:
+        """Return the wall clock, aware, in UTC. Shown to people; never used for durations."""
+
+    def monotonic(self) -> float:
+        """Return seconds since boot, counting suspend. Used for every duration."""
+
+
+class SystemClock:
+    """The real clock of this host."""
+
+    def now(self) -> datetime:
+        """Return the wall clock in UTC."""
+        return datetime.now(timezone.utc)
+
+    def monotonic(self) -> float:
+        """Return CLOCK_BOOTTIME in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class ManualClock:
+    """A clock that stands still until it is told to move; for tests and simulation."""
+
+    def __init__(self, start: datetime) -> None:
+        self._wall = start
+        self._seconds = 0.0
+
+    def now(self) -> datetime:
+        """Return the wall clock as set."""
+        return self._wall
+
+    def monotonic(self) -> float:
+        """Return the seconds by which the clock was advanced."""
+        return self._seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass."""
+        self._seconds += seconds
+        self._wall += timedelta(seconds=seconds)
+
+    def step(self, seconds: float) -> None:
+        """Set the wall clock *seconds* ahead (or back) while no time passes."""
+        self._wall += timedelta(seconds=seconds)
+
+
+def read_boot_id(path: str = BOOT_ID_FILE) -> str:
+    """Return the boot id that the kernel (or a test's file) gives.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    return Path(path).read_text(encoding="ascii").strip()

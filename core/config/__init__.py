@@ -1,0 +1,1 @@
+"""Typed settings of master and minion."""

@@ -1,0 +1,132 @@
+"""Settings of a master. Salt's key names where the meaning is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List
+
+from catena.core.config.minion import PORT
+from catena.core.config.schema import option
+
+
+@dataclass(frozen=True)
+class MasterSettings:
+    """`/etc/catena/master` and `master.d/*.conf`."""
+
+    interface: str = option("0.0.0.0", "Address to listen on.")
+    port: int = option(PORT, "Control port; bulk is +1, enrol is +2.", low=1, high=65533)
+    root_dir: str = option("", "Prefix of every folder that is not set by itself.")
+    cache_dir: str = option("/var/cache/catena/master", "Rendered files and partial uploads.")
+    state_dir: str = option("/var/lib/catena/master", "Database and chunk files.")
+    pki_dir: str = option("/etc/catena/pki/master", "The master's keys.")
+    run_dir: str = option("/run/catena/master", "Socket for the catena command.")
+    database: str = option("", "SQLAlchemy URL; SQLite in state_dir when empty.")
+    log_file: str = option("/var/log/catena/master", "Log file; - is stderr.")
+    log_level: str = option(
+        "info", "How much is logged.", choices=("error", "warning", "info", "debug")
+    )
+    user: str = option("root", "User that the daemon runs as.")
+    file_roots: Dict[str, List[str]] = option(
+        {"base": ["/srv/salt"]}, "File roots by environment."
+    )
+    pillar_roots: Dict[str, List[str]] = option(
+        {"base": ["/srv/pillar"]}, "Pillar roots by environment."
+    )
+    fileserver_followsymlinks: bool = option(False, "Follow links inside the file roots.")
+    file_ignore_glob: List[str] = option([], "Files that are not served.")
+    file_ignore_regex: List[str] = option([], "Files that are not served.")
+    nodegroups: Dict[str, Any] = option({}, "Named targets.")
+    renderer: str = option("jinja|yaml", "Renderers of pillar files without a #! line.")
+    pillar_source_merging_strategy: str = option(
+        "smart",
+        "How pillar files join.",
+        choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
+    )
+    pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
+    pillar_timeout_seconds: int = option(
+        30, "A pillar that takes longer failed.", low=1, high=3600
+    )
+    worker_processes: int = option(
+        2, "Processes that compile pillar and render chunks.", low=1, high=256
+    )
+    auto_accept: bool = option(
+        False, "Accept every key without a look. Anyone who reaches the port is then a minion."
+    )
+    reactor: List[Dict[str, Any]] = option([], "Event tag globs to SLS files.")
+    reactor_defaults: bool = option(True, "React to minion starts by resuming their chains.")
+    file_recv: bool = option(False, "Let minions push files.")
+    job_expiry_hours: int = option(
+        24, "A job that a minion has not received by then is dropped.", low=1, high=8760
+    )
+    keep_jobs_hours: int = option(24 * 7, "How long ended jobs are kept.", low=1, high=87600)
+    keep_events_hours: int = option(24 * 7, "How long events are kept.", low=1, high=87600)
+    chain_retention: str = option(
+        "done", "When a chain leaves the list.", choices=("dispatch", "done", "forever")
+    )
+    chain_archive_hours: int = option(
+        24 * 7, "A done chain is archived after this.", low=0, high=87600
+    )
+    chain_late_hours: int = option(
+        24, "A chain that is due for longer than this is rejected.", low=1, high=8760
+    )
+    agent_packages: List[str] = option(
+        ["catena", "catena-minion"], "Packages whose upgrade ends a chunk."
+    )
+    clock_agreement_minutes: int = option(
+        5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
+    )
+    ping_interval_seconds: int = option(15, "Expected heartbeat of minions.", low=1, high=600)
+    cli_users: List[str] = option(
+        [], "Users beside root and the master's own who may use the catena command here."
+    )
+    peer_budget_kib: int = option(
+        4096, "Unread bytes that one minion may have with us.", low=256, high=1048576
+    )
+    return_limit_mib: int = option(
+        64, "Largest return of one job from one minion.", low=1, high=1024
+    )
+    events_per_second: int = option(
+        200, "Events that one minion may send; more are counted and dropped.", low=1, high=100000
+    )
+    file_chunk_window: int = option(
+        8, "Chunks of one file under way to one minion.", low=1, high=64
+    )
+    testing: bool = option(False, "Allow fault injection. Never set it on a real master.")
+
+
+#: Salt's master keys that mean nothing here; accepted and listed once.
+SALT_KEYS = frozenset(
+    """allow_minion_key_revoke auto_accept_minions auth_mode autosign_file autosign_grains_dir
+    autosign_timeout cachedir cli_summary client_acl_verify color conf_file con_cache cython_enable
+    default_include default_top drop_messages_signature_fail eauth_acl_module enable_gpu_grains
+    enable_ssh_minions enforce_mine_cache env_order event_match_type event_publisher_niceness
+    event_return event_return_blacklist event_return_queue event_return_whitelist
+    extension_modules external_auth ext_job_cache ext_pillar ext_pillar_first
+    file_buffer_size file_recv_max_size fileserver_backend fileserver_events
+    fileserver_limit_traversal fileserver_verify_config fips_mode gather_job_timeout
+    gitfs_base gitfs_branch gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes
+    gitfs_root gitfs_saltenv git_pillar_base git_pillar_provider hash_type include
+    ipc_mode ipc_write_buffer ipv6 job_cache keep_jobs keep_jobs_seconds key_logfile keysize
+    key_cache local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile log_granular_levels
+    log_level_logfile loop_interval master_id master_job_cache master_roots
+    master_sign_key_name master_sign_pubkey master_tops max_event_size max_minions max_open_files
+    memcache_expire_seconds minion_data_cache minionfs_env module_dirs no_proxy on_demand_ext_pillar
+    open_mode order_masters outputter_dirs peer peer_run permissive_pki_access pidfile
+    pillar_cache pillar_cache_backend pillar_cache_ttl pillar_opts pillar_safe_render_error
+    pillar_includes_override_sls ping_on_rotate preserve_minion_cache presence_events
+    pub_hwm publish_port publish_session publisher_acl publisher_acl_blacklist
+    reactor_niceness reactor_refresh_interval reactor_worker_hwm reactor_worker_threads
+    renderer_blacklist renderer_whitelist req_server_niceness ret_port roster
+    roster_file rest_cherrypy rest_tornado netapi_enable_clients req_server returner rotate_aes_key
+    runner_dirs runner_returns runners_dirs salt_event_pub_hwm schedule sign_pub_messages
+    show_jid show_timeout sock_dir sock_pool_size sqlite_queue_dir ssh_config_file ssh_log_file
+    ssh_minion_opts ssh_passwd ssh_port ssh_scan_ports ssh_sudo ssh_timeout ssh_user
+    ssh_use_home_key state_aggregate state_auto_order state_events state_output state_output_diff
+    state_output_profile state_top state_top_saltenv state_verbose sudo_acl svnfs_remotes syndic_dir
+    syndic_master syndic_user syndic_wait tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle
+    tcp_keepalive_intvl tcp_master_pub_port timeout thin_extra_mods token_dir token_expire
+    top_file_merging_strategy transport user_uid utils_dirs verify_env winrepo_dir worker_threads
+    worker_threads_pool yaml_utf8 zmq_backlog zmq_monitor jinja_env jinja_sls_env
+    jinja_lstrip_blocks jinja_trim_blocks decrypt_pillar failhard test
+    """.split()
+)

@@ -1,0 +1,136 @@
+"""Settings of a minion. Salt's key names where the meaning is the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Union
+
+from catena.core.clock import BOOT_ID_FILE
+from catena.core.config.schema import option
+
+PORT = 4605
+
+
+@dataclass(frozen=True)
+class MinionSettings:
+    """`/etc/catena/minion` and `minion.d/*.conf`."""
+
+    id: str = option("", "Name of this minion; the host's FQDN when empty.")
+    machine_id: str = option("", "Identity of this host; /etc/machine-id when empty.")
+    master: str = option(
+        "", "Address of the master. Empty: no master, only `catena call --local`."
+    )
+    master_port: int = option(
+        PORT, "Control port of the master; bulk is +1, enrol is +2.", low=1, high=65533
+    )
+    master_finger: str = option(
+        "",
+        "SHA-256 fingerprint that the master's key must have. "
+        "Empty: the first key seen is trusted and kept.",
+    )
+    enrol_token: str = option("", "One-time token that gets this minion's key accepted at once.")
+    root_dir: str = option("", "Prefix of every folder that is not set by itself.")
+    cache_dir: str = option("/var/cache/catena/minion", "Files, journal, outbox, custom modules.")
+    pki_dir: str = option("/etc/catena/pki/minion", "Keys of this minion and the master's.")
+    run_dir: str = option("/run/catena/minion", "Socket for `catena call` and running jobs.")
+    log_file: str = option("/var/log/catena/minion", "Log file; - is stderr.")
+    log_level: str = option(
+        "info", "How much is logged.", choices=("error", "warning", "info", "debug")
+    )
+    user: str = option("root", "User that the daemon runs as.")
+    file_client: str = option(
+        "remote",
+        "Files and pillar from the master or from local roots.",
+        choices=("remote", "local"),
+    )
+    file_roots: Dict[str, List[str]] = option({}, "Local file roots by environment.")
+    pillar_roots: Dict[str, List[str]] = option({}, "Local pillar roots by environment.")
+    nodegroups: Dict[str, Any] = option({}, "Named targets, for local highstates.")
+    grains: Dict[str, Any] = option({}, "Static grains; they win over collected ones.")
+    saltenv: str = option("", "Environment of state runs; base when empty.")
+    pillarenv: str = option("", "Environment of the pillar; all when empty.")
+    state_top: str = option("top.sls", "Name of the top file.")
+    top_file_merging_strategy: str = option(
+        "merge", "How top files of environments join.", choices=("merge", "same", "merge_all")
+    )
+    pillar_source_merging_strategy: str = option(
+        "smart",
+        "How pillar files join.",
+        choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
+    )
+    pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
+    pillar_mask_output: bool = option(True, "Hide pillar values that functions print.")
+    renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
+    test: bool = option(False, "Run every state in test mode.")
+    failhard: bool = option(False, "Stop a state run at its first failure.")
+    state_output: str = option("full", "How much of a state run is shown.")
+    state_verbose: bool = option(True, "Show states that changed nothing.")
+    boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
+    reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
+    reboot_deadline_minutes: int = option(
+        15, "A reboot that has not happened by then failed.", low=1, high=1440
+    )
+    resume: str = option(
+        "reactor",
+        "Who continues a chain after a reboot: the master's reactor, "
+        "or this minion by itself after resume_after_seconds.",
+        choices=("reactor", "local"),
+    )
+    resume_after_seconds: int = option(
+        300, "With resume: local, how long the master has first.", low=0, high=86400
+    )
+    clock_agreement_minutes: int = option(
+        5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
+    )
+    template_idle_minutes: int = option(
+        10, "The warm job template leaves after this long.", low=0, high=1440
+    )
+    ping_interval_seconds: int = option(
+        15, "Application heartbeat to the master.", low=1, high=600
+    )
+    recon_max_seconds: int = option(
+        60, "Longest pause between connection attempts.", low=1, high=3600
+    )
+    agent_dir: str = option(
+        "/opt/catena", "Where versions of the agent are installed side by side."
+    )
+    startup_states: str = option(
+        "", "What runs at start: highstate, sls, top.", choices=("", "highstate", "sls", "top")
+    )
+    sls_list: List[str] = option([], "SLS files of startup_states: sls.")
+    disabled_requisites: Union[str, List[str]] = option([], "Requisites that are not obeyed.")
+    testing: bool = option(False, "Allow fault injection. Never set it on a real host.")
+
+
+#: Salt's minion keys that mean nothing here; accepted and listed once.
+SALT_KEYS = frozenset(
+    """acceptance_wait_time acceptance_wait_time_max always_verify_signature auth_safemode
+    auth_timeout auth_tries autoload_dynamic_modules autosign_grains backup_mode beacons
+    beacons_before_connect cache_jobs cache_sreqs cachedir clean_dynamic_modules
+    cmd_blacklist_glob cmd_safe cmd_whitelist_glob color conf_file cython_enable
+    default_include disable_grains disable_modules disable_returners enable_fqdns_grains
+    enable_gpu_grains enable_legacy_startup_events event_match_type extension_modules
+    fileserver_backend fileserver_limit_traversal fips_mode grains_cache
+    grains_cache_expiration grains_deep_merge grains_refresh_every hash_type include interface
+    ipc_mode ipv6 keysize lock_saltenv log_datefmt log_fmt_console log_fmt_logfile
+    log_granular_levels log_level_logfile loop_interval master_alive_interval master_failback
+    master_shuffle master_sign_key_name master_tries master_type max_event_size
+    metadata_server_grains mine_enabled mine_functions mine_interval mine_return_job
+    minion_id_caching minion_id_lowercase minion_pillar_cache minion_sign_messages module_dirs
+    module_executors multiprocessing outputter_dirs permissive_pki_access ping_interval
+    ping_on_rotate pillar_cache pillar_raise_on_missing pidfile process_count_max proxy_host
+    publish_port pub_ret random_master random_reauth_delay random_startup_delay
+    recon_default recon_max recon_randomize regex_cache_size rejected_retry
+    render_dirs req_server return_retry_timer return_retry_timer_max return_retry_tries
+    returner returner_dirs retry_dns retry_dns_count root_dir_mode schedule ssh_merge_pillar
+    snapper_states sock_dir sock_pool_size source_interface_name source_address
+    source_ret_port start_event_grains state_aggregate state_events state_output_diff
+    state_output_profile state_tabular state_auto_order startup_states_timeout states_dirs
+    strip_colors sudo_user syndic_finger sync_grains tcp_keepalive tcp_keepalive_cnt
+    tcp_keepalive_idle tcp_keepalive_intvl tcp_pub_port tcp_pull_port top_file transport
+    unique_jid use_master_when_local use_yamlloader_old verify_env verify_master_pubkey_sign
+    wait_for_dns winrepo_dir zmq_filtering zmq_monitor utils_dirs use_superseded
+    jinja_env jinja_sls_env jinja_lstrip_blocks jinja_trim_blocks user_info
+    file_buffer_size gather_job_timeout timeout decrypt_pillar
+    """.split()
+)

@@ -1,0 +1,98 @@
+"""Settings as frozen records whose fields carry their own range and help.
+
+Documentation and `catena config check` are made from the same metadata, so they can't disagree
+with what is enforced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Dict, Iterable, Mapping, Optional, Type, TypeVar, cast
+
+from catena.core.errors import ConfigError, RecordError
+from catena.core.records import decode
+from catena.core.suggest import unknown
+
+C = TypeVar("C")
+
+#: A dotted key (mysql.host) is an option of some module: accepted, kept, seen by config.get.
+_MODULE_OPTION = re.compile(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)+\Z")
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    low: Optional[float] = None,
+    high: Optional[float] = None,
+    choices: Iterable[str] = (),
+    grammar: str = "",
+) -> Any:
+    """Declare one setting: default, consequence, and what values are allowed.
+
+    A mutable default (list, dict) is copied for each record.
+    """
+    metadata = {
+        "help": help,
+        "low": low,
+        "high": high,
+        "choices": tuple(choices),
+        "grammar": grammar,
+    }
+    if isinstance(default, (list, dict)):
+        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """What reading a configuration came to, beside the settings themselves."""
+
+    #: Salt's keys that were given and have no effect here, sorted.
+    without_effect: tuple[str, ...]
+    #: Options of modules (dotted keys), as given.
+    module_options: Dict[str, Any]
+
+
+def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> tuple[C, Loaded]:
+    """Return *data* as settings of *kind*.
+
+    Args:
+        kind: a record whose fields were declared with `option`.
+        data: the merged configuration files.
+        salt_keys: Salt's keys that are accepted without effect.
+
+    Raises:
+        ConfigError: unknown key (with the nearest right one), wrong type, out of range.
+    """
+    fields = {f.name: f for f in dataclasses.fields(cast(Any, kind))}
+    known: Dict[str, Any] = {}
+    ignored, modules = [], {}
+    for key, value in data.items():
+        if key in fields:
+            known[key] = value
+        elif key in salt_keys:
+            ignored.append(key)
+        elif isinstance(key, str) and _MODULE_OPTION.match(key):
+            modules[key] = value
+        else:
+            raise ConfigError(unknown("setting", str(key), [*fields, *salt_keys]))
+    try:
+        settings = decode(kind, known, "config")
+    except RecordError as error:
+        raise ConfigError(str(error)) from None
+    for name in known:
+        _check(name, getattr(settings, name), fields[name].metadata)
+    return settings, Loaded(tuple(sorted(ignored)), modules)
+
+
+def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
+    if rule["choices"] and value not in rule["choices"]:
+        raise ConfigError(f"{name}: {unknown('value', str(value), rule['choices'])}")
+    if rule["low"] is not None and value < rule["low"]:
+        raise ConfigError(f"{name}: {value} is below {rule['low']}")
+    if rule["high"] is not None and value > rule["high"]:
+        raise ConfigError(f"{name}: {value} is above {rule['high']}")
+    if rule["grammar"] and value and not re.fullmatch(rule["grammar"], value):
+        raise ConfigError(f"{name}: {value!r} does not match {rule['grammar']}")

@@ -1,0 +1,132 @@
+"""What a plug-in may use; handed in as its first argument, never injected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Protocol
+
+from catena.core.job import JobSpec
+from catena.core.plugins import Registry
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of a file server environment."""
+
+    #: Path below the root, with slashes, as in salt://PATH.
+    path: str
+    #: SHA-256, hex.
+    sha256: str
+    size: int
+    #: Permission bits of the original.
+    mode: int
+    #: Target when it is a link that stays a link; "" for files.
+    link: str = ""
+
+
+class FileClient(Protocol):
+    """The files of the master (or of the local roots), by path and environment."""
+
+    def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
+        """Return a local, hash-checked, read-only copy of *path* (no salt://), or None."""
+
+    def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
+        """Return the files below *prefix*, sorted by path."""
+
+    def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
+        """Return the entry of one file, or None."""
+
+    def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
+        """Return the folders below *prefix*, empty ones too, sorted."""
+
+    def environments(self) -> List[str]:
+        """Return the environments that exist, sorted."""
+
+
+@dataclass(frozen=True)
+class RebootRequest:
+    """A reboot that was asked for and waits for the end of its chunk."""
+
+    #: Salt's at_time: minutes from the end of the chunk.
+    at_minutes: int = 0
+
+
+class Host(Protocol):
+    """What only the runtime can do for a function: this host, this daemon, this run."""
+
+    @property
+    def conf_dir(self) -> Path:
+        """Folder of the configuration file; minion.d lies in it."""
+
+    @property
+    def cache_dir(self) -> Path:
+        """Private folder for everything that is kept between runs."""
+
+    def boot_id(self) -> str:
+        """Return the id of the running boot."""
+
+    def agent_session(self) -> str:
+        """Return the id of the running agent process; "" outside a daemon."""
+
+    def arm_reboot(self, request: RebootRequest) -> bool:
+        """Keep *request* for the end of the running chunk; False where no chunk runs."""
+
+    def reboot_command(self) -> List[str]:
+        """Return the argv that reboots this host (config `reboot_command`)."""
+
+    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+        """Return fresh pillar from the master (or the local roots)."""
+
+    def collect_grains(self) -> Dict[str, Any]:
+        """Return grains collected now, and tell the master where there is one."""
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Send an event to the master; False where there is none."""
+
+    def progress(self, kind: str, data: Dict[str, Any]) -> None:
+        """Tell whoever watches the running job of one step."""
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return the running and queued jobs as saltutil.running prints them."""
+
+    def signal_job(self, jid: str, signal: int) -> str:
+        """Send a signal to a job's process tree; return a sentence."""
+
+    def sync(self, kind: str, saltenv: str = "base") -> List[str]:
+        """Fetch custom files (kind "modules", "states", "grains", …); return the changed names."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that a function, state or renderer may use.
+
+    Replaced as a whole (`with_`) where a run refreshes pillar or grains; `scratch` alone is
+    mutable: it is Salt's `__context__`, one dict for the life of the job process.
+    """
+
+    #: The minion's configuration under Salt's key names, read only.
+    opts: Mapping[str, Any]
+    grains: Mapping[str, Any]
+    pillar: Mapping[str, Any]
+    functions: Registry
+    states: Registry
+    files: FileClient
+    host: Host
+    job: Optional[JobSpec] = None
+    #: Salt's test=True: say what would change, change nothing.
+    test: bool = False
+    saltenv: str = "base"
+    scratch: Dict[str, Any] = field(default_factory=dict)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call another execution function by name, as `__salt__[name](...)` does.
+
+        Raises:
+            NotFoundError: no such function; the message names the nearest.
+        """
+        return self.functions[name].call(self, *args, **kwargs)
+
+    def with_(self, **changes: Any) -> Context:
+        """Return this context with some fields replaced."""
+        return replace(self, **changes)

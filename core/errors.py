@@ -1,0 +1,77 @@
+"""Every error of catena, with the exit code that a command line gives it.
+
+The first line of a class's docstring is its default message, so that a raise site needs no text
+of its own where the class says it all.
+"""
+
+from __future__ import annotations
+
+from inspect import getdoc
+from typing import ClassVar
+
+
+class CatenaError(Exception):
+    """Something went wrong in catena."""
+
+    #: What a command exits with when this reaches its top (design §4).
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str = "") -> None:
+        doc = getdoc(type(self)) or "Something went wrong in catena."
+        super().__init__(message or doc.splitlines()[0])
+
+
+class UsageError(CatenaError):
+    """The request makes no sense as it stands."""
+
+    exit_code = 2
+
+
+class NotFoundError(UsageError):
+    """There is nothing of that name."""
+
+
+class ConfigError(UsageError):
+    """The configuration can't be used."""
+
+
+class RecordError(UsageError):
+    """A record does not have the fields or types that it must have."""
+
+
+class NotAllowedError(CatenaError):
+    """You may not do that."""
+
+    exit_code = 2
+
+
+class InvalidStateError(CatenaError):
+    """That can't be done in the state in which the thing stands."""
+
+
+class CommandExecutionError(CatenaError):
+    """A function could not do what it was asked (Salt's name for it)."""
+
+
+class RenderError(CatenaError):
+    """A template or data file can't be rendered."""
+
+
+class LimitError(CatenaError):
+    """Something is larger, deeper or longer than its limit allows."""
+
+
+class PeerError(CatenaError):
+    """The other side of a connection broke the protocol."""
+
+
+class UnreachableError(CatenaError):
+    """The other side could not be reached."""
+
+    exit_code = 3
+
+
+class TryLaterError(CatenaError):
+    """Not now: the same request may work later."""
+
+    exit_code = 75

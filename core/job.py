@@ -1,0 +1,125 @@
+"""What a job is, on its way to a host and back. Shared by master, minion and SSH push."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Dict, Optional
+
+#: A job that nobody bounded is killed after this long. Salt has no bound; a hung job then holds
+#: its minion's queue for ever (complaint 12).
+DEFAULT_DEADLINE_SECONDS = 12 * 3600
+DEFAULT_OUTPUT_LIMIT = 16 * 1024 * 1024
+
+
+class ActionKind(str, Enum):
+    """What a crash between begin and end means for an action (`reliability.md` 3.2)."""
+
+    idempotent = "idempotent"  #: run it again
+    once = "once"  #: outcome unknown: stop and ask
+    reboot = "reboot"  #: a new boot id is the proof
+    agent_upgrade = "agent_upgrade"  #: the running agent's version is the proof
+
+
+class Boundary(str, Enum):
+    """Why a chunk ends before the chain does."""
+
+    none = "none"
+    reboot = "reboot"
+    agent_upgrade = "agent_upgrade"
+
+
+@dataclass(frozen=True)
+class ActionManifest:
+    """One action of a chunk."""
+
+    action_id: int
+    #: The state's id in the chunk file, mgr_actionchain_<C>_action_<A>_chunk_<N>.
+    state_id: str
+    kind: ActionKind
+
+
+@dataclass(frozen=True)
+class ChunkManifest:
+    """One chunk file of a chain for one minion."""
+
+    #: Counted from 1.
+    number: int
+    #: SLS name, actionchains.actionchain_<C>_<MACHINE>_<N>.
+    sls: str
+    #: SHA-256 of the file's bytes, hex.
+    sha256: str
+    size: int
+    boundary: Boundary
+    actions: tuple[ActionManifest, ...]
+
+
+@dataclass(frozen=True)
+class ChainManifest:
+    """What a minion must know of a chain beside the text of its chunks."""
+
+    chain_id: int
+    machine_id: str
+    #: Grows with every (re)assignment and cancel; a minion refuses a lower one.
+    epoch: int
+    chunks: tuple[ChunkManifest, ...]
+    #: Go on without the master after this many seconds; None: only on the master's word.
+    local_resume_seconds: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One function call on one or many hosts."""
+
+    jid: str
+    fun: str
+    args: tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)
+    #: Who asked, as the master authenticated it.
+    user: str = "root"
+    tgt: str = ""
+    tgt_type: str = "glob"
+    #: Wall clock, seconds since the epoch: when it was asked (shown) and until when it may start.
+    issued: float = 0.0
+    not_after: float = 0.0
+    deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
+    output_limit: int = DEFAULT_OUTPUT_LIMIT
+    #: Fencing: a minion refuses a chain job whose epoch is lower than one it has seen.
+    epoch: int = 0
+    #: Present when fun is mgractionchains.start or resume of a chain this master scheduled.
+    chain: Optional[ChainManifest] = None
+    #: Free data that comes back with the events (Salt's `metadata`).
+    metadata: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobReturn:
+    """What a job came to on one host."""
+
+    jid: str
+    fun: str
+    fun_args: tuple[Any, ...]
+    success: bool
+    retcode: int
+    #: The function's value; for state functions Salt's dict of state results.
+    value: Any
+    started: float
+    duration_seconds: float
+    #: Name of the outputter that shows it best ("highstate", "nested"), or "".
+    out: str = ""
+    #: True when the value was cut at the output limit.
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """One step of a running job, in the order of *seq* within (jid, minion)."""
+
+    jid: str
+    #: Counted from 1.
+    seq: int
+    #: "queued" (data: position), "started", "state" (data: key, ret, run_num, total),
+    #: "action" (data: action_id, event: begin|end, result, ...), "note" (data: text).
+    kind: str
+    data: Dict[str, Any] = field(default_factory=dict)
+    when: float = 0.0

@@ -1,0 +1,175 @@
+"""Typed registries, and the marks that make a function callable by name.
+
+Built-ins are found in a literal index (name -> module path) and imported on first use: a scan of
+folders would cost a command line its whole budget. Entry points are for third parties and are read
+only when a name is not built in.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
+
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.suggest import unknown
+from catena.core.types import StateResult
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MARK = "__catena__"
+
+
+class PluginConflictError(CatenaError):
+    """Two plug-ins of one kind claim the same name."""
+
+
+@dataclass(frozen=True)
+class FunctionMark:
+    """What a marked function says of itself."""
+
+    #: Name after the dot, where Python forbids it as an identifier ("list", "apply").
+    name: str = ""
+    #: Read-only and instant: may run inside the daemon, with no process of its own.
+    inline: bool = False
+    #: Changes nothing on the host: never queued behind state runs, needs no scope of its own.
+    reads: bool = False
+    #: One at a time per minion, in a visible queue (state runs).
+    queued: bool = False
+    #: Outputter that shows the value best.
+    out: str = ""
+    #: Failed when the value is this kind of false: "" never, "bool" False, "states" Salt's dict.
+    fails: str = ""
+
+
+def function(
+    *,
+    name: str = "",
+    inline: bool = False,
+    reads: bool = False,
+    queued: bool = False,
+    out: str = "",
+    fails: str = "",
+) -> Callable[[F], F]:
+    """Mark a module's function `f(context, ...)` as callable by name."""
+
+    def mark(func: F) -> F:
+        label = name or func.__name__.rstrip("_")
+        setattr(func, MARK, FunctionMark(label, inline, reads or inline, queued, out, fails))
+        return func
+
+    return mark
+
+
+@dataclass(frozen=True)
+class StateMark:
+    """What a marked state function says of itself."""
+
+    name: str = ""
+    #: Compiler keywords that the function wants to see itself (Salt passes none by default).
+    wants: tuple[str, ...] = ()
+
+
+StateFunction = Callable[..., StateResult]
+
+
+def state(*, name: str = "", wants: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Mark `f(context, name, **arguments) -> StateResult` as a state."""
+
+    def mark(func: F) -> F:
+        setattr(func, MARK, StateMark(name or func.__name__.rstrip("_"), wants))
+        return func
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One callable of a kind, with where it came from."""
+
+    name: str
+    call: Callable[..., Any]
+    mark: Any
+    #: "built in", an entry point's distribution, or a salt:// path of a custom file.
+    origin: str = "built in"
+
+    def signature(self) -> inspect.Signature:
+        """Return its signature without the context."""
+        found = inspect.signature(self.call)
+        return found.replace(parameters=list(found.parameters.values())[1:])
+
+    def doc(self) -> str:
+        """Return its docstring, or an empty string."""
+        return inspect.getdoc(self.call) or ""
+
+
+def marked(module: ModuleType, prefix: str, kind: type) -> Dict[str, Plugin]:
+    """Return the callables of *module* that carry a mark of *kind*, by full name."""
+    found = {}
+    for member in vars(module).values():
+        mark = getattr(member, MARK, None)
+        if isinstance(mark, kind):
+            name = f"{prefix}.{mark.name}"  # type: ignore[attr-defined]  # every mark has a name
+            found[name] = Plugin(name, member, mark)
+    return found
+
+
+class Registry:
+    """The plug-ins of one kind, loaded by the part of the name before the dot.
+
+    Args:
+        kind: what they are called in messages ("function", "state").
+        index: module name -> dotted path of the Python module that holds it.
+        mark: FunctionMark or StateMark.
+        late: asked for a whole module (name -> plug-ins) that the index lacks or overrides:
+            custom files and entry points. Custom files win over built-ins, as in Salt.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        index: Mapping[str, str],
+        mark: type,
+        late: Optional[Callable[[str], Optional[Dict[str, Plugin]]]] = None,
+    ) -> None:
+        self.kind = kind
+        self._index = dict(index)
+        self._mark = mark
+        self._late = late
+        self._loaded: Dict[str, Dict[str, Plugin]] = {}
+
+    def module(self, prefix: str) -> Dict[str, Plugin]:
+        """Return the plug-ins of module *prefix* by full name; empty when there is none."""
+        if prefix not in self._loaded:
+            found = self._late(prefix) if self._late else None
+            if found is None:
+                path = self._index.get(prefix)
+                found = marked(import_module(path), prefix, self._mark) if path else {}
+            self._loaded[prefix] = found
+        return self._loaded[prefix]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.module(name.partition(".")[0])
+
+    def __getitem__(self, name: str) -> Plugin:
+        try:
+            return self.module(name.partition(".")[0])[name]
+        except KeyError:
+            raise NotFoundError(unknown(self.kind, name, self.names())) from None
+
+    def names(self) -> list[str]:
+        """Return every name, which imports every built-in module: for messages and docs only."""
+        return sorted(name for prefix in self.prefixes() for name in self.module(prefix))
+
+    def prefixes(self) -> list[str]:
+        """Return the module names that are known without importing anything."""
+        return sorted({*self._index, *self._loaded})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def forget(self) -> None:
+        """Load late plug-ins anew on their next use (after saltutil.sync_*)."""
+        self._loaded.clear()

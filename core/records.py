@@ -1,0 +1,129 @@
+"""Frozen dataclasses to plain data and back, with every type checked on the way in.
+
+One decoder serves the wire, job files and client requests, so that "untrusted" is handled once:
+unknown field, missing field, wrong type and too long are errors that name the path. Supported
+annotations: bool, int, float, str, bytes, None, Any, Optional, Union of plain types, Enum, nested
+records, tuple[X, ...], list[X], Mapping[str, X], Dict[str, X], NewType of str.
+
+Written for Python 3.9: annotations of records use Optional and Union, not `X | None`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping as AbstractMapping
+from collections.abc import Sequence as AbstractSequence
+from enum import Enum
+from functools import cache
+from typing import Any, Dict, Mapping, Type, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from catena.core.errors import RecordError
+from catena.core.suggest import unknown
+
+R = TypeVar("R")
+
+
+def encode(value: Any) -> Any:
+    """Return *value* with records as dicts, enums as their values and tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, AbstractMapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(kind: Type[R], data: Any, path: str = "$") -> R:
+    """Return *data* as a record of type *kind*.
+
+    Raises:
+        RecordError: *data* does not fit; the message names the path of the first fault.
+    """
+    if not isinstance(data, AbstractMapping):
+        raise RecordError(f"{path}: expected a mapping for {kind.__name__}")
+    hints, required = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
+    for key in data:
+        if key not in hints:
+            raise RecordError(f"{path}: {unknown('field', str(key), hints)}")
+    missing = required - data.keys()
+    if missing:
+        raise RecordError(f"{path}: missing field {min(missing)!r}")
+    return kind(**{name: _value(hints[name], data[name], f"{path}.{name}") for name in data})
+
+
+@cache
+def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
+    hints = get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    required = frozenset(
+        f.name
+        for f in fields
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
+    return {f.name: hints[f.name] for f in fields}, required
+
+
+def _value(hint: Any, data: Any, path: str) -> Any:
+    hint = getattr(hint, "__supertype__", hint)
+    if hint is Any:
+        return data
+    origin = get_origin(hint)
+    if origin is Union:
+        return _union(get_args(hint), data, path)
+    if origin is tuple:
+        return tuple(_items(get_args(hint)[0], data, path))
+    if origin is list or origin is AbstractSequence:
+        return _items(get_args(hint)[0], data, path)
+    if origin in (dict, AbstractMapping, Mapping):
+        return _mapping(get_args(hint), data, path)
+    return _plain(hint, data, path)
+
+
+def _plain(hint: Any, data: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return decode(hint, data, path)  # type: ignore[arg-type]  # checked by the line above
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        try:
+            return hint(data)
+        except ValueError:
+            names = [str(member.value) for member in hint]
+            raise RecordError(f"{path}: {unknown('value', str(data)[:80], names)}") from None
+    if hint is float and type(data) is int:
+        return float(data)
+    # bool is an int in Python; on the wire they are different things.
+    if type(data) is hint or (hint is not bool and hint is not int and isinstance(data, hint)):
+        return data
+    raise RecordError(f"{path}: expected {hint.__name__}, got {type(data).__name__}")
+
+
+def _union(choices: tuple[Any, ...], data: Any, path: str) -> Any:
+    if data is None and type(None) in choices:
+        return None
+    fault = RecordError(f"{path}: null is not allowed")
+    for choice in choices:
+        if choice is type(None):
+            continue
+        try:
+            return _value(choice, data, path)
+        except RecordError as error:
+            fault = error
+    raise fault
+
+
+def _items(hint: Any, data: Any, path: str) -> list[Any]:
+    if not isinstance(data, (list, tuple)):
+        raise RecordError(f"{path}: expected a list, got {type(data).__name__}")
+    return [_value(hint, item, f"{path}[{index}]") for index, item in enumerate(data)]
+
+
+def _mapping(hints: tuple[Any, ...], data: Any, path: str) -> Dict[str, Any]:
+    if not isinstance(data, AbstractMapping):
+        raise RecordError(f"{path}: expected a mapping, got {type(data).__name__}")
+    inner = hints[1] if hints else Any
+    for key in data:
+        if not isinstance(key, str):
+            raise RecordError(f"{path}: keys must be strings, got {type(key).__name__}")
+    return {key: _value(inner, item, f"{path}.{key}") for key, item in data.items()}

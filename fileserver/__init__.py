@@ -1,0 +1,1 @@
+"""File roots, environments and hashes; the caching client that minions use."""

@@ -1,0 +1,1 @@
+"""The master: store, jobs, chains, gateway, presence."""

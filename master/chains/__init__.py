@@ -1,0 +1,1 @@
+"""Action chains: model, rendering, scheduling, results, cleanup."""

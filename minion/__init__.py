@@ -1,0 +1,1 @@
+"""The minion daemon: one poll loop, a process per job, an outbox."""

@@ -1,0 +1,1 @@
+"""Package providers: apt, dnf, zypper behind one protocol."""

@@ -1,0 +1,1 @@
+"""Service providers: systemd and SysV behind one protocol."""

@@ -1,0 +1,1 @@
+"""Pillar: per-minion data, targeted by its top file, merged and compiled."""

@@ -1,0 +1,1 @@
+"""Events to reactions: rules, rendering, and the shipped reactor SLS."""

@@ -1,0 +1,1 @@
+"""Execution functions that need the runtime: mgractionchains, cp, saltutil, grains, pillar."""

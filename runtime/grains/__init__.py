@@ -1,0 +1,1 @@
+"""Grains: facts about this host, under Salt's names."""

@@ -1,0 +1,1 @@
+"""SLS text to a state run: top, include, extend, low state, requisites, run."""

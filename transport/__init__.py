@@ -1,0 +1,1 @@
+"""How bytes travel: the wire codec, keys, and the ZeroMQ sockets of master and minion."""
