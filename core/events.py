@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+#: Longest tag, in characters.
 TAG_LIMIT = 1024
-_TAG = re.compile(r"[^\x00-\x1f\x7f]{1,%d}\Z" % TAG_LIMIT)
+_TAG = re.compile(r"[^\x00-\x1f\x7f]+\Z")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Event:
 
 def is_tag(text: str) -> bool:
     """Return whether *text* can be a tag: 1 to 1024 characters, none of them a control."""
-    return bool(_TAG.match(text))
+    return len(text) <= TAG_LIMIT and bool(_TAG.match(text))
 
 
 def minion_start(minion: str) -> str:

@@ -1,0 +1,58 @@
+"""Arguments of functions on a command line: YAML 1.1 values, `key=value` keywords (as Salt)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Sequence, Tuple
+
+from catena.core.errors import UsageError
+
+_KEYWORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+#: Text that YAML 1.1 reads as itself, so that a plain word costs no import of PyYAML.
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
+_WORDS = frozenset("y n yes no on off true false null none inf nan".split())
+
+
+def value(text: str) -> Any:
+    """Return *text* as Salt's command line reads it.
+
+    YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, is
+    a date, or would lose what was typed (a lone `#`, an empty string).
+    """
+    if _PLAIN.match(text) and text.lower() not in _WORDS:
+        return text
+    if not text or text.isspace() or text.lstrip().startswith(("#", "!", "&", "*", "%", "@", "`")):
+        return text
+    from catena.core.errors import CatenaError
+    from catena.renderers.yaml import load
+
+    try:
+        found = load(text)
+    except CatenaError:
+        return text
+    if found is None and text.strip().lower() not in {"null", "none", "~"}:
+        return text
+    if "\n" in text and not isinstance(found, (dict, list)):
+        return text
+    if isinstance(found, (bool, int, float, str, list, dict, type(None))):
+        return found
+    return text
+
+
+def split(words: Sequence[str]) -> Tuple[List[Any], Dict[str, Any]]:
+    """Return positional and keyword arguments of *words*.
+
+    Raises:
+        UsageError: a keyword is given twice.
+    """
+    args: List[Any] = []
+    kwargs: Dict[str, Any] = {}
+    for word in words:
+        keyword = _KEYWORD.match(word)
+        if keyword is None:
+            args.append(value(word))
+        elif keyword[1] in kwargs:
+            raise UsageError(f"{keyword[1]}= is given twice")
+        else:
+            kwargs[keyword[1]] = value(keyword[2])
+    return args, kwargs

@@ -1,0 +1,57 @@
+"""`catena call`: a function on this host."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Tuple
+
+import click
+
+from catena.cli.arguments import split
+from catena.cli.output import OUTPUTS, renderer
+from catena.cli.output.plain import document
+from catena.cli.output.text import wants_colour
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("function")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--local", is_flag=True, help="Without a master: files and pillar from local roots.")
+@click.option("--config-dir", "-c", help="Folder of the minion file.")
+@click.option("--file-root", type=click.Path(file_okay=False), help="States, with --local.")
+@click.option("--pillar-root", type=click.Path(file_okay=False), help="Pillar, with --local.")
+@click.option(
+    "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of the answer."
+)
+@click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's own code.")
+@click.pass_context
+def call(ctx: click.Context, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
+    """Run FUNCTION on this host, with the master's files and pillar or, with --local, without."""
+    from catena.minion.local import call as call_here
+
+    args, kwargs = split(arguments)
+    ret = call_here(
+        Path(options["config_dir"] or ctx.find_root().obj),
+        function,
+        tuple(args),
+        kwargs,
+        local=options["local"],
+        file_root=options["file_root"],
+        pillar_root=options["pillar_root"],
+    )
+    _print(ret.value, ret.out, options["out"] or "")
+    sys.stdout.flush()
+    if options["retcode_passthrough"]:
+        return ret.retcode
+    return 1 if ret.retcode or not ret.success else 0
+
+
+def _print(value: Any, wanted: str, out: str) -> None:
+    if out == "json":
+        print(document({"local": value}))
+        return
+    name = out or (wanted if wanted in {"highstate", "txt"} else "nested")
+    text = renderer(name)("local", value, wants_colour())
+    if text:
+        print(text)

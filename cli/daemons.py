@@ -1,0 +1,67 @@
+"""`catena master` and `catena minion`: the daemons, and what the master knows of minions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from catena.cli.output import renderer
+from catena.cli.output.plain import document
+from catena.cli.output.table import table
+from catena.cli.output.text import wants_colour
+from catena.cli.settings import connect, master_settings
+from catena.cli.targets import target_options, target_type
+from catena.client.requests import MinionList, MinionShow
+from catena.core.errors import ConfigError
+
+
+@click.command()
+@click.pass_context
+def master(ctx: click.Context) -> int:
+    """Run the master in the foreground (systemd starts it so)."""
+    settings, loaded = master_settings(ctx.find_root().obj)
+    if loaded.without_effect:
+        click.echo(f"settings without effect here: {', '.join(loaded.without_effect)}", err=True)
+    try:
+        from catena.master.daemon import run
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the master needs {error.name}; install it with: pip install 'catena[master]'"
+        ) from None
+    return run(settings)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def minion(ctx: click.Context) -> None:
+    """Run the minion daemon; with list or show, ask the master about minions."""
+    if ctx.invoked_subcommand is None:
+        from catena.minion.launch import launch
+
+        launch(Path(ctx.find_root().obj))
+
+
+@minion.command("list")
+@click.argument("target", default="*")
+@target_options
+@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def list_minions(ctx: click.Context, target: str, out: str, **options: bool) -> None:
+    """List accepted minions: up or down since when, version, boot, chain."""
+    rows = connect(ctx).request("minion.list", MinionList(target, target_type(options)))
+    if out == "json":
+        print(document(rows))
+        return
+    shown = [{**row, "up": "up" if row["up"] else "down"} for row in rows]
+    print(table(("id", "up", "since", "version", "boot_id", "chain", "conflict"), shown))
+
+
+@minion.command()
+@click.argument("name")
+@click.option("--out", type=click.Choice(["nested", "json"]), default="nested")
+@click.pass_context
+def show(ctx: click.Context, name: str, out: str) -> None:
+    """Show one minion: grains, jobs, chains."""
+    found = connect(ctx).request("minion.show", MinionShow(name))
+    print(document(found) if out == "json" else renderer("nested")(name, found, wants_colour()))

@@ -1,0 +1,103 @@
+"""`catena key`: whose key is accepted."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import click
+
+from catena.cli.output.plain import document
+from catena.cli.output.table import table
+from catena.cli.settings import connect
+from catena.client.requests import KeyChange, KeyFinger, KeyList, TokenCreate
+from catena.core.errors import UsageError
+
+_ALL = click.option("--all", "-A", "everything", is_flag=True, help="Every key.")
+
+
+@click.group()
+def key() -> None:
+    """Accept, reject and delete minion keys."""
+
+
+@key.command("list")
+@click.argument("match", default="*")
+@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def list_keys(ctx: click.Context, match: str, out: str) -> None:
+    """List keys by state, with fingerprint, address and age."""
+    found = connect(ctx).request("key.list", KeyList(match))
+    if out == "json":
+        print(document(found))
+        return
+    rows = [{**row, "state": state} for state, rows in found.items() for row in rows]
+    print(table(("state", "id", "fingerprint", "address", "since", "conflict"), rows, widest=64))
+
+
+def _change(ctx: click.Context, action: str, match: Optional[str], everything: bool) -> None:
+    if bool(match) == everything:
+        raise UsageError("name an id or a glob, or say --all")
+    answer = connect(ctx).request("key.change", KeyChange(action, match or "*"))
+    for name in answer["changed"]:
+        print(name)
+
+
+@key.command()
+@click.argument("match", required=False)
+@_ALL
+@click.pass_context
+def accept(ctx: click.Context, match: Optional[str], everything: bool) -> None:
+    """Accept pending keys by id or glob."""
+    _change(ctx, "accept", match, everything)
+
+
+@key.command()
+@click.argument("match", required=False)
+@_ALL
+@click.pass_context
+def reject(ctx: click.Context, match: Optional[str], everything: bool) -> None:
+    """Reject keys: they are refused until deleted. A live minion is cut at once."""
+    _change(ctx, "reject", match, everything)
+
+
+@key.command()
+@click.argument("match", required=False)
+@_ALL
+@click.pass_context
+def delete(ctx: click.Context, match: Optional[str], everything: bool) -> None:
+    """Forget keys. A live minion is cut at once and may ask anew."""
+    _change(ctx, "delete", match, everything)
+
+
+@key.command()
+@click.argument("match", required=False)
+@_ALL
+@click.pass_context
+def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
+    """Have minions make new keys and announce them inside their channels."""
+    _change(ctx, "rotate", match, everything)
+
+
+@key.command()
+@click.argument("match", default="*")
+@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def finger(ctx: click.Context, match: str, out: str) -> None:
+    """Print the master's fingerprint and those of minions."""
+    found: Dict[str, Any] = connect(ctx).request("key.finger", KeyFinger(match))
+    if out == "json":
+        print(document(found))
+        return
+    print(f"master  {found['master']}")
+    rows: List[str] = [f"{name}  {value}" for name, value in found["minions"].items()]
+    print("\n".join(rows))
+
+
+@key.command()
+@click.option("--id", "minion", default="", help="Only for this minion id.")
+@click.option("--hours", type=click.FloatRange(min=0.01, max=8760), default=1.0, show_default=True)
+@click.pass_context
+def token(ctx: click.Context, minion: str, hours: float) -> None:
+    """Make a one-time enrol token; it is shown once."""
+    made = connect(ctx).request("key.token", TokenCreate(minion, int(hours * 3600)))
+    print(made["token"])

@@ -1,0 +1,32 @@
+"""Text that came from a host, made safe for a terminal, and the colours around it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Mapping
+
+#: C0 and C1 controls but tab and newline, and the characters that reorder text (attack row X31).
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_CODES: Mapping[str, str] = {
+    "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "bold": "1",
+    "dim": "2", "light_red": "91",
+}  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """Return *text* with every control character as a visible escape."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def paint(text: str, colour: str, on: bool) -> str:
+    """Return *text* in *colour* when *on*."""
+    return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if on and colour else text
+
+
+def wants_colour(force: bool = False) -> bool:
+    """Return whether stdout is a terminal that shows colour."""
+    import os
+
+    return force or (sys.stdout.isatty() and "NO_COLOR" not in os.environ)

@@ -1,0 +1,62 @@
+"""`catena run`: a function on many minions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Tuple
+
+import click
+
+from catena.cli.arguments import split
+from catena.cli.output import OUTPUTS
+from catena.cli.settings import connect
+from catena.cli.targets import target_options, target_type
+from catena.cli.watch import follow
+from catena.client.requests import RunJob
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@click.argument("target")
+@click.argument("function")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@target_options
+@click.option("--async", "detach", is_flag=True, help="Print the job id and return at once.")
+@click.option("--batch", "-b", default="", help="So many minions at a time: 5 or 20%.")
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@click.option(
+    "--timeout",
+    "-t",
+    type=click.FloatRange(min=0),
+    help="Seconds to watch; the job itself is never ended by it.",
+)
+@click.option(
+    "--deadline", type=click.IntRange(min=1), help="Seconds after which a minion kills the job."
+)
+@click.pass_context
+def run(
+    ctx: click.Context, target: str, function: str, arguments: Tuple[str, ...], **options: Any
+) -> int:
+    """Run FUNCTION on the minions of TARGET with ARGUMENTS (values, or key=value).
+
+    Ends when every connected minion has answered. Ctrl-C detaches; the job goes on.
+    """
+    args, kwargs = split(arguments)
+    client = connect(ctx)
+    request = RunJob(
+        tgt=target,
+        tgt_type=target_type(options),
+        fun=function,
+        args=tuple(args),
+        kwargs=kwargs,
+        follow=not options["detach"],
+        batch=options["batch"],
+        deadline_seconds=options["deadline"],
+    )
+    if options["detach"]:
+        answer = client.request("job.run", request)
+        print(f"Executed command with job ID: {answer['jid']}")
+        for name in answer.get("missing", ()):
+            print(f"{name}: no such minion is accepted here", file=sys.stderr)
+        return 0
+    timeout = options["timeout"]
+    return follow(client.stream("job.run", request, timeout), options["out"] or "", timeout)

@@ -1,0 +1,28 @@
+"""`catena runner`: a function on the master."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+import click
+
+from catena.cli.arguments import split
+from catena.cli.output import renderer
+from catena.cli.output.plain import document
+from catena.cli.output.text import wants_colour
+from catena.cli.settings import connect
+from catena.client.requests import RunnerCall
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("function")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--out", type=click.Choice(["nested", "json"]), default="nested")
+@click.pass_context
+def runner(ctx: click.Context, function: str, arguments: Tuple[str, ...], out: str) -> None:
+    """Run FUNCTION (jobs.*, manage.*, …) on the master."""
+    args, kwargs = split(arguments)
+    found = connect(ctx).request("runner.call", RunnerCall(function, tuple(args), kwargs))
+    print(
+        document(found) if out == "json" else renderer("nested")(function, found, wants_colour())
+    )

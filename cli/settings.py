@@ -1,0 +1,39 @@
+"""The settings that a command needs, and the connection made from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping
+
+import click
+
+from catena.client.connection import MasterClient
+from catena.core.config.folders import rooted
+from catena.core.config.master import SALT_KEYS, MasterSettings
+from catena.core.config.schema import Loaded, load
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    """Return the merged configuration of *path* and its .d folder; {} when there is none."""
+    if not path.exists() and not path.with_name(f"{path.name}.d").exists():
+        return {}
+    # PyYAML is a tenth of a command's time; a host without a file does without.
+    from catena.renderers.config_files import read as read_files
+
+    return read_files(path)
+
+
+def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
+    """Return the master's settings.
+
+    Raises:
+        ConfigError: they can't be used; the message names the setting.
+    """
+    settings, loaded = load(MasterSettings, read(Path(config_dir) / "master"), SALT_KEYS)
+    return rooted(settings), loaded
+
+
+def connect(ctx: click.Context) -> MasterClient:
+    """Return a client of the master that `--config-dir` names."""
+    settings, _ = master_settings(ctx.find_root().obj)
+    return MasterClient(Path(settings.run_dir) / "master.sock")

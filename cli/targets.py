@@ -1,0 +1,42 @@
+"""The target options of every command that names minions, with Salt's letters."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Tuple, TypeVar
+
+import click
+
+from catena.core.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Option -> (target type, help).
+OPTIONS: Mapping[Tuple[str, str], Tuple[str, str]] = {
+    ("-G", "--grain"): ("grain", "Target by grain: os:Debian."),
+    ("-P", "--grain-pcre"): ("grain_pcre", "Target by a regular expression on a grain."),
+    ("-E", "--pcre"): ("pcre", "Target by a regular expression on the id."),
+    ("-L", "--list"): ("list", "Target is a comma-separated list of ids."),
+    ("-S", "--ipcidr"): ("ipcidr", "Target by address or network."),
+    ("-I", "--pillar"): ("pillar", "Target by pillar: role:web."),
+    ("-N", "--nodegroup"): ("nodegroup", "Target is a nodegroup of the master's configuration."),
+    ("-C", "--compound"): ("compound", "Target by a compound expression."),
+}
+
+
+def target_options(command: F) -> F:
+    """Give *command* the target options; it gets each as a flag named after its type."""
+    for (short, long), (kind, text) in reversed(list(OPTIONS.items())):
+        command = click.option(short, long, kind, is_flag=True, help=text)(command)
+    return command
+
+
+def target_type(flags: Mapping[str, Any]) -> str:
+    """Return the one target type that was asked for; glob when none was.
+
+    Raises:
+        UsageError: two were.
+    """
+    asked = [kind for kind, _ in OPTIONS.values() if flags.get(kind)]
+    if len(asked) > 1:
+        raise UsageError(f"a target is of one type, not {' and '.join(asked)}")
+    return asked[0] if asked else "glob"

@@ -1,0 +1,92 @@
+"""Following one job: what is printed while it runs, and what is said at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Dict, Iterator, Mapping, Optional
+
+from catena.cli.output import renderer
+from catena.cli.output.plain import document
+from catena.cli.output.text import printable, wants_colour
+from catena.client.follow import JobFollower
+from catena.core.errors import TryLaterError, UnreachableError
+
+#: Outputs that are one document of all minions, printed at the end.
+_WHOLE = frozenset({"json", "yaml"})
+
+
+class JobPrinter:
+    """Prints the returns of a job as they come (or at the end, where the output is one document).
+
+    Args:
+        out: name of an output; "" takes the one that each return asks for.
+    """
+
+    def __init__(self, out: str) -> None:
+        self._out = out
+        self._values: Dict[str, Any] = {}
+        self._colour = wants_colour()
+
+    def show(self, minion: str, ret: Mapping[str, Any]) -> None:
+        """Print one return, or keep it for the end."""
+        if self._out in _WHOLE:
+            self._values[minion] = ret["value"]
+            return
+        name = self._out or (ret["out"] if ret["out"] in {"highstate", "txt"} else "nested")
+        text = renderer(name)(minion, ret["value"], self._colour)
+        if text:
+            print(text, flush=True)
+
+    def finish(self) -> None:
+        """Print what was kept."""
+        if self._out == "json":
+            print(document(self._values))
+        elif self._out == "yaml":
+            from catena.renderers.yaml import dump
+
+            print(dump(self._values).rstrip("\n"))
+
+
+def follow(items: Iterator[Mapping[str, Any]], out: str, timeout: Optional[float] = None) -> int:
+    """Print a job's stream until nothing more can come; return the exit code.
+
+    Args:
+        items: stream of job.run or job.watch.
+        out: --out, or "".
+        timeout: seconds to watch, absent minions included; None: until every minion that is
+            connected has answered. The job itself goes on whatever we do.
+    """
+    follower, printer = JobFollower(wait_for_absent=timeout is not None), JobPrinter(out)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        for item in items:
+            follower.feed(item)
+            if item.get("type") == "return":
+                printer.show(item["minion"], item["ret"])
+            if follower.finished or (deadline is not None and time.monotonic() > deadline):
+                break
+    except KeyboardInterrupt:
+        printer.finish()
+        _say(f"detached; the job goes on: catena job watch {follower.jid}")
+        return 130
+    except TimeoutError:
+        pass
+    printer.finish()
+    return _account(follower)
+
+
+def _account(follower: JobFollower) -> int:
+    """Say on stderr who has not answered, and how to look again."""
+    for minion in follower.missing:
+        _say(f"{minion}: no such minion is accepted here")
+    for minion, what in follower.open().items():
+        _say(f"{minion}: {printable(what)}")
+    code = max(follower.exit_code(), UnreachableError.exit_code if follower.missing else 0)
+    if code in {UnreachableError.exit_code, TryLaterError.exit_code}:
+        _say(f"look again with: catena job watch {follower.jid}")
+    return code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
