@@ -41,10 +41,7 @@ class MasterClient:
             CatenaError: what the master answered instead, as the class it named.
             UnreachableError: no master answers on this host.
         """
-        answer: Any = None
-        for answer in self.stream(verb, record, self._timeout):
-            continue
-        return answer
+        return list(self.stream(verb, record, self._timeout))[-1]
 
     def stream(self, verb: str, record: Any, timeout: Optional[float] = None) -> Iterator[Any]:
         """Yield each item of the answer to *verb*, its last reply included."""

@@ -169,8 +169,8 @@ class ChainAction:
 
     kind: str
     #: Per kind: script {sha256, name, runas, group, timeout}, cmd {cmd, runas, timeout},
-    #: apply {mods, pillar, test}, highstate {}, install/upgrade/remove {packages: [[name, version]]},
-    #: upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun, args, kwargs}.
+    #: apply {mods, pillar, test}, highstate {}, install/upgrade/remove {packages: [[name,
+    #: version]]}, upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun, args, kwargs}.
     data: Dict[str, Any] = field(default_factory=dict)
     #: Override of the kind's crash rule: "idempotent" or "once"; "" keeps the default.
     repeat: str = ""
@@ -215,7 +215,7 @@ class ChainRemoveEntry:
 
 @dataclass(frozen=True)
 class ChainDocument:
-    """A whole chain at once (`catena chain apply FILE`); replaces an undispatched one of its label.
+    """A whole chain at once (`catena chain apply FILE`), in place of an undispatched one.
 
     Entries carry tgt, tgt_type and the action, in order.
     """
@@ -236,7 +236,7 @@ class ChainSchedule:
 
 @dataclass(frozen=True)
 class ChainRef:
-    """Any verb that needs only the chain: approve, cancel, retry, show, watch, delete, render…
+    """Any verb that needs only the chain: approve, cancel, retry, show, watch, delete, render.
 
     A chain is named by its id or its label (the newest of that label).
     """

@@ -1,1 +1,1 @@
-"""The ground floor: records, names, events, targets, durable files. Standard library only, Python 3.9."""
+"""The ground floor: records, names, events, targets, durable files. Only standard library."""
