@@ -24,9 +24,16 @@ OPTIONS: Mapping[Tuple[str, str], Tuple[str, str]] = {
 
 
 def target_options(command: F) -> F:
-    """Give *command* the target options; it gets each as a flag named after its type."""
+    """Give *command* the target options; it gets each as a flag by_<type>."""
     for (short, long), (kind, text) in reversed(list(OPTIONS.items())):
-        command = click.option(short, long, kind, is_flag=True, help=text)(command)
+        command = click.option(short, long, f"by_{kind}", is_flag=True, help=text)(command)
+    return command
+
+
+def short_target_options(command: F) -> F:
+    """Give *command* the letters alone, where `--pillar` already means something else."""
+    for (short, _), (kind, text) in reversed(list(OPTIONS.items())):
+        command = click.option(short, f"by_{kind}", is_flag=True, help=text)(command)
     return command
 
 
@@ -36,7 +43,7 @@ def target_type(flags: Mapping[str, Any]) -> str:
     Raises:
         UsageError: two were.
     """
-    asked = [kind for kind, _ in OPTIONS.values() if flags.get(kind)]
+    asked = [kind for kind, _ in OPTIONS.values() if flags.get(f"by_{kind}")]
     if len(asked) > 1:
         raise UsageError(f"a target is of one type, not {' and '.join(asked)}")
     return asked[0] if asked else "glob"

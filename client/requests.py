@@ -170,7 +170,8 @@ class ChainAction:
     kind: str
     #: Per kind: script {sha256, name, runas, group, timeout}, cmd {cmd, runas, timeout},
     #: apply {mods, pillar, test}, highstate {}, install/upgrade/remove {packages: [[name,
-    #: version]]}, upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun, args, kwargs}.
+    #: version]]}, upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun,
+    #: args, kwargs}.
     data: Dict[str, Any] = field(default_factory=dict)
     #: Override of the kind's crash rule: "idempotent" or "once"; "" keeps the default.
     repeat: str = ""

@@ -1,0 +1,207 @@
+"""`catena chain`: make, schedule and watch action chains."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import click
+
+from catena.cli.chain_actions import action, action_options
+from catena.cli.chain_file import read_document
+from catena.cli.output.chains import chain_text, listing, watch_lines
+from catena.cli.output.plain import document
+from catena.cli.output.text import wants_colour
+from catena.cli.settings import connect
+from catena.cli.targets import short_target_options, target_type
+from catena.cli.times import moment
+from catena.client.requests import (
+    ChainAdd,
+    ChainCreate,
+    ChainEdit,
+    ChainList,
+    ChainMove,
+    ChainRef,
+    ChainRemoveEntry,
+    ChainSchedule,
+)
+
+_OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
+
+
+@click.group()
+def chain() -> None:
+    """Make, schedule and watch action chains. CHAIN is a label or an id."""
+
+
+@chain.command()
+@click.argument("label")
+@click.pass_context
+def create(ctx: click.Context, label: str) -> None:
+    """Make an empty chain."""
+    made = connect(ctx).request("chain.create", ChainCreate(label))
+    print(f"chain {made['id']}: {made['label']}")
+
+
+@chain.command()
+@click.argument("label")
+@click.option("--target", "-t", required=True, help="Minions that get the action.")
+@short_target_options
+@action_options
+@click.pass_context
+def add(ctx: click.Context, label: str, target: str, **options: Any) -> None:
+    """Append one action for every minion of the target."""
+    client = connect(ctx)
+    request = ChainAdd(label, target, action(client, options), target_type(options))
+    answer = client.request("chain.add", request)
+    print(f"{answer['label']}: action {answer['sort_order']} on {len(answer['minions'])} minions")
+
+
+@chain.command()
+@click.argument("label")
+@click.argument("position", type=click.IntRange(min=0))
+@action_options
+@click.pass_context
+def edit(ctx: click.Context, label: str, position: int, **options: Any) -> None:
+    """Replace the action at POSITION (as `show` numbers them)."""
+    client = connect(ctx)
+    client.request("chain.edit", ChainEdit(label, position, action(client, options)))
+
+
+@chain.command()
+@click.argument("label")
+@click.argument("position", type=click.IntRange(min=0))
+@click.argument("to", type=click.IntRange(min=0))
+@click.pass_context
+def move(ctx: click.Context, label: str, position: int, to: int) -> None:
+    """Move the action at POSITION to TO; the others close up."""
+    connect(ctx).request("chain.move", ChainMove(label, position, to))
+
+
+@chain.command("remove-entry")
+@click.argument("label")
+@click.argument("position", type=click.IntRange(min=0))
+@click.argument("minions", nargs=-1)
+@click.pass_context
+def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[str, ...]) -> None:
+    """Remove the action at POSITION, everywhere or for the named minions."""
+    connect(ctx).request("chain.remove_entry", ChainRemoveEntry(label, position, minions))
+
+
+@chain.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--schedule", "at", help="Schedule it too: now, +10m, 22:30, 2026-12-01T04:00.")
+@click.option("--watch", "follow", is_flag=True, help="Schedule it now and watch it.")
+@click.pass_context
+def apply(ctx: click.Context, file: str, at: str, follow: bool) -> int:
+    """Make a chain from a YAML file."""
+    client = connect(ctx)
+    wanted = read_document(client, file)
+    made = client.request("chain.apply", wanted)
+    print(f"chain {made['id']}: {made['label']}")
+    if at or follow:
+        client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
+    return _follow(ctx, str(made["id"])) if follow else 0
+
+
+@chain.command()
+@click.argument("label")
+@click.option("--at", default="now", show_default=True, help="now, +10m, 22:30, or a date.")
+@click.option("--approve-required", is_flag=True, help="Wait for `chain approve`.")
+@click.option("--watch", "follow", is_flag=True, help="Watch it.")
+@click.pass_context
+def schedule(ctx: click.Context, label: str, at: str, approve_required: bool, follow: bool) -> int:
+    """Schedule a chain."""
+    shown = connect(ctx).request(
+        "chain.schedule", ChainSchedule(label, moment(at), approve_required)
+    )
+    if follow:
+        return _follow(ctx, str(shown["id"]))
+    print(chain_text(shown, wants_colour()))
+    return 0
+
+
+@chain.command("list")
+@click.option("--all", "everything", is_flag=True, help="Dispatched and archived ones too.")
+@click.option("--limit", type=click.IntRange(1, 10000), default=100)
+@_OUT
+@click.pass_context
+def list_chains(ctx: click.Context, everything: bool, limit: int, out: str) -> None:
+    """List chains, newest first."""
+    rows = connect(ctx).request("chain.list", ChainList(everything, limit))
+    print(document(rows) if out == "json" else listing(rows))
+
+
+@chain.command()
+@click.argument("label")
+@_OUT
+@click.pass_context
+def show(ctx: click.Context, label: str, out: str) -> None:
+    """Show per minion and per action: state, times, changes, comment."""
+    found = connect(ctx).request("chain.show", ChainRef(label))
+    print(document(found) if out == "json" else chain_text(found, wants_colour()))
+
+
+@chain.command()
+@click.argument("label")
+@click.pass_context
+def watch(ctx: click.Context, label: str) -> int:
+    """Follow a chain live, to its end or Ctrl-C (which leaves it running)."""
+    return _follow(ctx, label)
+
+
+def _follow(ctx: click.Context, label: str) -> int:
+    client = connect(ctx)
+    colour = wants_colour()
+    try:
+        for item in client.stream("chain.watch", ChainRef(label)):
+            for line in watch_lines(item, colour):
+                print(line, flush=True)
+    except KeyboardInterrupt:
+        click.echo(f"detached; the chain goes on: catena chain watch {label}", err=True)
+        return 130
+    ended = client.request("chain.show", ChainRef(label))
+    print(chain_text(ended, colour))
+    return 0 if ended["state"] == "done" else 1
+
+
+def _simple(name: str, verb: str, text: str, say: str) -> None:
+    """Add a command that only names a chain."""
+
+    @chain.command(name, help=text)
+    @click.argument("label")
+    @click.pass_context
+    def command(ctx: click.Context, label: str) -> None:
+        connect(ctx).request(verb, ChainRef(label))
+        print(f"{label}: {say}")
+
+
+_simple("approve", "chain.approve", "Approve a scheduled chain.", "approved")
+_simple("cancel", "chain.cancel", "Cancel what has not run yet.", "cancelled")
+_simple("retry", "chain.retry", "Run a failed chain again from its failed actions.", "scheduled")
+_simple("release", "chain.release", "Let a chain go on that waits for the clock.", "released")
+_simple("delete", "chain.delete", "Delete a chain that is not running.", "deleted")
+
+
+@chain.command()
+@click.argument("label")
+@click.option("--out", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def render(ctx: click.Context, label: str, out: str) -> None:
+    """Write the chunks of a chain and print them; run nothing."""
+    found = connect(ctx).request("chain.render", ChainRef(label))
+    if out == "json":
+        print(document(found))
+        return
+    for chunk in found["chunks"]:
+        print(f"# {chunk['path']}")
+        print(chunk["text"])
+
+
+@chain.command()
+@click.argument("label")
+@click.pass_context
+def preview(ctx: click.Context, label: str) -> int:
+    """Run every chunk in test mode on its minions: what would change; no reboot."""
+    from catena.cli.watch import follow
+
+    return follow(connect(ctx).stream("chain.preview", ChainRef(label)), "")

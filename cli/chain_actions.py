@@ -1,0 +1,137 @@
+"""The options that describe one action of a chain, and the action made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
+
+import click
+
+from catena.cli.arguments import split, value
+from catena.client.connection import MasterClient
+from catena.client.requests import ChainAction
+from catena.core.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Largest script; larger programs belong into the file roots.
+SCRIPT_BYTES = 8 * 1024 * 1024
+_FILE = click.Path(exists=True, dir_okay=False)
+
+#: In the order of --help. Exactly one of the first ten says what the action is.
+_OPTIONS = (
+    click.option("--script", type=_FILE, help="Run this script on the minion."),
+    click.option("--cmd", help="Run this command line in a shell."),
+    click.option("--apply", metavar="SLS[,SLS]", help="Apply these SLS files."),
+    click.option("--highstate", is_flag=True, help="Apply the highstate."),
+    click.option("--install", multiple=True, metavar="PKG[=VERSION]", help="Install a package."),
+    click.option("--upgrade", multiple=True, metavar="PKG[=VERSION]", help="Upgrade a package."),
+    click.option("--remove", multiple=True, metavar="PKG", help="Remove a package."),
+    click.option("--upgrade-agent", metavar="WHEEL|VERSION", help="Upgrade catena on the minion."),
+    click.option("--reboot", is_flag=True, help="Reboot; the chain goes on after the boot."),
+    click.option("--call", metavar="FUN [ARGS]", help="Call an execution function."),
+    click.option("--runas", help="User for --script and --cmd."),
+    click.option("--timeout", type=click.IntRange(min=1), help="Seconds for --script and --cmd."),
+    click.option("--pillar", help="Pillar for --apply, as YAML or JSON."),
+    click.option("--at-time", type=click.IntRange(0, 1440), default=0, help="Minutes before "
+                 "--reboot."),
+    click.option("--repeat", type=click.Choice(["idempotent", "once"]), default=None,
+                 help="What a crash in the middle means: run it again, or stop and ask."),
+)  # fmt: skip
+_KINDS = "script cmd apply highstate install upgrade remove upgrade_agent reboot call".split()
+
+
+def action_options(command: F) -> F:
+    """Give *command* the options that describe an action."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def packages(names: Tuple[str, ...]) -> List[List[str]]:
+    """Return [[name, version]] of `name` and `name=version` words; version "" for the newest."""
+    return [[part for part in word.partition("=")[::2]] for word in names]
+
+
+def action(client: MasterClient, options: Mapping[str, Any]) -> ChainAction:
+    """Return the one action that *options* describe; files it needs are uploaded first.
+
+    Raises:
+        UsageError: no action, two of them, or an option that does not go with it.
+    """
+    asked = [kind for kind in _KINDS if options.get(kind)]
+    if len(asked) != 1:
+        raise UsageError(
+            "say what the action is, once: "
+            + ", ".join(f"--{k.replace('_', '-')}" for k in _KINDS)
+        )
+    kind = asked[0]
+    _refuse_strays(kind, options)
+    return ChainAction(kind, _data(client, kind, options), options.get("repeat") or "")
+
+
+def _refuse_strays(kind: str, options: Mapping[str, Any]) -> None:
+    homes = {"runas": ("script", "cmd"), "timeout": ("script", "cmd"), "pillar": ("apply",)}
+    for name, kinds in homes.items():
+        if options.get(name) is not None and kind not in kinds:
+            raise UsageError(f"--{name} goes with {' or '.join('--' + k for k in kinds)}")
+
+
+def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[str, Any]:
+    given = options[kind]
+    if kind in {"script", "cmd"}:
+        extra = {name: options[name] for name in ("runas", "timeout") if options.get(name)}
+        body = upload(client, Path(given)) if kind == "script" else {"cmd": given}
+        return {**body, **extra}
+    if kind == "apply":
+        pillar = _pillar(options.get("pillar"))
+        return {"mods": given.split(","), **({"pillar": pillar} if pillar else {})}
+    if kind in {"install", "upgrade", "remove"}:
+        return {"packages": packages(given)}
+    if kind == "upgrade_agent":
+        path = Path(given)
+        if path.suffix == ".whl" or path.exists():
+            found = upload(client, path)
+            return {"sha256": found["sha256"], "filename": found["name"]}
+        return {"version": given}
+    if kind == "reboot":
+        return {"at_minutes": options["at_time"]}
+    if kind == "call":
+        return _call(given)
+    return {}
+
+
+def _call(text: str) -> Dict[str, Any]:
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--call {text!r}: {error}") from None
+    args, kwargs = split(words[1:])
+    return {"fun": words[0] if words else "", "args": args, "kwargs": kwargs}
+
+
+def _pillar(given: Any) -> Optional[Dict[str, Any]]:
+    if not given:
+        return None
+    found = value(given) if isinstance(given, str) else given
+    if not isinstance(found, dict):
+        raise UsageError("--pillar is a mapping: '{key: value}'")
+    return found
+
+
+def upload(client: MasterClient, path: Path) -> Dict[str, Any]:
+    """Send a file to the master; return how an action names it.
+
+    Raises:
+        UsageError: the file can't be read, or is too large for an action.
+    """
+    limit = SCRIPT_BYTES if path.suffix != ".whl" else 8 * SCRIPT_BYTES
+    try:
+        if path.stat().st_size > limit:
+            raise UsageError(f"{path}: larger than {limit} bytes; put it into the file roots")
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return {"sha256": client.upload(content), "name": path.name}
