@@ -1,0 +1,304 @@
+"""The two hosts that a function may find itself on: under an agent, or in `catena call --local`.
+
+A host is what `core.context.Host` promises. `RemoteHost` asks the agent that started the job
+(`AgentService`, in the daemon: a unix socket); `LocalHost` has nobody to ask. Both keep the one
+thing that a chain needs at its end: what has to happen to the host or the agent after the job's
+return is safe (`After`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+
+from catena.core.clock import Clock, SystemClock, read_boot_id
+from catena.core.config.minion import MinionSettings
+from catena.core.context import FileClient, RebootRequest
+from catena.core.errors import CatenaError, InvalidStateError
+from catena.core.job import JobProgress, JobSpec
+from catena.runtime.custom_files import sync_files
+from catena.runtime.grains.collect import GrainSources, collect
+
+#: What reboots a host when the configuration names nothing, in the order of trust.
+REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
+    ("systemctl", "reboot"),
+    ("shutdown", "-r", "now"),
+    ("reboot",),
+)
+
+
+class PillarError(CatenaError):
+    """The pillar has errors and must not be used."""
+
+    def __init__(self, errors: Tuple[str, ...] = ()) -> None:
+        super().__init__("\n".join(("Pillar failed to render:", *errors)) if errors else "")
+        #: One text per fault, naming file and line.
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent lives on its host, and who it is."""
+
+    settings: MinionSettings
+    id: str
+    machine_id: str
+    #: Folder of the configuration file; minion.d and the static grains file lie in it.
+    conf_dir: Path
+    #: Private folder for everything that is kept between runs (root_dir already applied).
+    cache_dir: Path
+    #: Keys; the key of the resume file lies here too.
+    pki_dir: Path
+    #: Grains as the agent last collected them; None: collected when a session opens.
+    grains: Optional[Mapping[str, Any]] = None
+    #: Random id of the agent process; "" outside a daemon.
+    session: str = ""
+    #: Options of modules (dotted keys), as the configuration gave them.
+    module_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AfterKind(str, Enum):
+    """What an agent does once a job's return is safe."""
+
+    reboot = "reboot"
+    restart_agent = "restart_agent"
+
+
+@dataclass(frozen=True)
+class After:
+    """Asked of the agent by a chunk that ended well; done once its return is in the outbox."""
+
+    kind: AfterKind
+    chain_id: int
+    #: How long to wait from then on (Salt's at_time), seconds.
+    delay_seconds: int = 0
+    #: What to run for a reboot.
+    command: Tuple[str, ...] = ()
+    #: A reboot is only to be done in this boot, an agent restart only in this agent process:
+    #: when the agent finds itself in another, it is done already.
+    boot_id: str = ""
+    session: str = ""
+
+
+class AgentService(Protocol):
+    """What the agent does for a job process; in the daemon, behind its unix socket."""
+
+    def pillar(
+        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
+    ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
+        """Return (pillar, errors) fresh from the master; raise UnreachableError without one."""
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Take an event for the master (kept until stored); False where there is no master."""
+
+    def progress(self, progress: JobProgress) -> None:
+        """Take one step of the running job. Must not block and must not raise."""
+
+    def grains(self, grains: Mapping[str, Any]) -> bool:
+        """Take grains collected anew: keep them for the next jobs, tell the master."""
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return running and queued jobs as saltutil.running prints them."""
+
+    def signal(self, jid: str, signal: int) -> str:
+        """Signal a job's process tree (or drop it from the queue); return a sentence."""
+
+
+class BaseHost:
+    """What both hosts share: folders, boot, armed reboot, custom files.
+
+    Args:
+        place: where the agent lives.
+        files: file server, for custom files.
+        clock: the time.
+    """
+
+    def __init__(self, place: Place, files: FileClient, clock: Optional[Clock] = None) -> None:
+        self.place = place
+        self.files = files
+        self.clock = clock or SystemClock()
+        #: Set by the runtime while a chunk runs; arm_reboot is refused otherwise.
+        self.chunk_open = False
+        self.armed: Optional[RebootRequest] = None
+        #: What the executor hands to the agent beside the return.
+        self.after: Optional[After] = None
+
+    @property
+    def conf_dir(self) -> Path:
+        """Folder of the configuration file."""
+        return self.place.conf_dir
+
+    @property
+    def cache_dir(self) -> Path:
+        """Private folder for everything that is kept between runs."""
+        return self.place.cache_dir
+
+    def boot_id(self) -> str:
+        """Return the id of the running boot (config `boot_id_file`)."""
+        return read_boot_id(self.place.settings.boot_id_file)
+
+    def agent_session(self) -> str:
+        """Return the id of the agent process that started this job, or ""."""
+        return self.place.session
+
+    def arm_reboot(self, request: RebootRequest) -> bool:
+        """Keep *request* for the end of the running chunk; False where no chunk runs."""
+        if not self.chunk_open:
+            return False
+        self.armed = request
+        return True
+
+    def reboot_command(self) -> List[str]:
+        """Return the configured argv, or the first tool of this host that reboots.
+
+        Raises:
+            InvalidStateError: nothing is configured and none of the tools is there.
+        """
+        if self.place.settings.reboot_command:
+            return list(self.place.settings.reboot_command)
+        for command in REBOOT_COMMANDS:
+            found = shutil.which(command[0], path=f"{os.defpath}:/sbin:/usr/sbin")
+            if found:
+                return [found, *command[1:]]
+        raise InvalidStateError("nothing on this host reboots it; set reboot_command")
+
+    def grain_sources(self) -> GrainSources:
+        """Return where this host's grains come from."""
+        return GrainSources(
+            id=self.place.id,
+            machine_id=self.place.machine_id,
+            static_file=self.place.conf_dir / "grains",
+            configured=self.place.settings.grains,
+            custom=self.place.cache_dir / "extmods" / "grains",
+        )
+
+    def collect_grains(self) -> Dict[str, Any]:
+        """Return grains collected now."""
+        return collect(self.grain_sources())
+
+    def sync(self, kind: str, saltenv: str = "base") -> List[str]:
+        """Fetch custom files of *kind*; return the names of new and changed ones."""
+        return sync_files(self.files, self.place.cache_dir / "extmods", kind, saltenv)
+
+
+class RemoteHost(BaseHost):
+    """A host under an agent: what only the daemon or the master can do is asked of *service*.
+
+    Args:
+        place: where the agent lives.
+        files: the master's files.
+        service: the agent.
+        spec: the job that runs; its progress is numbered from 1.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        files: FileClient,
+        service: AgentService,
+        spec: JobSpec,
+        clock: Optional[Clock] = None,
+    ) -> None:
+        super().__init__(place, files, clock)
+        self._service = service
+        self._spec = spec
+        self._seq = 0
+
+    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+        """Return fresh pillar from the master.
+
+        Raises:
+            PillarError: a pillar file has errors.
+            UnreachableError: there is no master to ask.
+        """
+        settings = self.place.settings
+        pillar, errors = self._service.pillar(
+            settings.saltenv, settings.pillarenv, dict(override or {})
+        )
+        if errors:
+            raise PillarError(errors)
+        return pillar
+
+    def collect_grains(self) -> Dict[str, Any]:
+        """Return grains collected now, which the agent keeps and the master learns."""
+        grains = super().collect_grains()
+        self._service.grains(grains)
+        return grains
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Send an event to the master."""
+        return self._service.fire(tag, data)
+
+    def progress(self, kind: str, data: Dict[str, Any]) -> None:
+        """Tell whoever watches the running job of one step."""
+        self._seq += 1
+        when = self.clock.now().timestamp()
+        self._service.progress(JobProgress(self._spec.jid, self._seq, kind, data, when))
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return the agent's running and queued jobs."""
+        return self._service.running()
+
+    def signal_job(self, jid: str, signal: int) -> str:
+        """Send a signal to a job's process tree."""
+        return self._service.signal(jid, signal)
+
+
+PillarCompiler = Callable[[Mapping[str, Any]], Tuple[Dict[str, Any], Tuple[str, ...]]]
+
+
+class LocalHost(BaseHost):
+    """A host without an agent: local roots, no events, no other jobs.
+
+    Args:
+        place: where the configuration and the cache are.
+        files: the local roots.
+        pillar: compiles pillar from the local roots: override in, (pillar, errors) out.
+        watch: told of each step, for a live view; None: nobody watches.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        files: FileClient,
+        pillar: PillarCompiler,
+        watch: Optional[Callable[[str, Dict[str, Any]], None]] = None,
+        clock: Optional[Clock] = None,
+    ) -> None:
+        super().__init__(place, files, clock)
+        self._pillar = pillar
+        self._watch = watch
+
+    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+        """Return pillar compiled from the local roots.
+
+        Raises:
+            PillarError: a pillar file has errors.
+        """
+        pillar, errors = self._pillar(dict(override or {}))
+        if errors:
+            raise PillarError(errors)
+        return pillar
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Return False: there is no master."""
+        return False
+
+    def progress(self, kind: str, data: Dict[str, Any]) -> None:
+        """Show one step to the watcher."""
+        if self._watch:
+            self._watch(kind, data)
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return no jobs."""
+        return []
+
+    def signal_job(self, jid: str, signal: int) -> str:
+        """Say that there is no such job."""
+        return f"no job {jid} runs here"

@@ -1,0 +1,167 @@
+"""Everything that one job needs, put together: registries, files, grains, pillar, host.
+
+`remote_session` is for a job process of the agent, `local_session` for `catena call --local` and
+`once`. Pillar is compiled on its first use, so that a job that looks at none costs the master
+nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional
+
+import catena
+from catena import modules, states
+from catena.core.clock import Clock
+from catena.core.context import Context, FileClient
+from catena.core.job import JobSpec
+from catena.core.plugins import FunctionMark, StateMark
+from catena.runtime import functions as runtime_functions
+from catena.runtime.host import (
+    After,
+    AfterKind,
+    AgentService,
+    BaseHost,
+    LocalHost,
+    PillarCompiler,
+    PillarError,
+    Place,
+    RemoteHost,
+)
+from catena.runtime.loader import CustomRegistry, Loader
+from catena.states import functions as state_functions
+
+__all__ = [
+    "After",
+    "AfterKind",
+    "AgentService",
+    "BaseHost",
+    "LocalHost",
+    "PillarError",
+    "Place",
+    "RemoteHost",
+    "Session",
+    "local_session",
+    "options",
+    "remote_session",
+]
+
+
+class LazyMapping(Mapping[str, Any]):
+    """A mapping that is loaded when it is first looked into."""
+
+    def __init__(self, load: Callable[[], Mapping[str, Any]]) -> None:
+        self._load = load
+        self._data: Optional[Mapping[str, Any]] = None
+
+    def _get(self) -> Mapping[str, Any]:
+        if self._data is None:
+            self._data = self._load()
+        return self._data
+
+    def __getitem__(self, key: str) -> Any:
+        return self._get()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._get())
+
+    def __len__(self) -> int:
+        return len(self._get())
+
+    def __repr__(self) -> str:
+        return repr(dict(self._get()))
+
+
+@dataclass(frozen=True)
+class Session:
+    """One job's context and the host that it runs on."""
+
+    context: Context
+    host: BaseHost
+
+
+def options(place: Place) -> Dict[str, Any]:
+    """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
+    opts = {f.name: getattr(place.settings, f.name) for f in dataclasses.fields(place.settings)}
+    opts.update(place.module_options)
+    cache, conf = str(place.cache_dir), str(place.conf_dir)
+    opts.update(
+        {
+            "id": place.id,
+            "machine_id": place.machine_id,
+            "cache_dir": cache,
+            "cachedir": cache,
+            "pki_dir": str(place.pki_dir),
+            "conf_dir": conf,
+            "config_dir": conf,
+            "conf_file": str(place.conf_dir / "minion"),
+            "extension_modules": str(place.cache_dir / "extmods"),
+            "saltenv": place.settings.saltenv or "base",
+            "environment": place.settings.saltenv or None,
+            "pillarenv": place.settings.pillarenv or None,
+            "saltversion": catena.__version__,
+            "__role": "minion",
+            "hash_type": "sha256",
+        }
+    )
+    return opts
+
+
+def remote_session(
+    place: Place,
+    spec: JobSpec,
+    service: AgentService,
+    files: FileClient,
+    clock: Optional[Clock] = None,
+) -> Session:
+    """Return the session of *spec* in a job process of an agent.
+
+    Args:
+        place: where the agent lives; its grains are the agent's.
+        spec: the job.
+        service: the agent, behind its socket.
+        files: the master's files (`fileserver.remote.CachingClient`).
+        clock: the time; the system's by default.
+    """
+    return _session(RemoteHost(place, files, service, spec, clock), spec)
+
+
+def local_session(
+    place: Place,
+    files: FileClient,
+    pillar: PillarCompiler,
+    spec: Optional[JobSpec] = None,
+    watch: Optional[Callable[[str, Dict[str, Any]], None]] = None,
+) -> Session:
+    """Return a session that needs no agent and no master.
+
+    Args:
+        place: configuration and folders.
+        files: the local roots (`fileserver.roots.RootsClient`).
+        pillar: compiles pillar: override in, (pillar, errors) out; called on the first use.
+        spec: the job, where there is one.
+        watch: told of each step of progress.
+    """
+    return _session(LocalHost(place, files, pillar, watch), spec)
+
+
+def _session(host: Any, spec: Optional[JobSpec]) -> Session:
+    place: Place = host.place
+    settings = place.settings
+    loader = Loader(place.cache_dir / "extmods")
+    index = {**modules.INDEX, **state_functions.INDEX, **runtime_functions.INDEX}
+    context = Context(
+        opts=options(place),
+        grains=place.grains if place.grains is not None else host.collect_grains(),
+        pillar=LazyMapping(host.compile_pillar),
+        functions=CustomRegistry("function", index, FunctionMark, loader, "modules"),
+        states=CustomRegistry("state", states.INDEX, StateMark, loader, "states"),
+        files=host.files,
+        host=host,
+        job=spec,
+        test=settings.test,
+        saltenv=settings.saltenv or "base",
+    )
+    loader.bind(context)
+    return Session(context, host)
