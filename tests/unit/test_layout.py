@@ -1,0 +1,51 @@
+"""The house stands as setup.cfg says; a package that nobody listed would miss in the wheel."""
+
+from __future__ import annotations
+
+from configparser import ConfigParser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def setup_cfg() -> ConfigParser:
+    config = ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg")
+    return config
+
+
+def test_every_package_is_listed() -> None:
+    listed = setup_cfg()["options"]["packages"].split()
+    mounts = [entry for entry in (ROOT / "catena").iterdir() if entry.is_symlink()]
+    found = {"catena"} | {
+        ".".join(["catena", mount.name, *init.parent.relative_to(mount.resolve()).parts])
+        for mount in mounts
+        for init in mount.resolve().rglob("__init__.py")
+    }
+    assert listed == sorted(found)
+
+
+def test_every_mount_leads_to_its_folder() -> None:
+    dirs = setup_cfg()["options"]["package_dir"].split("\n")[1:]
+    mapped = {name.strip(): folder.strip() for name, folder in (d.split("=") for d in dirs)}
+    for name, folder in mapped.items():
+        inside = ROOT.joinpath(*name.split("."))
+        assert inside.resolve() == (ROOT / folder).resolve()
+
+
+def test_every_top_level_package_has_its_mount_and_its_mapping() -> None:
+    listed = setup_cfg()["options"]["packages"].split()
+    top = {name.split(".")[1] for name in listed if name.count(".") == 1}
+    mounts = {entry.name for entry in (ROOT / "catena").iterdir() if entry.is_symlink()}
+    assert mounts == top
+
+
+def test_every_python_file_lies_in_a_listed_package() -> None:
+    listed = set(setup_cfg()["options"]["packages"].split())
+    for mount in (ROOT / "catena").iterdir():
+        if not mount.is_symlink():
+            continue
+        for source in mount.resolve().rglob("*.py"):
+            inside = source.parent.relative_to(mount.resolve()).parts
+            package = ".".join(["catena", mount.name, *inside])
+            assert package in listed or "migrations" in inside, source
