@@ -1,0 +1,196 @@
+"""CURVE key pairs: made, kept in files that only their owner reads, and told apart.
+
+Text form is Z85 (ZeroMQ RFC 32): 40 characters for 32 bytes. `zmq` is imported only where a key
+pair is made, so that reading and comparing keys costs a command line nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catena.core.errors import CatenaError, UsageError
+from catena.core.files import (
+    AnyPath,
+    private_folder,
+    read_limited,
+    rename_durable,
+    unlink_durable,
+    write_durable,
+)
+
+KEY_CHARACTERS = 40
+KEY_BYTES = 32
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_VALUE = {character: index for index, character in enumerate(_Z85)}
+_PROOF_CONTEXT = b"catena enrol 1\0"
+
+
+class BadKeyError(UsageError):
+    """A text is not a CURVE key: 40 characters of Z85."""
+
+
+class UnsafeKeyError(CatenaError):
+    """A secret key's file is open to others, or does not hold a key."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A CURVE key pair, both as Z85. The secret never shows in a repr."""
+
+    public: str
+    secret: str = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The public key's fingerprint."""
+        return fingerprint(self.public)
+
+
+#: The key pair of every master's enrol socket. Its secret is PUBLISHED, on purpose: a client can't
+#: speak CURVE before it knows a key, and this one gets it the master's true key. It protects
+#: nothing; the offer is trusted by its fingerprint or on first use, and a token's proof is bound
+#: to both true keys, so that a man in the middle gains nothing from either.
+BOOTSTRAP = KeyPair(
+    public="IsIQuCAx0nu0F6ORv:j+x$[LaHGVpc>Y-m?(kB*O",
+    secret=":5dK3IQowJc^uGIo-5T>sas%&?>8n9r]iNKSXc]J",
+)
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the 32 bytes of a Z85 key.
+
+    Raises:
+        BadKeyError: it is none.
+    """
+    if len(key) != KEY_CHARACTERS:
+        raise BadKeyError
+    out = bytearray()
+    for at in range(0, KEY_CHARACTERS, 5):
+        number = 0
+        for character in key[at : at + 5]:
+            if character not in _VALUE:
+                raise BadKeyError
+            number = number * 85 + _VALUE[character]
+        if number > 0xFFFFFFFF:
+            raise BadKeyError
+        out += number.to_bytes(4, "big")
+    return bytes(out)
+
+
+def key_text(raw: bytes) -> str:
+    """Return 32 bytes as a Z85 key.
+
+    Raises:
+        BadKeyError: not 32 bytes.
+    """
+    if len(raw) != KEY_BYTES:
+        raise BadKeyError
+    out = []
+    for at in range(0, KEY_BYTES, 4):
+        number = int.from_bytes(raw[at : at + 4], "big")
+        out += [_Z85[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
+    return "".join(out)
+
+
+def fingerprint(public: str) -> str:
+    """Return the SHA-256 of a public key's 32 bytes as 64 hex digits.
+
+    Raises:
+        BadKeyError: *public* is not a key.
+    """
+    return hashlib.sha256(key_bytes(public)).hexdigest()
+
+
+def same_fingerprint(first: str, second: str) -> bool:
+    """Return whether two fingerprints are equal, written with or without colons, in any case."""
+    return hmac.compare_digest(_normal(first).encode(), _normal(second).encode())
+
+
+def _normal(text: str) -> str:
+    return text.replace(":", "").strip().lower()
+
+
+def generate() -> KeyPair:
+    """Return a new key pair from the system's random source."""
+    import zmq
+
+    public, secret = zmq.curve_keypair()
+    return KeyPair(public.decode("ascii"), secret.decode("ascii"))
+
+
+def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
+    """Return the key pair kept in *folder*, made there (durably) if there is none.
+
+    `<name>.key` holds the secret (0600), `<name>.pub` the public key for people.
+
+    Raises:
+        UnsafeFolderError: the folder is not this user's alone.
+        UnsafeKeyError: the file is open to others or is damaged. It is never replaced by itself:
+            a new key would have to be accepted anew, and the old one may be in a backup.
+    """
+    path = private_folder(folder) / f"{name}.key"
+    try:
+        return load(folder, name)
+    except FileNotFoundError:
+        pair = generate()
+    write_durable(path.with_suffix(".pub"), pair.public.encode() + b"\n", 0o644)
+    write_durable(path, pair.secret.encode() + b"\n", 0o600)
+    return pair
+
+
+def load(folder: AnyPath, name: str = "curve") -> KeyPair:
+    """Return the key pair *name* of *folder*.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UnsafeKeyError: its file is open to others or is damaged.
+    """
+    import zmq
+
+    path = Path(folder) / f"{name}.key"
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
+        raise UnsafeKeyError(f"{path}: must be a file of mode 0600 of this user")
+    secret = read_limited(path, 256).decode("ascii", "replace").strip()
+    try:
+        key_bytes(secret)
+    except BadKeyError:
+        raise UnsafeKeyError(
+            f"{path}: holds no key; restore it, or remove it for a new one"
+        ) from None
+    return KeyPair(zmq.curve_public(secret.encode()).decode("ascii"), secret)
+
+
+def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
+    """Make the key pair *name* the pair *over*, durably (the last step of a rotation)."""
+    pair = load(folder, name)
+    home = Path(folder)
+    rename_durable(home / f"{name}.key", home / f"{over}.key")
+    write_durable(home / f"{over}.pub", pair.public.encode() + b"\n", 0o644)
+    unlink_durable(home / f"{name}.pub")
+    return pair
+
+
+def token_digest(token: str) -> bytes:
+    """Return what the master keeps of a token: its SHA-256."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def token_proof(token: str, minion_key: str, master_key: str, id: str) -> str:
+    """Return the proof that the holder of *minion_key* knows *token*, for `EnrolRequest`.
+
+    It is bound to both public keys and the id: whoever carries it to another master, or under
+    another key, carries nothing.
+    """
+    return proof_by_digest(token_digest(token), minion_key, master_key, id)
+
+
+def proof_by_digest(digest: bytes, minion_key: str, master_key: str, id: str) -> str:
+    """Return the proof from a kept `token_digest`; compare it with `hmac.compare_digest`."""
+    text = _PROOF_CONTEXT + key_bytes(minion_key) + key_bytes(master_key) + id.encode()
+    return hmac.new(digest, text, hashlib.sha256).hexdigest()

@@ -1,0 +1,305 @@
+"""The wire codec: messages to frames and back, with every limit that a peer could try (sans-IO).
+
+A frame is `[type u8][version u8][msg-id 16][reply-to 16][MessagePack body]`. A receiver checks, in
+this order: size, type, whether that type may arrive on this socket at this side, version, the
+body's depth and number of values, then each field's type. Each fault is its own PeerError, carries
+the id of the frame where one could be read, and touches nothing but that frame.
+
+>>> from catena.transport.messages import Ping
+>>> unpack(pack(Ping(7)), socket="control", receiver="master").message
+Ping(seq=7)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+
+import msgpack
+
+from catena.core.errors import LimitError, PeerError, RecordError, UsageError
+from catena.core.job import JobReturn
+from catena.core.records import decode, encode
+from catena.transport.messages import ALLOWED, MESSAGES, Envelope, JobReturned, ReturnPart
+
+VERSION = 1
+#: What a receiver still understands. Lower versions are refused, never fallen back to.
+VERSIONS = frozenset({1})
+#: reply-to of a message that answers nothing.
+ZERO = bytes(16)
+ID_BYTES = 16
+HEADER_BYTES = 2 + 2 * ID_BYTES
+#: Largest piece of a file in one message.
+CHUNK_BYTES = 512 * 1024
+
+KIB = 1024
+MIB = 1024 * KIB
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one frame may cost its receiver."""
+
+    #: Whole frame, header included.
+    frame_bytes: int
+    #: How deep values may nest; Python's own recursion limit is far above.
+    depth: int = 100
+    #: Values in the body, keys of mappings included.
+    nodes: int = 300_000
+
+
+#: (socket, receiver) -> limit. ZeroMQ's MAXMSGSIZE (`sockets.py`) is never below these.
+LIMITS: Mapping[Tuple[str, str], Limit] = {
+    ("enrol", "master"): Limit(4 * KIB, depth=4, nodes=32),
+    ("enrol", "minion"): Limit(4 * KIB, depth=4, nodes=32),
+    ("control", "master"): Limit(256 * KIB + HEADER_BYTES),
+    ("control", "minion"): Limit(2 * MIB, nodes=500_000),
+    ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=64),
+    ("bulk", "minion"): Limit(CHUNK_BYTES + 64 * KIB, depth=4, nodes=4096),
+    ("local", "master"): Limit(16 * MIB, nodes=2_000_000),
+    ("local", "client"): Limit(16 * MIB, nodes=2_000_000),
+    ("local", "minion"): Limit(16 * MIB, nodes=2_000_000),
+    ("local", "job"): Limit(16 * MIB, nodes=2_000_000),
+}
+
+
+class WireError(PeerError):
+    """A frame breaks the rules of the wire."""
+
+    def __init__(self, message: str = "", msg_id: bytes = ZERO) -> None:
+        super().__init__(message)
+        #: Id of the frame, for the answer; ZERO where it could not be read.
+        self.msg_id = msg_id
+
+
+class ShortFrameError(WireError):
+    """A frame is shorter than its header."""
+
+
+class LargeFrameError(WireError):
+    """A frame is larger than its socket allows."""
+
+
+class UnknownTypeError(WireError):
+    """There is no message of this type."""
+
+
+class WrongPlaceError(WireError):
+    """A message arrived on a socket, or at a side, where it may not."""
+
+
+class WireVersionError(WireError):
+    """The peer speaks a version of the wire that is not spoken here."""
+
+
+class BodyError(WireError):
+    """A message's body is not MessagePack of plain values."""
+
+
+class BodyDepthError(WireError):
+    """A message's body nests deeper than allowed."""
+
+
+class BodySizeError(WireError):
+    """A message's body holds more values than allowed."""
+
+
+class FieldError(WireError):
+    """A message's fields are not those of its type."""
+
+
+class PartsError(WireError):
+    """The pieces of a large return do not fit together."""
+
+
+class MessageTooLargeError(LimitError):
+    """A message of ours is larger than the other side would take."""
+
+
+class NotPackableError(UsageError):
+    """A message of ours holds a value that can't travel."""
+
+
+_TYPE_OF: Dict[Type[Any], int] = {kind: number for number, kind in MESSAGES.items()}
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_KEYS = frozenset({type(None), bool, int, float, str})
+
+
+def new_id() -> bytes:
+    """Return 16 random bytes for a msg-id."""
+    return os.urandom(ID_BYTES)
+
+
+def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO) -> bytes:
+    """Return *message* as one frame.
+
+    Args:
+        message: a record of `transport.messages`.
+        msg_id: 16 bytes that the answer's reply-to will repeat; made when None.
+        reply_to: msg-id of the message that this answers; ZERO (or b"") for none.
+
+    Raises:
+        NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
+            an integer over 64 bits, nesting without end).
+    """
+    number = _TYPE_OF.get(type(message))
+    if number is None:
+        raise NotPackableError(f"{type(message).__name__} is not a message")
+    head = bytes((number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
+    if len(head) != HEADER_BYTES:
+        raise NotPackableError("msg_id and reply_to are 16 bytes each")
+    return head + pack_body(message)
+
+
+def pack_body(value: Any) -> bytes:
+    """Return a record or plain value as MessagePack; raises like `pack`.
+
+    Text that is no Unicode (names of files, output of commands) travels with backslash escapes:
+    one odd byte must not make a job's return undeliverable.
+    """
+    try:
+        packed: bytes = msgpack.packb(
+            encode(value), use_bin_type=True, unicode_errors="backslashreplace"
+        )
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise NotPackableError(f"{type(value).__name__}: {error}") from None
+    return packed
+
+
+def check_outgoing(frame: Buffer, *, socket: str, receiver: str) -> None:
+    """Raise MessageTooLargeError when the other side would refuse *frame* for its size."""
+    limit = LIMITS[socket, receiver].frame_bytes
+    if len(frame) > limit:
+        kind = MESSAGES[frame[0]].__name__
+        raise MessageTooLargeError(
+            f"{kind}: {len(frame)} bytes, the {socket} socket takes {limit}"
+        )
+
+
+def unpack(frame: Buffer, *, socket: str, receiver: str) -> Envelope:
+    """Return the message of *frame* with its header.
+
+    Args:
+        frame: as received.
+        socket: "control", "bulk", "enrol" or "local".
+        receiver: which side this is: "master", "minion", "client" or "job".
+
+    Raises:
+        WireError: one of its subclasses, for the first rule that the frame breaks.
+    """
+    limit = LIMITS[socket, receiver]
+    view = memoryview(frame)
+    if len(view) < HEADER_BYTES:
+        raise ShortFrameError(f"a frame of {len(view)} bytes has no header")
+    msg_id = bytes(view[2 : 2 + ID_BYTES])
+    if len(view) > limit.frame_bytes:
+        raise LargeFrameError(
+            f"{len(view)} bytes, the {socket} socket takes {limit.frame_bytes}", msg_id
+        )
+    kind = MESSAGES.get(view[0])
+    if kind is None:
+        raise UnknownTypeError(f"unknown message type {view[0]}", msg_id)
+    if kind not in ALLOWED[socket, receiver]:
+        raise WrongPlaceError(
+            f"{kind.__name__} may not arrive at the {receiver} on {socket}", msg_id
+        )
+    if view[1] not in VERSIONS:
+        raise WireVersionError(f"wire version {view[1]} is not spoken here, {VERSION} is", msg_id)
+    try:
+        data = unpack_body(view[HEADER_BYTES:], limit)
+        message = decode(kind, data, kind.__name__)
+    except WireError as error:
+        error.msg_id = msg_id
+        raise
+    except RecordError as error:
+        raise FieldError(str(error), msg_id) from None
+    reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
+    return Envelope(msg_id, reply_to, message, view[1])
+
+
+def unpack_body(body: Buffer, limit: Limit) -> Any:
+    """Return the plain value of a MessagePack body within *limit*.
+
+    Keys of mappings may be numbers (YAML has them): MessagePack's integers end at 64 bits, so at
+    most a dozen share a hash and no set of keys can make a dict slow.
+
+    Raises:
+        BodyError, BodyDepthError, BodySizeError: it is not such a value.
+    """
+    try:
+        value = msgpack.unpackb(body, raw=False, use_list=True, strict_map_key=False)
+    except msgpack.exceptions.StackError:
+        raise BodyDepthError(f"nests deeper than {limit.depth}") from None
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        # A peer's bytes may be in the text: keep it short and printable.
+        raise BodyError(f"no MessagePack: {ascii(str(error))[:120]}") from None
+    _check_value(value, limit)
+    return value
+
+
+def _check_value(value: Any, limit: Limit) -> None:
+    level: List[Any] = [value]
+    nodes = 0
+    for _ in range(limit.depth + 1):
+        below: List[Any] = []
+        nodes += len(level)
+        if nodes > limit.nodes:
+            raise BodySizeError(f"more than {limit.nodes} values")
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                if not _KEYS.issuperset(map(type, item)):
+                    raise BodyError("a mapping's key is neither text nor a number")
+                nodes += len(item)
+                below.extend(item.values())
+            elif kind is list:
+                below.extend(item)
+            elif kind not in _PLAIN:
+                raise BodyError(f"a value of type {kind.__name__}")
+        if not below:
+            return
+        level = below
+    raise BodyDepthError(f"nests deeper than {limit.depth}")
+
+
+def split_return(ret: JobReturn, piece_bytes: int = CHUNK_BYTES) -> List[ReturnPart]:
+    """Return a large return as pieces for the bulk socket, in order."""
+    whole = pack_body(JobReturned(ret))
+    digest = hashlib.sha256(whole).hexdigest()
+    pieces = [whole[at : at + piece_bytes] for at in range(0, len(whole), piece_bytes)]
+    return [
+        ReturnPart(ret.jid, digest, index, len(pieces), piece)
+        for index, piece in enumerate(pieces)
+    ]
+
+
+def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
+    """Return the message that `split_return` cut into *parts* (all of them, in any order).
+
+    Raises:
+        PartsError: a piece is missing, double, of another return, or the hash differs.
+        WireError: more than *limit_bytes*, or what the pieces make is no JobReturned.
+    """
+    ordered = sorted(parts, key=lambda part: part.index)
+    if not ordered or [part.index for part in ordered] != list(range(ordered[0].count)):
+        raise PartsError("pieces are missing or double")
+    first = ordered[0]
+    if any((p.jid, p.sha256, p.count) != (first.jid, first.sha256, first.count) for p in ordered):
+        raise PartsError("pieces of different returns")
+    if sum(len(part.data) for part in ordered) > limit_bytes:
+        raise LargeFrameError(f"a return of more than {limit_bytes} bytes")
+    whole = b"".join(part.data for part in ordered)
+    if hashlib.sha256(whole).hexdigest() != first.sha256:
+        raise PartsError("the pieces do not have the hash that they name")
+    data = unpack_body(whole, Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000)))
+    try:
+        message = decode(JobReturned, data, "JobReturned")
+    except RecordError as error:
+        raise FieldError(str(error)) from None
+    if message.ret.jid != first.jid:
+        raise PartsError("the return inside is of another job")
+    return message
