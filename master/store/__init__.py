@@ -1,1 +1,1 @@
-"""Tables, migrations and queries of the master's database."""
+"""The master's database: tables, migrations, one writer."""

@@ -1,0 +1,93 @@
+"""The life of one job on one minion, as a literal table."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from catena.core.fsm import Actor, Kind, Machine, Row
+
+
+class Delivery(str, Enum):
+    """Where a job stands on one minion."""
+
+    held = "held"  #: waits for its turn in a batch
+    queued = "queued"  #: stored; the minion is not connected, or it was not handed over yet
+    sent = "sent"  #: handed to the connection; the minion has not said that it has it
+    received = "received"  #: durable on the minion
+    running = "running"  #: the minion reported a step
+    done = "done"  #: the return is stored
+    rejected = "rejected"  #: the minion will not run it and says why
+    expired = "expired"  #: not handed over by its time
+    cancelled = "cancelled"  #: stopped before or while it ran
+    lost = "lost"  #: the minion had it and now knows nothing of it
+
+
+class Cause(str, Enum):
+    """What moves a delivery."""
+
+    release = "release"
+    send = "send"
+    receive = "receive"
+    progress = "progress"
+    ret = "return"
+    reject = "reject"
+    expire = "expire"
+    cancel = "cancel"
+    stopped = "stopped"
+    forgotten = "forgotten"
+
+
+_D, _C, _A = Delivery, Cause, Actor
+
+MACHINE: Machine[Delivery, Cause] = Machine(
+    "delivery",
+    {
+        _D.held: Kind.wait,
+        _D.queued: Kind.wait,
+        _D.sent: Kind.wait,
+        _D.received: Kind.wait,
+        _D.running: Kind.working,
+        _D.done: Kind.final,
+        _D.rejected: Kind.final,
+        _D.expired: Kind.final,
+        _D.cancelled: Kind.final,
+        _D.lost: Kind.final,
+    },
+    (_D.held, _D.queued),
+    [
+        Row(_D.held, _C.release, _D.queued, _A.system, "its turn in the batch has come"),
+        Row(_D.queued, _C.send, _D.sent, _A.system, "the connection took it"),
+        Row(_D.sent, _C.send, _D.sent, _A.system, "sent again on a new connection"),
+        *(
+            Row(state, cause, target, _A.agent, why)
+            for state in (_D.queued, _D.sent)
+            for cause, target, why in (
+                (_C.receive, _D.received, "the minion has it on disk"),
+                (_C.progress, _D.running, "the minion reported a step"),
+                (_C.ret, _D.done, "the return is stored"),
+                (_C.reject, _D.rejected, "the minion refuses it"),
+                (_C.stopped, _D.cancelled, "the minion stopped it as asked"),
+            )
+        ),
+        Row(_D.received, _C.receive, _D.received, _A.agent, "said again"),
+        Row(_D.received, _C.progress, _D.running, _A.agent, "the minion reported a step"),
+        Row(_D.received, _C.ret, _D.done, _A.agent, "the return is stored"),
+        Row(_D.received, _C.reject, _D.rejected, _A.agent, "it expired in the minion's queue"),
+        Row(_D.received, _C.stopped, _D.cancelled, _A.agent, "dropped from the minion's queue"),
+        Row(_D.received, _C.forgotten, _D.lost, _A.agent, "a Hello no longer names it"),
+        Row(_D.running, _C.progress, _D.running, _A.agent, "the next step"),
+        Row(_D.running, _C.receive, _D.running, _A.agent, "said again"),
+        Row(_D.running, _C.ret, _D.done, _A.agent, "the return is stored"),
+        Row(_D.running, _C.reject, _D.rejected, _A.agent, "given up by the minion"),
+        Row(_D.running, _C.stopped, _D.cancelled, _A.agent, "the minion stopped it as asked"),
+        Row(_D.running, _C.forgotten, _D.lost, _A.agent, "a Hello no longer names it"),
+        Row(_D.held, _C.expire, _D.expired, _A.system, "its time is over"),
+        Row(_D.queued, _C.expire, _D.expired, _A.system, "its time is over"),
+        Row(_D.held, _C.cancel, _D.cancelled, _A.api, "never sent"),
+        Row(_D.queued, _C.cancel, _D.cancelled, _A.api, "never sent"),
+    ],
+)
+
+OPEN = tuple(state for state in Delivery if not MACHINE.is_final(state))
+#: States in which the minion may be at work on it.
+UNDER_WAY = (Delivery.sent, Delivery.received, Delivery.running)

@@ -1,0 +1,152 @@
+"""The durable event table, and everyone who follows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.clock import Clock
+from catena.core.errors import UsageError
+from catena.core.events import Event, is_tag
+from catena.master.store.database import Store, after_commit
+from catena.master.store.tables import CURSORS, EVENTS
+
+#: Events kept in memory so that followers need not read what was just written.
+RING = 4096
+#: Events read from the table at a time.
+PAGE = 500
+
+
+class EventBus:
+    """Records events inside the transaction that caused them and hands them out after its commit.
+
+    One writer commits everything, so positions (`seq`) become visible in their order and a cursor
+    never skips an event.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._ring: deque[Event] = deque(maxlen=RING)
+        self._last = 0
+        self._news = asyncio.Event()
+
+    async def open(self) -> None:
+        """Learn where the table ends; call it before anything is recorded."""
+        self._last = await self._store.read(
+            lambda conn: conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0
+        )
+
+    @property
+    def last(self) -> int:
+        """Return the position of the newest event."""
+        return self._last
+
+    def record(
+        self,
+        conn: sa.Connection,
+        tag: str,
+        data: Mapping[str, Any],
+        source: str = "",
+        event_id: str | None = None,
+    ) -> Event:
+        """Store an event in the running transaction; followers see it after the commit.
+
+        Args:
+            conn: the connection that a function of `Store.post` got.
+            tag: 1 to 1024 characters, no control characters.
+            data: plain data.
+            source: minion id, or "" for the master's own.
+            event_id: a minion's own number of its event; unique per source.
+
+        Raises:
+            UsageError: *tag* can't be a tag.
+            sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
+        """
+        if not is_tag(tag):
+            raise UsageError(f"{tag[:80]!r} can't be an event's tag")
+        at = self._clock.now().timestamp()
+        row = {"tag": tag, "data": dict(data), "at": at, "source": source, "event_id": event_id}
+        key = conn.execute(sa.insert(EVENTS).values(row)).inserted_primary_key
+        assert key is not None
+        event = Event(int(key[0]), tag, row["data"], _stamp(at), source)
+        after_commit(conn, lambda: self._publish(event))
+        return event
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        """Store an event by itself; return it once it is durable."""
+        return await self._store.write(lambda conn: self.record(conn, tag, data, source))
+
+    async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
+        """Yield events whose tag matches the glob *tag* (`*` crosses slashes), for ever.
+
+        Args:
+            after: position after which to begin; -1: only events from now on.
+        """
+        position = self._last if after < 0 else after
+        while True:
+            news = self._news
+            if position >= self._last:
+                await news.wait()
+                continue
+            for event in await self._after(position):
+                position = event.seq
+                if fnmatchcase(event.tag, tag):
+                    yield event
+
+    async def cursor(self, consumer: str) -> int:
+        """Return how far *consumer* has come; a new one begins at the present end."""
+        query = sa.select(CURSORS.c.seq).where(CURSORS.c.consumer == consumer)
+        found = await self._store.read(lambda conn: conn.execute(query).scalar())
+        if found is not None:
+            return int(found)
+        await self.advance(consumer, self._last)
+        return self._last
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        """Store that *consumer* has dealt with everything up to *seq*."""
+        await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
+
+    async def prune(self, before: float) -> int:
+        """Drop events older than *before* (seconds since the epoch) that every consumer has seen."""
+
+        def drop(conn: sa.Connection) -> int:
+            slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
+            rule = EVENTS.c.at < before
+            if slowest is not None:
+                rule = rule & (EVENTS.c.seq <= slowest)
+            return conn.execute(sa.delete(EVENTS).where(rule)).rowcount
+
+        return await self._store.post(drop, lazy=True)
+
+    def _publish(self, event: Event) -> None:
+        self._ring.append(event)
+        self._last = event.seq
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _after(self, position: int) -> Sequence[Event]:
+        if self._ring and self._ring[0].seq <= position + 1:
+            newest = takewhile(lambda event: event.seq > position, reversed(self._ring))
+            return list(newest)[::-1][:PAGE]
+        query = sa.select(EVENTS).where(EVENTS.c.seq > position).order_by(EVENTS.c.seq).limit(PAGE)
+        rows = await self._store.read(lambda conn: conn.execute(query).all())
+        return [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
+
+
+def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
+    """Set the cursor of *consumer* in the running transaction."""
+    update = sa.update(CURSORS).where(CURSORS.c.consumer == consumer).values(seq=seq)
+    if not conn.execute(update).rowcount:
+        conn.execute(sa.insert(CURSORS).values(consumer=consumer, seq=seq))
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).isoformat()

@@ -1,0 +1,298 @@
+"""The store: one writer thread with group commit, reader threads, SQLite or PostgreSQL.
+
+Every change of one step is one function `fn(connection)` that runs inside a transaction of the
+writer thread. The writer takes all functions that wait while the disk works and commits them
+together, so that a single request pays one fsync and a thousand at once share it. Functions run in
+the order in which they were posted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from catena.core.errors import CatenaError, TryLaterError
+from catena.master.store import schema
+
+T = TypeVar("T")
+
+#: At most this many functions share one commit.
+GROUP_LIMIT = 200
+#: How long a commit of nothing but lazy functions may be put off.
+LAZY_SECONDS = 0.05
+#: How long another process may hold the database before requests fail (reliability 3.3, "db").
+LOCK_PATIENCE_SECONDS = 30.0
+READERS = 4
+_HOOKS = "catena_after_commit"
+
+
+class StoreUnavailableError(TryLaterError):
+    """The database can't be written now; nothing of the request was kept."""
+
+
+class StoreCorruptError(CatenaError):
+    """The database file is damaged; restore it from a backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    run: Callable[[sa.Connection], Any]
+    future: asyncio.Future[Any]
+    lazy: bool
+
+
+@dataclass(slots=True)
+class _Outcome:
+    work: _Work
+    value: Any = None
+    error: BaseException | None = None
+    hooks: tuple[Callable[[], None], ...] = ()
+
+
+def after_commit(conn: sa.Connection, hook: Callable[[], None]) -> None:
+    """Have *hook* called in the event loop once the running transaction is durable.
+
+    Call it from inside a function given to `Store.post`; if that function fails, so that nothing
+    of it is kept, the hook is dropped.
+    """
+    conn.info.setdefault(_HOOKS, []).append(hook)
+
+
+class Store:
+    """The master's database.
+
+    Args:
+        url: SQLAlchemy URL, "sqlite:////path/file.db" or "postgresql+psycopg://…".
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = sa.make_url(url)
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
+        self._writer: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._write_engine = self._engine(writer=True)
+        self._read_engine = self._engine(writer=False)
+
+    @property
+    def dialect(self) -> str:
+        """Return "sqlite" or "postgresql"."""
+        return self._url.get_backend_name()
+
+    async def open(self) -> None:
+        """Create or upgrade the schema and start the writer.
+
+        Raises:
+            StoreUnavailableError: the database can't be reached or is locked.
+            StoreCorruptError: it is damaged.
+        """
+        self._loop = asyncio.get_running_loop()
+        await self._loop.run_in_executor(self._readers, self._prepare)
+        self._writer = threading.Thread(target=self._write_forever, name="store-write")
+        self._writer.daemon = True
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Commit what was posted, then close every connection."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(writer.join)
+        self._readers.shutdown(wait=True)
+        self._write_engine.dispose()
+        self._read_engine.dispose()
+
+    def post(self, fn: Callable[[sa.Connection], T], *, lazy: bool = False) -> asyncio.Future[T]:
+        """Queue *fn* for the next transaction; the future is done once it is durable.
+
+        Args:
+            fn: called in the writer thread; it must neither block nor touch the loop's objects.
+            lazy: may wait up to 50 ms for company. Order is kept all the same.
+        """
+        if self._writer is None or self._loop is None:
+            raise StoreUnavailableError("the store is closed")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Work(fn, future, lazy))
+        return future
+
+    async def write(self, fn: Callable[[sa.Connection], T]) -> T:
+        """Run *fn* in a transaction; return its value once it is durable."""
+        return await self.post(fn)
+
+    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
+        """Run *fn* on a snapshot, in a reader thread; it must not write."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._reading, fn)
+
+    def _reading(self, fn: Callable[[sa.Connection], T]) -> T:
+        try:
+            with self._read_engine.connect() as conn, conn.begin():
+                return fn(conn)
+        except sa.exc.DBAPIError as error:
+            raise _translated(error) from error
+
+    def _engine(self, *, writer: bool) -> sa.Engine:
+        size = 1 if writer else READERS
+        engine = sa.create_engine(self._url, pool_size=size, max_overflow=0)
+        if self._sqlite:
+            begin = "BEGIN IMMEDIATE" if writer else "BEGIN"
+            sa.event.listen(engine, "connect", _set_up_sqlite)
+            sa.event.listen(engine, "begin", lambda conn: conn.exec_driver_sql(begin) and None)
+        return engine
+
+    def _prepare(self) -> None:
+        if self._sqlite and self._url.database:
+            _make_private(Path(self._url.database))
+        try:
+            schema.upgrade(self._write_engine)
+        except sa.exc.DBAPIError as error:
+            raise _translated(error) from error
+
+    def _write_forever(self) -> None:
+        with self._write_engine.connect() as conn:
+            while (first := self._queue.get()) is not None:
+                group, last = self._gather(first)
+                self._commit_group(conn, group)
+                if last:
+                    break
+
+    def _gather(self, first: _Work) -> tuple[list[_Work], bool]:
+        """Return what shall be committed together, and whether the store closes after it."""
+        group = [first]
+        deadline = time.monotonic() + LAZY_SECONDS
+        urgent = not first.lazy
+        while len(group) < GROUP_LIMIT:
+            try:
+                wait = 0.0 if urgent else max(0.0, deadline - time.monotonic())
+                work = self._queue.get(block=wait > 0, timeout=wait or None)
+            except queue.Empty:
+                break
+            if work is None:
+                return group, True
+            urgent = urgent or not work.lazy
+            group.append(work)
+        return group, False
+
+    def _commit_group(self, conn: sa.Connection, group: list[_Work]) -> None:
+        give_up = time.monotonic() + LOCK_PATIENCE_SECONDS
+        while True:
+            try:
+                with conn.begin():
+                    outcomes = [_run_one(conn, work, alone=len(group) == 1) for work in group]
+                break
+            except _SingleError as error:
+                outcomes = [_Outcome(group[0], error=error.cause)]
+                break
+            except sa.exc.DBAPIError as error:
+                if error.connection_invalidated or (
+                    _is_locked(error) and time.monotonic() < give_up
+                ):
+                    if time.monotonic() < give_up:
+                        time.sleep(0.2)
+                        continue
+                fault = _translated(error)
+                outcomes = [_Outcome(work, error=fault) for work in group]
+                break
+        self._report(outcomes)
+
+    def _report(self, outcomes: list[_Outcome]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(_settle, outcomes)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more; what was committed stays committed.
+            return
+
+
+class _SingleError(Exception):
+    """Carries the error of a function that had a transaction for itself out of it."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
+    conn.info[_HOOKS] = []
+    try:
+        if alone:
+            value = work.run(conn)
+        else:
+            with conn.begin_nested():
+                value = work.run(conn)
+    except sa.exc.IntegrityError as error:
+        return _failed(work, error, alone)
+    except sa.exc.DBAPIError:
+        # Disk full, lost connection: the whole transaction is in doubt, so the group fails.
+        raise
+    except Exception as error:  # noqa: BLE001  # the edge of the writer: it goes to who asked
+        return _failed(work, error, alone)
+    return _Outcome(work, value=value, hooks=tuple(conn.info[_HOOKS]))
+
+
+def _failed(work: _Work, error: Exception, alone: bool) -> _Outcome:
+    if alone:
+        raise _SingleError(error)
+    return _Outcome(work, error=error)
+
+
+def _settle(outcomes: list[_Outcome]) -> None:
+    """In the loop: hooks first, in order of commit, then the futures."""
+    for outcome in outcomes:
+        for hook in outcome.hooks:
+            hook()
+    for outcome in outcomes:
+        future = outcome.work.future
+        if future.done():
+            continue
+        if outcome.error is not None:
+            future.set_exception(outcome.error)
+        else:
+            future.set_result(outcome.value)
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    # The driver's own transaction control would begin deferred transactions, which fail with
+    # "database is locked" at once when a read turns into a write.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "busy_timeout=5000",
+        "foreign_keys=ON",
+        "temp_store=MEMORY",
+        "secure_delete=OFF",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _make_private(path: Path) -> None:
+    """Make the file with mode 0600 first: its -wal and -shm take the same mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.close(handle)
+
+
+def _is_locked(error: sa.exc.DBAPIError) -> bool:
+    return "database is locked" in str(error.orig)
+
+
+def _translated(error: sa.exc.DBAPIError) -> CatenaError:
+    text = str(error.orig)
+    if "malformed" in text or "not a database" in text:
+        return StoreCorruptError(f"the database is damaged ({text}); restore it from a backup")
+    if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError)):
+        return StoreUnavailableError(f"the database can't be used now: {text}")
+    return CatenaError(f"the database refused: {text}")

@@ -1,0 +1,45 @@
+"""The one MetaData on which every table of the master hangs, and the column types they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import sqlalchemy as sa
+
+#: Constraints get names that both SQLite (batch ALTER) and PostgreSQL can drop again.
+METADATA = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: A growing integer key; SQLite makes only INTEGER a row id.
+Serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+class Packed(sa.types.TypeDecorator[Any]):
+    """Plain data (dicts, lists, str, bytes, numbers) as MessagePack.
+
+    Values that minions return may hold bytes and non-string keys, which JSON columns would change.
+    """
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> bytes | None:
+        """Return *value* as it is stored; None stays NULL."""
+        if value is None:
+            return None
+        packed: bytes = msgpack.packb(value, use_bin_type=True)
+        return packed
+
+    def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> Any:
+        """Return the stored value; NULL is None."""
+        if value is None:
+            return None
+        return msgpack.unpackb(value, raw=False, strict_map_key=False)
