@@ -1,1 +1,20 @@
 """State modules: how a thing should be, and what was changed to make it so."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+#: State modules by the part of the name before the dot; imported on first use.
+INDEX: Dict[str, str] = {
+    "cmd": "catena.states.cmd",
+    "cron": "catena.states.cron",
+    "file": "catena.states.file",
+    "group": "catena.states.group",
+    "host": "catena.states.host",
+    "mgrcompat": "catena.states.mgrcompat",
+    "module": "catena.states.module",
+    "pkg": "catena.states.pkg",
+    "service": "catena.states.service",
+    "test": "catena.states.test",
+    "user": "catena.states.user",
+}

@@ -1,1 +1,8 @@
 """The state.* execution functions."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+#: Execution modules of this room by the part of the name before the dot.
+INDEX: Dict[str, str] = {"state": "catena.states.functions.state"}

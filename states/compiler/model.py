@@ -1,0 +1,188 @@
+"""What a state run is made of, from the declaration in an SLS file to the row of its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple, Union
+
+from catena.core.types import SourceLine
+
+Order = Union[int, float]
+
+#: Parts of a result's key: module, id, name, function.
+TAG_SEPARATOR = "_|-"
+
+#: Requisites that say when, or after what, a state runs.
+FORWARD = (
+    "require",
+    "require_any",
+    "watch",
+    "watch_any",
+    "onchanges",
+    "onchanges_any",
+    "onfail",
+    "onfail_any",
+    "onfail_all",
+    "prereq",
+)
+#: Requisites that nothing waits for: `listen` acts at the end, `use` copies arguments.
+LOOSE = ("listen", "use")
+#: The same, written at the other end.
+REVERSE = {
+    f"{kind}_in": kind
+    for kind in ("require", "watch", "onchanges", "onfail", "prereq", "listen", "use")
+}
+REQUISITES = frozenset((*FORWARD, *LOOSE, *REVERSE))
+
+#: What the compiler and the run read themselves. A state function sees one of these only when its
+#: signature or its mark (`wants`) names it.
+KEYWORDS = REQUISITES | frozenset(
+    (
+        "aggregate",
+        "check_cmd",
+        "creates",
+        "failhard",
+        "fire_event",
+        "onlyif",
+        "order",
+        "parallel",
+        "reload_grains",
+        "reload_modules",
+        "reload_pillar",
+        "retry",
+        "runas",
+        "runas_password",
+        "saltenv",
+        "test",
+        "umask",
+        "unless",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One module under one id, as written (and as `extend` left it)."""
+
+    id: str
+    state: str
+    #: The list below `module:`, in Salt's shape: the function's name and one-key mappings.
+    items: Tuple[Any, ...]
+    sls: str
+    env: str
+    #: Place among all states of the run, from 10000; None where the data gives none.
+    position: Any
+    line: SourceLine
+    #: The SLS that brought this one's in, nearest first.
+    included_from: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class High:
+    """Everything that the SLS files of a run say, before it is joined."""
+
+    states: Tuple[Declaration, ...]
+    #: `extend` blocks in the order met: (id, declarations of that id).
+    extends: Tuple[Declaration, ...] = ()
+    excluded_ids: frozenset[str] = frozenset()
+    excluded_sls: frozenset[str] = frozenset()
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return Salt's high data, as state.show_sls prints it."""
+        shown: Dict[str, Any] = {}
+        for one in self.states:
+            body = shown.setdefault(one.id, {})
+            items: List[Any] = list(one.items)
+            if one.position is not None and not _has_order(one.items):
+                items.append({"order": one.position})
+            body[one.state] = items
+            body["__sls__"] = one.sls
+            body["__env__"] = one.env
+            if one.included_from:
+                body["__sls_included_from__"] = list(one.included_from)
+        return shown
+
+
+def _has_order(items: Sequence[Any]) -> bool:
+    return any(isinstance(item, dict) and "order" in item for item in items)
+
+
+@dataclass(frozen=True)
+class Low:
+    """One call of one state function, with what decides when and whether it happens."""
+
+    state: str
+    fun: str
+    id: str
+    name: str
+    #: Dotted name of its SLS file; None for data that came from none (state.single).
+    sls: Any
+    env: str
+    #: Smaller runs earlier; requisites come first.
+    order: Order
+    #: Arguments of the function, without name.
+    args: Mapping[str, Any] = field(default_factory=dict)
+    #: The compiler's own arguments (KEYWORDS) as written: requisites, conditions, retry, …
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    #: Where it was declared.
+    line: SourceLine = SourceLine("")
+    included_from: Tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Key of its row: `<state>_|-<id>_|-<name>_|-<fun>`."""
+        return TAG_SEPARATOR.join((self.state, self.id, self.name, self.fun))
+
+    @property
+    def label(self) -> str:
+        """Name in the comments of states that need it: `<sls>.<id>`."""
+        return f"{self.sls}.{self.id}"
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return Salt's low chunk, as state.show_low_sls prints it."""
+        shown: Dict[str, Any] = {"state": self.state, "name": self.name}
+        if self.sls is not None:
+            shown["__sls__"] = self.sls
+        shown["__env__"] = self.env
+        if self.included_from:
+            shown["__sls_included_from__"] = list(self.included_from)
+        shown["__id__"] = self.id
+        shown.update(self.args)
+        shown.update(self.keywords)
+        shown["order"] = self.order
+        shown["fun"] = self.fun
+        return shown
+
+
+#: One row of a run: name, changes, result, comment, __id__, __sls__, __run_num__, start_time,
+#: duration (ms); also warnings, skip_watch, `__state_ran__: False` where they apply.
+Row = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A run that is ready to start, or the reasons why it can't."""
+
+    #: In the order in which they run.
+    low: Tuple[Low, ...]
+    #: One text per fault; nothing may run unless this is empty.
+    errors: Tuple[str, ...] = ()
+    #: Salt's high data as the SLS files say it.
+    high: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RunHooks(Protocol):
+    """What stands beside a run: a journal, a progress line, somebody who may stop it."""
+
+    def before(self, low: Low) -> Union[Row, None]:
+        """Be told that *low*'s requisites are met and it begins now.
+
+        Returns:
+            A recorded row to use instead of running it (`after` is then not called); else None.
+        """
+
+    def after(self, low: Low, row: Row) -> None:
+        """Be told of *low*'s row; `__state_ran__` is False in it where `before` was not called."""
+
+    def cancelled(self) -> bool:
+        """Return whether nothing more may begin; asked before every state."""
