@@ -1,1 +1,11 @@
-"""Text in, data out: the #! pipeline, Jinja, YAML and friends, with a map back to file and line."""
+"""Text in, data out: #! pipeline, Jinja, YAML and friends, with a map back to file and line."""
+
+#: Renderer -> module that holds it (see `pipeline`).
+INDEX = {
+    "jinja": "catena.renderers.jinja",
+    "yaml": "catena.renderers.yaml",
+    "json": "catena.renderers.plain",
+    "toml": "catena.renderers.plain",
+    "text": "catena.renderers.plain",
+    "py": "catena.renderers.py",
+}

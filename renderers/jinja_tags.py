@@ -1,0 +1,103 @@
+"""Salt's Jinja tags: load_yaml, load_json, load_text, import_yaml, import_json, import_text.
+
+`{% load_yaml as x %}…{% endload %}` parses the rendered body; `{% import_yaml "path" as x %}`
+renders a file of the file roots and parses it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, List, Mapping, Union
+
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+
+from catena.core.types import SourceLine
+from catena.renderers import yaml
+from catena.renderers.source import TemplateFaultError
+
+LOAD_TAGS = ("load_yaml", "load_json", "load_text")
+IMPORT_TAGS = ("import_yaml", "import_json", "import_text")
+
+
+def parse_json(text: str, name: str = "<text>") -> Any:
+    """Return the data of JSON *text*.
+
+    Raises:
+        TemplateFaultError: not JSON; the message shows the line.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        line = getattr(error, "lineno", 0)
+        reason = f"Jinja error: not JSON: {error}"
+        raise TemplateFaultError(reason, SourceLine(name, line), text) from None
+    except RecursionError:
+        raise TemplateFaultError("JSON is nested too deep", SourceLine(name)) from None
+
+
+def parse_text(text: str, name: str = "<text>") -> str:
+    """Return *text* itself."""
+    return text
+
+
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "yaml": yaml.load,
+    "json": parse_json,
+    "text": parse_text,
+}
+
+
+class DataTags(Extension):
+    """The six tags."""
+
+    tags = {*LOAD_TAGS, *IMPORT_TAGS}
+
+    def parse(self, parser: Parser) -> Union[nodes.Node, List[nodes.Node]]:
+        """Return the nodes of one tag."""
+        token = next(parser.stream)
+        if token.value in LOAD_TAGS:
+            return self._load(parser, token.value, token.lineno)
+        return self._import(parser, token.value, token.lineno)
+
+    def _load(self, parser: Parser, tag: str, line: int) -> List[nodes.Node]:
+        parser.stream.expect("name:as")
+        target = parser.parse_assign_target()
+        body = parser.parse_statements(("name:endload",), drop_needle=True)
+        block = nodes.AssignBlock(target, None, body).set_lineno(line)
+        return [block, self._assign(parser, target, tag, line)]
+
+    def _import(self, parser: Parser, tag: str, line: int) -> List[nodes.Node]:
+        imported = nodes.Import(lineno=line)
+        imported.template = parser.parse_expression()
+        parser.stream.expect("name:as")
+        target = parser.parse_assign_target()
+        if not isinstance(target, nodes.Name):
+            parser.fail(f"{tag} takes one name after 'as'", line)
+        imported.target = target.name
+        parser.parse_import_context(imported, False)
+        return [imported, self._assign(parser, target, tag, line, imported.template)]
+
+    def _assign(
+        self,
+        parser: Parser,
+        target: nodes.Expr,
+        tag: str,
+        line: int,
+        template: Any = None,
+    ) -> nodes.Node:
+        """Return the node that puts parsed data in the place of the text."""
+        name = nodes.Name(target.name, "load", lineno=line)  # type: ignore[attr-defined]
+        where = template if template is not None else nodes.Const(f"{parser.name}:{line} {tag}")
+        call = self.call_method(f"_{tag.partition('_')[2]}", [name, where], lineno=line)
+        return nodes.Assign(target, call, lineno=line)
+
+    def _yaml(self, value: Any, where: str) -> Any:
+        return yaml.load(str(value), str(where))
+
+    def _json(self, value: Any, where: str) -> Any:
+        return parse_json(str(value), str(where))
+
+    def _text(self, value: Any, where: str) -> str:
+        return str(value)

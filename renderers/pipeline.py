@@ -1,0 +1,117 @@
+"""The #! pipeline: which renderers a text goes through, and the run through them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Mapping, Tuple
+
+from catena.core.context import Context
+from catena.core.suggest import unknown
+from catena.core.types import SourceLine
+from catena.renderers import INDEX
+from catena.renderers.source import LineMap, Rendered, Source, SourceError
+
+DEFAULT = "jinja|yaml"
+_NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
+#: `#!/bin/sh` is a script's line, not a pipeline (as in Salt).
+_SHEBANG = re.compile(r"#!(?!/)([^\r\n]*)")
+
+
+def pipeline_of(text: str, default: str = DEFAULT) -> Tuple[str, ...]:
+    """Return the names of the renderers of *text*: its #! line, or *default*."""
+    found = _SHEBANG.match(text)
+    names = tuple(part.split()[0] for part in _stages(found.group(1)) if part) if found else ()
+    return names or tuple(part.split()[0] for part in _stages(default) if part)
+
+
+def _stages(line: str) -> Tuple[str, ...]:
+    return tuple(part.strip() for part in line.split("|"))
+
+
+def render(
+    context: Context,
+    source: Source,
+    default: str = DEFAULT,
+    variables: Mapping[str, Any] = _NO_VARIABLES,
+) -> Rendered:
+    """Return the data that *source* renders to.
+
+    Args:
+        context: grains, pillar, opts, functions and files that renderers may use.
+        source: the text; its first line may name its renderers (`#!jinja|yaml`).
+        default: renderers of a text without such a line.
+        variables: more names for templates; they win over the built-in ones.
+
+    Returns:
+        The data (None for an empty text; a string where the last renderer gives text) and the
+        source line of every key.
+
+    Raises:
+        RenderError: with file, line and excerpt of the source (`renderers.source.SourceError`).
+        LimitError: a limit of the parsers is passed.
+    """
+    names = pipeline_of(source.text, default)
+    for name in names:
+        if name not in INDEX:
+            raise SourceError(unknown("renderer", name, INDEX), SourceLine(source.name, 1))
+    found = _SHEBANG.match(source.text)
+    # Its line stays, empty, so that every other line keeps its number.
+    body = source.text[found.end() :] if found else source.text
+    run = _Run(context, replace(source, text=body), variables)
+    for name in names:
+        run.stage(name)
+    if isinstance(run.data, str) and found:
+        return replace(run.rendered(), data=run.data[1:] if run.data[:1] == "\n" else run.data)
+    return run.rendered()
+
+
+class _Run:
+    """A text on its way through the renderers."""
+
+    def __init__(self, context: Context, source: Source, variables: Mapping[str, Any]) -> None:
+        self._context = context
+        self._source = source
+        self._variables = variables
+        self._map = LineMap()
+        self._lines: Mapping[Tuple[Any, ...], int] = {}
+        self.data: Any = source.text
+
+    def rendered(self) -> Rendered:
+        """Return what the stages came to."""
+        return Rendered(self.data, self._lines, self._source.name)
+
+    def stage(self, name: str) -> None:
+        """Send the data through renderer *name*."""
+        if name == "py":
+            from catena.renderers import py
+
+            self.data = py.run(self._context, self._current(name), self._variables)
+        elif name == "jinja":
+            from catena.renderers import jinja
+
+            made = jinja.render(self._context, self._current(name), self._variables)
+            self.data, self._map = made.text, made.lines
+        elif name != "text":
+            self._parse(name)
+
+    def _current(self, name: str) -> Source:
+        if not isinstance(self.data, str):
+            reason = f"the renderer {name!r} needs text, the one before it gave data"
+            raise SourceError(reason, SourceLine(self._source.name, 1))
+        return replace(self._source, text=self.data)
+
+    def _parse(self, name: str) -> None:
+        text = self._current(name).text
+        where, written = self._source.name, self._source.text
+        if name == "yaml":
+            from catena.renderers import yaml
+
+            made = yaml.load_rendered(text, where, written, self._map)
+            self.data, self._lines = made.data, made.lines
+            return
+        from catena.renderers import plain
+
+        parse = plain.load_json if name == "json" else plain.load_toml
+        self.data = parse(text, where, written, self._map)

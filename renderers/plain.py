@@ -1,0 +1,48 @@
+"""The renderers json, toml and text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from catena.core.types import SourceLine
+from catena.renderers.source import LineMap, SourceError, YamlFaultError
+
+_TOML_LINE = re.compile(r"\(at line (\d+)")
+
+
+def load_json(text: str, name: str, original: str, line_map: LineMap) -> Any:
+    """Return the data of JSON *text*, a rendered form of *original*.
+
+    Raises:
+        SourceError: not JSON.
+    """
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        line = line_map(getattr(error, "lineno", 0))
+        raise SourceError(f"not JSON: {error}", SourceLine(name, line), original) from None
+    except RecursionError:
+        raise SourceError("JSON is nested too deep", SourceLine(name), original) from None
+
+
+def load_toml(text: str, name: str, original: str, line_map: LineMap) -> Any:
+    """Return the data of TOML *text* (Python 3.11 and later, or with the package tomli).
+
+    Raises:
+        SourceError: not TOML, or this Python has no TOML parser.
+    """
+    try:
+        import tomllib
+    except ImportError:
+        reason = "the toml renderer needs Python 3.11 or later"
+        raise SourceError(reason, SourceLine(name), original) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_LINE.search(str(error))
+        line = line_map(int(found.group(1))) if found else 0
+        raise YamlFaultError(f"not TOML: {error}", SourceLine(name, line), original) from None

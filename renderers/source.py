@@ -1,0 +1,133 @@
+"""A text to render, what it rendered to, and the errors that name its lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from catena.core.errors import RenderError
+from catena.core.types import SourceLine
+
+#: Where a key or item lies in rendered data: mapping keys and list positions from the top.
+DataPath = Tuple[Any, ...]
+
+EXCERPT_BEFORE = 3
+EXCERPT_AFTER = 2
+_EXCERPT_WIDTH = 200
+
+
+@dataclass(frozen=True)
+class Source:
+    """One text that a person wrote."""
+
+    text: str
+    #: As the person knows it, for messages: salt://app/init.sls or /etc/catena/minion.
+    name: str
+    saltenv: str = "base"
+    #: Dotted name when it is an SLS file; "" otherwise.
+    sls: str = ""
+    #: Path below the file roots (app/init.sls); "" for texts that lie in none.
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What a source rendered to."""
+
+    data: Any
+    #: Line of the source (counted from 1) of every mapping key and list item, by its path.
+    lines: Mapping[DataPath, int] = field(default_factory=dict)
+    #: Source.name, for SourceLine.
+    name: str = ""
+
+    def place(self, *path: Any) -> SourceLine:
+        """Return where *path* (or the nearest thing above it) was written."""
+        for length in range(len(path), 0, -1):
+            line = self.lines.get(path[:length])
+            if line:
+                return SourceLine(self.name, line)
+        return SourceLine(self.name)
+
+
+class SourceError(RenderError):
+    """A text can't be rendered; the message says where and shows the lines.
+
+    Args:
+        reason: what is wrong, without the place.
+        place: where it is wrong.
+        chain: how that place was reached, innermost first ("imported by", "included by").
+        text: the whole text of the file of *place*, for the excerpt.
+        note: one more line below the excerpt.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        place: SourceLine,
+        text: str = "",
+        chain: Sequence[SourceLine] = (),
+        note: str = "",
+    ) -> None:
+        self.reason = reason
+        self.place = place
+        self.text = text
+        self.chain = tuple(chain)
+        parts = [f"{reason}; {place}", *(f"  reached from {step}" for step in chain)]
+        parts += excerpt(text, place.line)
+        if note:
+            parts.append(note)
+        super().__init__("\n".join(parts))
+
+
+class UndefinedNameError(SourceError):
+    """A template uses a name that has no value."""
+
+
+class TemplateSyntaxFaultError(SourceError):
+    """A template breaks the grammar of its engine."""
+
+
+class TemplateFaultError(SourceError):
+    """Something failed while a template was rendered."""
+
+
+class YamlFaultError(SourceError):
+    """A text is not the YAML that it should be."""
+
+
+class DuplicateKeyError(YamlFaultError):
+    """A mapping has one key twice."""
+
+
+def excerpt(text: str, line: int) -> List[str]:
+    """Return the lines around *line* (counted from 1) of *text*, numbered, with a mark."""
+    lines = text.splitlines()
+    if not 0 < line <= len(lines):
+        return []
+    first = max(1, line - EXCERPT_BEFORE)
+    last = min(len(lines), line + EXCERPT_AFTER)
+    width = len(str(last))
+    shown = []
+    for number in range(first, last + 1):
+        mark = ">" if number == line else " "
+        shown.append(f"{mark} {number:>{width}} | {lines[number - 1][:_EXCERPT_WIDTH]}".rstrip())
+    return shown
+
+
+@dataclass(frozen=True)
+class LineMap:
+    """Which line of the source each line of a rendered text came from."""
+
+    #: Source line of rendered line i + 1; empty: they are the same.
+    lines: Tuple[int, ...] = ()
+
+    def __call__(self, rendered: int) -> int:
+        """Return the source line of a rendered line, both counted from 1."""
+        if not self.lines:
+            return rendered
+        return self.lines[min(max(rendered, 1), len(self.lines)) - 1]
+
+
+def plain(data: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return a mapping as a dict, which templates can print and copy."""
+    return data if isinstance(data, dict) else dict(data)
