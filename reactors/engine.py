@@ -1,0 +1,204 @@
+"""Events to reactions: reads the durable event table, renders, performs, remembers how far.
+
+Order: the events of one source (a minion, or the master) one after the other; different sources
+side by side. The cursor moves to the last event before which everything is done, so that a killed
+master does again what it had not finished: at least once, each reaction under a key that stays the
+same, by which the master recognises a job that it has already stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from catena.core.errors import CatenaError
+from catena.core.events import Event
+from catena.reactors.reaction import Reaction
+from catena.reactors.rules import Rule
+
+LOG = logging.getLogger(__name__)
+
+#: Name of the engine's cursor on the event table, and the user of what it starts.
+CONSUMER = "reactor"
+USER = "Reactor"
+#: Events that the engine makes itself; never reacted to.
+OWN_TAGS = "catena/reactor/"
+#: Sources served at the same time.
+LANES = 16
+#: How often the cursor is saved while events flow, seconds.
+SAVE_SECONDS = 1.0
+
+
+class Bus(Protocol):
+    """The master's event table."""
+
+    @property
+    def last(self) -> int:
+        """Return the position of the newest event."""
+
+    def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
+        """Yield stored events behind position *after*, then new ones, for ever."""
+
+    async def cursor(self, consumer: str) -> int:
+        """Return a consumer's saved position; the newest event's where it has none."""
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        """Save a consumer's position."""
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        """Store an event of the master's own."""
+
+
+class SlsRenderer(Protocol):
+    """Renders reactor SLS files, away from the event loop."""
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        """Return the reactions of *file*; raise CatenaError naming file and line."""
+
+
+class Performer(Protocol):
+    """Does what a reaction asks, by the path of a person's command."""
+
+    async def perform(self, reaction: Reaction, key: str) -> None:
+        """Do it, or recognise by *key* that it is done; raise CatenaError."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far the engine is."""
+
+    #: Everything up to this event is done with.
+    position: int
+    #: Events stored behind it.
+    lag: int
+    #: Failed renderings and reactions since the start.
+    failures: int
+
+
+class Engine:
+    """The reactor.
+
+    Args:
+        rules: what to react to.
+        bus: the event table.
+        renderer: of the rules' files.
+        performer: of reactions.
+    """
+
+    def __init__(
+        self, rules: Sequence[Rule], bus: Bus, renderer: SlsRenderer, performer: Performer
+    ) -> None:
+        self._rules = tuple(rules)
+        self._bus = bus
+        self._renderer = renderer
+        self._performer = performer
+        self._lanes: dict[str, asyncio.Queue[Event]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[int] = set()
+        self._read = 0
+        self._failures = 0
+        self._slots = asyncio.Semaphore(LANES)
+
+    def status(self) -> Status:
+        """Return how far the engine is."""
+        position = self._done_up_to()
+        return Status(position, self._bus.last - position, self._failures)
+
+    async def run(self) -> None:
+        """React until cancelled."""
+        self._read = await self._bus.cursor(CONSUMER)
+        saver = asyncio.create_task(self._keep_cursor(self._read))
+        try:
+            async for event in self._bus.subscribe("*", self._read):
+                if self._concerns(event):
+                    self._open.add(event.seq)
+                    self._lane(event)
+                self._read = event.seq
+        finally:
+            saver.cancel()
+            for task in self._tasks:
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await saver
+
+    def _concerns(self, event: Event) -> bool:
+        # What the reactor itself started does not start it again (Salt's rule against loops).
+        if event.tag.startswith(OWN_TAGS) or event.data.get("user") == USER:
+            return False
+        return any(rule.matches(event.tag) for rule in self._rules)
+
+    def _done_up_to(self) -> int:
+        return min(self._open) - 1 if self._open else self._read
+
+    def _lane(self, event: Event) -> None:
+        """Put *event* behind the others of its source."""
+        queue = self._lanes.get(event.source)
+        if queue is not None:
+            queue.put_nowait(event)
+            return
+        queue = self._lanes[event.source] = asyncio.Queue()
+        queue.put_nowait(event)
+        task = asyncio.create_task(self._serve(event.source, queue))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, source: str, queue: asyncio.Queue[Event]) -> None:
+        """React to the events of one source in their order, until there are none."""
+        while not queue.empty():
+            event = queue.get_nowait()
+            async with self._slots:
+                try:
+                    await self._react(event)
+                except Exception as error:
+                    LOG.exception("reacting to %s", event.tag)
+                    await self._failed(event, "", "", CatenaError(repr(error)))
+            self._open.discard(event.seq)
+        del self._lanes[source]
+
+    async def _react(self, event: Event) -> None:
+        for rule in self._rules:
+            if not rule.matches(event.tag):
+                continue
+            for file in rule.files:
+                try:
+                    reactions = await self._renderer.render(file, event.tag, event.data)
+                except CatenaError as error:
+                    await self._failed(event, file, "", error)
+                    continue
+                for reaction in reactions:
+                    await self._perform(event, file, reaction)
+
+    async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:
+        key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"
+        try:
+            await self._performer.perform(reaction, key)
+        except CatenaError as error:
+            await self._failed(event, file, reaction.id, error)
+
+    async def _failed(self, event: Event, file: str, entry: str, error: CatenaError) -> None:
+        """Make a failure visible; the other reactions go on."""
+        self._failures += 1
+        LOG.error("reaction to %s (%s %s) failed: %s", event.tag, file, entry, error)
+        await self._bus.fire(
+            f"{OWN_TAGS}failed",
+            {"event": event.seq, "tag": event.tag, "file": file, "id": entry, "error": str(error)},
+        )
+
+    async def _keep_cursor(self, saved: int) -> None:
+        try:
+            while True:
+                await asyncio.sleep(SAVE_SECONDS)
+                saved = await self._save(saved)
+        finally:
+            with suppress(CatenaError):
+                await self._save(saved)
+
+    async def _save(self, saved: int) -> int:
+        position = self._done_up_to()
+        if position != saved:
+            await self._bus.advance(CONSUMER, position)
+        return position

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from catena.core.errors import CatenaError
+from catena.core.events import Event
+from catena.reactors.engine import Engine
+from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.rules import Rule
+
+
+class TableBus:
+    """The event table as a list; ends its stream when told that nothing more comes."""
+
+    def __init__(self, cursor: int = 0) -> None:
+        self.events: list[Event] = []
+        self.saved = cursor
+        self.fired: list[tuple[str, Mapping[str, Any]]] = []
+
+    @property
+    def last(self) -> int:
+        return len(self.events)
+
+    def add(self, tag: str, source: str = "", **data: Any) -> None:
+        self.events.append(Event(len(self.events) + 1, tag, data, "", source))
+
+    async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
+        for event in self.events[after:]:
+            yield event
+        await asyncio.Event().wait()
+
+    async def cursor(self, consumer: str) -> int:
+        return self.saved
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        self.saved = seq
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        self.fired.append((tag, data))
+        return Event(0, tag, data, "")
+
+
+class EchoRenderer:
+    """One runner reaction per event, named after its tag; a tag with `broken` can't be rendered."""
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        if "broken" in tag:
+            raise CatenaError("line 3 is wrong")
+        return [Reaction(tag, Kind.runner, "x.y")]
+
+
+class Recorder:
+    """Remembers what was performed; `hold` keeps one source's reactions back."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.keys: list[str] = []
+        self.hold: dict[str, asyncio.Event] = {}
+
+    async def perform(self, reaction: Reaction, key: str) -> None:
+        if reaction.id in self.hold:
+            await self.hold[reaction.id].wait()
+        if "refused" in reaction.id:
+            raise CatenaError("not allowed")
+        self.done.append(reaction.id)
+        self.keys.append(key)
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -> Engine:
+    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder)
+    task = asyncio.create_task(engine.run())
+    await settle()
+    if meanwhile:
+        meanwhile()
+        await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return engine
+
+
+def test_only_events_of_a_rule_are_reacted_to() -> None:
+    bus, recorder = TableBus(), Recorder()
+    bus.add("go/1")
+    bus.add("stay/1")
+    asyncio.run(run_engine(bus, recorder))
+    assert recorder.done == ["go/1"]
+
+
+def test_one_minions_events_keep_their_order_while_another_waits() -> None:
+    bus, recorder = TableBus(), Recorder()
+
+    async def scenario() -> None:
+        recorder.hold["go/a1"] = asyncio.Event()
+        for tag, source in [("go/a1", "a"), ("go/a2", "a"), ("go/b1", "b")]:
+            bus.add(tag, source)
+        seen: list[list[str]] = []
+
+        def release() -> None:
+            seen.append(list(recorder.done))
+            recorder.hold["go/a1"].set()
+
+        await run_engine(bus, recorder, release)
+        assert seen == [["go/b1"]]
+
+    asyncio.run(scenario())
+    assert recorder.done == ["go/b1", "go/a1", "go/a2"]
+
+
+def test_the_cursor_stays_before_what_is_not_done_and_keys_repeat_after_a_restart() -> None:
+    bus, first = TableBus(), Recorder()
+
+    async def scenario() -> None:
+        first.hold["go/2"] = asyncio.Event()
+        for number, source in [(1, "a"), (2, "b"), (3, "c")]:
+            bus.add(f"go/{number}", source)
+        await run_engine(bus, first)
+
+    asyncio.run(scenario())
+    assert sorted(first.done) == ["go/1", "go/3"]
+    assert bus.saved == 1
+    second = Recorder()
+    asyncio.run(run_engine(bus, second))
+    assert second.done == ["go/2", "go/3"]
+    assert second.keys[1] == first.keys[1]
+    assert bus.saved == 3
+
+
+def test_failures_are_events_and_the_rest_goes_on() -> None:
+    bus, recorder = TableBus(), Recorder()
+    for tag in ("go/broken", "go/refused", "go/fine"):
+        bus.add(tag)
+    engine = asyncio.run(run_engine(bus, recorder))
+    assert recorder.done == ["go/fine"]
+    assert [data["error"] for _, data in bus.fired] == ["line 3 is wrong", "not allowed"]
+    assert engine.status().failures == 2
+    assert engine.status().lag == 0
+
+
+def test_what_the_reactor_started_does_not_start_it_again() -> None:
+    bus, recorder = TableBus(), Recorder()
+    bus.add("go/1", user="Reactor")
+    bus.add("catena/reactor/failed")
+    asyncio.run(run_engine(bus, recorder))
+    assert recorder.done == []
