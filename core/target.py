@@ -1,0 +1,433 @@
+"""Target expressions: which minions are meant.
+
+The grammar is Salt's: glob, pcre, list, grain, grain_pcre, pillar, pillar_pcre, pillar_exact,
+ipcidr, nodegroup, compound. An expression is parsed once, with every fault an error then, and
+matched against many subjects. An empty expression matches nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+from catena.core.errors import UsageError
+from catena.core.suggest import unknown
+
+EXPRESSION_LIMIT = 64 * 1024
+PATTERN_LIMIT = 1024
+#: Longest part of a grain or pillar value that a regular expression is tried on: values come
+#: from minions, and some expressions take time that grows with the square of the text.
+SUBJECT_LIMIT = 4096
+WORD_LIMIT = 4096
+DELIMITER = ":"
+
+Nodegroups = Mapping[str, Union[str, List[str]]]
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class TargetError(UsageError):
+    """A target expression is malformed."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A minion as seen by a target expression."""
+
+    id: str
+    grains: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    pillar: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+
+
+Matcher = Callable[[Subject], bool]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parsed expression."""
+
+    expression: str
+    tgt_type: str
+    test: Matcher
+    #: The ids, where the expression names nothing but ids; None where only matching can tell.
+    ids: Optional[Tuple[str, ...]] = None
+
+    def matches(self, subject: Subject) -> bool:
+        """Return whether *subject* is meant."""
+        return self.test(subject)
+
+
+def matches(target: Target, subject: Subject) -> bool:
+    """Return whether *subject* is meant by *target*."""
+    return target.test(subject)
+
+
+def parse(
+    expression: Union[str, List[str]],
+    tgt_type: str = "glob",
+    nodegroups: Nodegroups = _EMPTY,
+    delimiter: str = DELIMITER,
+) -> Target:
+    """Return *expression* ready to be matched.
+
+    Args:
+        expression: text; for the types list and compound also a list of words.
+        tgt_type: one of TYPES.
+        nodegroups: named compound expressions (config `nodegroups`).
+        delimiter: what parts keys and values in grain and pillar expressions.
+
+    Raises:
+        TargetError: unknown type, malformed, too long, or a nodegroup that contains itself.
+    """
+    text = expression if isinstance(expression, str) else ",".join(map(str, expression))
+    if len(text) > EXPRESSION_LIMIT:
+        raise TargetError(f"a target is at most {EXPRESSION_LIMIT} characters long")
+    if not text.strip():
+        return Target(text, tgt_type, _nothing, ())
+    if tgt_type == "compound":
+        words = _words(expression)
+        return Target(text, tgt_type, _Compound(words, nodegroups, ()).parse())
+    if tgt_type == "nodegroup":
+        return Target(text, tgt_type, _nodegroup(text, nodegroups, ()))
+    if tgt_type == "list":
+        ids = _ids(expression)
+        return Target(text, tgt_type, partial(_in_list, frozenset(ids)), ids)
+    if tgt_type not in _SIMPLE:
+        raise TargetError(unknown("target type", tgt_type, TYPES))
+    return Target(text, tgt_type, _SIMPLE[tgt_type](text, delimiter))
+
+
+def _nothing(subject: Subject) -> bool:
+    return False
+
+
+def _ids(expression: Union[str, List[str]]) -> Tuple[str, ...]:
+    parts = expression.split(",") if isinstance(expression, str) else expression
+    return tuple(part for part in (str(part).strip() for part in parts) if part)
+
+
+def _in_list(ids: frozenset[str], subject: Subject) -> bool:
+    return subject.id in ids
+
+
+def _glob(pattern: str, _delimiter: str) -> Matcher:
+    return lambda subject: fnmatchcase(subject.id, pattern)
+
+
+def _list(pattern: str, _delimiter: str) -> Matcher:
+    return partial(_in_list, frozenset(_ids(pattern)))
+
+
+def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return *pattern* compiled.
+
+    Raises:
+        TargetError: longer than 1024 characters, or not a regular expression.
+    """
+    if len(pattern) > PATTERN_LIMIT:
+        raise TargetError(f"a regular expression is at most {PATTERN_LIMIT} characters long")
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise TargetError(f"{pattern[:80]!r} is not a regular expression: {error}") from None
+
+
+def _pcre(pattern: str, _delimiter: str) -> Matcher:
+    found = compile_pattern(pattern)
+    return lambda subject: bool(found.match(subject.id))
+
+
+def _network(pattern: str, _delimiter: str) -> Matcher:
+    try:
+        network = ipaddress.ip_network(pattern, strict=False)
+    except ValueError as error:
+        raise TargetError(f"{pattern[:80]!r} is not an address or network: {error}") from None
+
+    def test(subject: Subject) -> bool:
+        addresses = subject.grains.get(f"ipv{network.version}") or ()
+        return any(_inside(address, network) for address in addresses)
+
+    return test
+
+
+def _inside(address: Any, network: Union[ipaddress.IPv4Network, ipaddress.IPv6Network]) -> bool:
+    try:
+        return ipaddress.ip_address(str(address)) in network
+    except ValueError:
+        return False
+
+
+class _Leaf:
+    """How one value of grains or pillar is compared: case does not matter, as in Salt."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._compiled: Dict[str, re.Pattern[str]] = {}
+
+    def check(self, pattern: str, delimiter: str) -> None:
+        """Raise TargetError unless every tail of *pattern* can be compared."""
+        if len(pattern) > PATTERN_LIMIT:
+            raise TargetError(f"a pattern is at most {PATTERN_LIMIT} characters long")
+        if self._kind == "pcre":
+            compile_pattern(pattern.partition(delimiter)[2])
+
+    def __call__(self, value: Any, pattern: str) -> bool:
+        text = str(value)[:SUBJECT_LIMIT].lower()
+        if self._kind == "exact":
+            return text == pattern.lower()
+        if self._kind == "glob":
+            return fnmatchcase(text, pattern.lower())
+        return self._matches(text, pattern)
+
+    def _matches(self, text: str, pattern: str) -> bool:
+        found = self._compiled.get(pattern)
+        if found is None:
+            try:
+                found = compile_pattern(pattern, re.IGNORECASE)
+            except TargetError:
+                # A tail of the expression that was cut inside a group: not the one that is meant.
+                found = compile_pattern(r"(?!)")
+            self._compiled[pattern] = found
+        return bool(found.match(text))
+
+
+def match_data(data: Any, pattern: str, kind: str = "glob", delimiter: str = DELIMITER) -> bool:
+    """Return whether *data* has what *pattern* ("key:subkey:value") says.
+
+    Args:
+        data: nested mappings and lists.
+        pattern: keys and a value, parted by *delimiter*; `*` stands for any key.
+        kind: "glob", "pcre" or "exact": how the value is compared.
+        delimiter: what parts them. Keys and values may contain it: every split is tried.
+
+    Raises:
+        TargetError: the pattern is too long or not a regular expression.
+    """
+    leaf = _Leaf(kind)
+    leaf.check(pattern, delimiter)
+    return _holds(data, pattern, leaf, delimiter)
+
+
+def _holds(data: Any, pattern: str, leaf: _Leaf, delimiter: str) -> bool:
+    parts = pattern.split(delimiter)
+    for count in range(len(parts) - 1, 0, -1):
+        key = delimiter.join(parts[:count])
+        rest = delimiter.join(parts[count:])
+        if any(_fits(value, rest, leaf, delimiter) for value in _values(data, key, delimiter)):
+            return True
+    return False
+
+
+def _values(data: Any, key: str, delimiter: str) -> Iterator[Any]:
+    if key == "*":
+        if isinstance(data, Mapping):
+            yield from data.values()
+        return
+    found = traverse(data, key, _MISSING, delimiter)
+    if found is not _MISSING:
+        yield found
+
+
+def _fits(value: Any, rest: str, leaf: _Leaf, delimiter: str) -> bool:
+    if isinstance(value, Mapping):
+        return _fits_mapping(value, rest, leaf, delimiter)
+    if isinstance(value, (list, tuple)):
+        return any(_fits(member, rest, leaf, delimiter) for member in value)
+    return leaf(value, rest)
+
+
+def _fits_mapping(value: Mapping[Any, Any], rest: str, leaf: _Leaf, delimiter: str) -> bool:
+    if rest == "*" or rest in value:
+        return True
+    if _holds(value, rest, leaf, delimiter):
+        return True
+    head, _, tail = rest.partition(delimiter)
+    if head == "*" and tail:
+        return any(_fits(inner, tail, leaf, delimiter) for inner in value.values())
+    return False
+
+
+_MISSING = object()
+
+
+def traverse(data: Any, key: str, default: Any = None, delimiter: str = DELIMITER) -> Any:
+    """Return what lies at *key* ("a:b:0") in nested mappings and lists, or *default*.
+
+    A number is a position in a list; in a list of mappings a name looks into each, as in Salt.
+    """
+    current = data
+    for part in key.split(delimiter):
+        current = _step(current, part)
+        if current is _MISSING:
+            return default
+    return current
+
+
+def _step(current: Any, part: str) -> Any:
+    if isinstance(current, Mapping):
+        if part in current:
+            return current[part]
+        # Keys that YAML made numbers of.
+        number = int(part) if part.lstrip("-").isdecimal() else None
+        return current.get(number, _MISSING) if number is not None else _MISSING
+    if isinstance(current, (list, tuple)):
+        if part.lstrip("-").isdecimal():
+            position = int(part)
+            return current[position] if -len(current) <= position < len(current) else _MISSING
+        for member in current:
+            if isinstance(member, Mapping) and part in member:
+                return member[part]
+    return _MISSING
+
+
+def _data(source: str, kind: str) -> Callable[[str, str], Matcher]:
+    def make(pattern: str, delimiter: str) -> Matcher:
+        if delimiter not in pattern:
+            raise TargetError(f"{pattern[:80]!r} needs the form key{delimiter}value")
+        leaf = _Leaf(kind)
+        leaf.check(pattern, delimiter)
+        return lambda subject: _holds(getattr(subject, source), pattern, leaf, delimiter)
+
+    return make
+
+
+_SIMPLE: Mapping[str, Callable[[str, str], Matcher]] = {
+    "glob": _glob,
+    "pcre": _pcre,
+    "list": _list,
+    "grain": _data("grains", "glob"),
+    "grain_pcre": _data("grains", "pcre"),
+    "pillar": _data("pillar", "glob"),
+    "pillar_pcre": _data("pillar", "pcre"),
+    "pillar_exact": _data("pillar", "exact"),
+    "ipcidr": _network,
+}
+TYPES = (*_SIMPLE, "nodegroup", "compound")
+
+#: Letter before the @ of a compound word -> type.
+_LETTERS = {
+    "G": "grain",
+    "P": "grain_pcre",
+    "I": "pillar",
+    "J": "pillar_pcre",
+    "E": "pcre",
+    "L": "list",
+    "S": "ipcidr",
+    "N": "nodegroup",
+}
+_WORD = re.compile(r"([A-Za-z])([^\w@]?)@(.*)\Z", re.DOTALL)
+_GROUP_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+
+
+def _nodegroup(name: str, nodegroups: Nodegroups, inside: Tuple[str, ...]) -> Matcher:
+    if name in inside:
+        raise TargetError(f"nodegroup {name!r} contains itself: {' > '.join((*inside, name))}")
+    if name not in nodegroups:
+        raise TargetError(unknown("nodegroup", name, nodegroups))
+    words = _words(nodegroups[name])
+    return _Compound(words, nodegroups, (*inside, name)).parse()
+
+
+def _words(expression: Union[str, List[str]]) -> List[str]:
+    """Return the words of a compound expression, parentheses as words of their own."""
+    words: List[str] = []
+    for part in expression.split() if isinstance(expression, str) else map(str, expression):
+        while part.startswith("("):
+            words.append("(")
+            part = part[1:]
+        closing = 0
+        while part.endswith(")") and part.count(")") > part.count("("):
+            closing += 1
+            part = part[:-1]
+        if part:
+            words.append(part)
+        words += [")"] * closing
+    if len(words) > WORD_LIMIT:
+        raise TargetError(f"a compound target has at most {WORD_LIMIT} words")
+    return words
+
+
+class _Compound:
+    """Recursive descent over and, or, not and parentheses; `and` binds tighter than `or`."""
+
+    DEPTH_LIMIT = 50
+
+    def __init__(self, words: List[str], nodegroups: Nodegroups, inside: Tuple[str, ...]) -> None:
+        self._words = words
+        self._at = 0
+        self._depth = 0
+        self._nodegroups = nodegroups
+        self._inside = inside
+
+    def parse(self) -> Matcher:
+        """Return the whole expression as one matcher."""
+        if not self._words:
+            return _nothing
+        found = self._or()
+        if self._at < len(self._words):
+            raise self._fault(f"expected 'and' or 'or' before {self._words[self._at]!r}")
+        return found
+
+    def _peek(self) -> str:
+        return self._words[self._at] if self._at < len(self._words) else ""
+
+    def _or(self) -> Matcher:
+        tests = [self._and()]
+        while self._peek() == "or":
+            self._at += 1
+            tests.append(self._and())
+        return tests[0] if len(tests) == 1 else lambda s: any(test(s) for test in tests)
+
+    def _and(self) -> Matcher:
+        tests = [self._not()]
+        while self._peek() == "and":
+            self._at += 1
+            tests.append(self._not())
+        return tests[0] if len(tests) == 1 else lambda s: all(test(s) for test in tests)
+
+    def _not(self) -> Matcher:
+        negated = False
+        while self._peek() == "not":
+            self._at += 1
+            negated = not negated
+        test = self._term()
+        return (lambda subject: not test(subject)) if negated else test
+
+    def _term(self) -> Matcher:
+        word = self._peek()
+        if word in ("", "and", "or", ")"):
+            raise self._fault(f"expected a target, got {word!r}" if word else "ends too early")
+        self._at += 1
+        if word != "(":
+            return self._word(word)
+        self._depth += 1
+        if self._depth > self.DEPTH_LIMIT:
+            raise self._fault(f"nested deeper than {self.DEPTH_LIMIT}")
+        found = self._or()
+        if self._peek() != ")":
+            raise self._fault("a '(' has no ')'")
+        self._at += 1
+        self._depth -= 1
+        return found
+
+    def _word(self, word: str) -> Matcher:
+        found = _WORD.match(word)
+        if not found:
+            return _glob(word, DELIMITER)
+        letter, delimiter, pattern = found.groups()
+        if letter not in _LETTERS:
+            raise self._fault(f"unknown matcher {letter + '@'!r}: one of {', '.join(_LETTERS)}")
+        if not pattern:
+            raise self._fault(f"{word!r} names nothing")
+        kind = _LETTERS[letter]
+        if kind == "nodegroup":
+            return _nodegroup(pattern, self._nodegroups, self._inside)
+        return _SIMPLE[kind](pattern, delimiter or DELIMITER)
+
+    def _fault(self, why: str) -> TargetError:
+        shown = " ".join(self._words)[:200]
+        return TargetError(f"malformed compound target {shown!r}: {why}")

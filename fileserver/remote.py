@@ -1,0 +1,250 @@
+"""The minion's side: a content-addressed cache of the master's files.
+
+One list of files per environment and client (a client lives for one job); a file whose content is
+in the cache is never fetched again, whatever its path or environment. Nothing is handed out whose
+hash was not checked by this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.parse
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
+
+from catena.core.context import FileEntry
+from catena.core.errors import CatenaError, PeerError
+from catena.core.files import private_folder, write_all
+from catena.fileserver import manifest as manifests
+from catena.fileserver.index import BadPathError, FileChangedError, check_path, hash_file
+from catena.fileserver.manifest import Manifest
+from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
+
+CHUNK_BYTES = 512 * 1024
+#: Pieces that are asked for before the first has come.
+WINDOW = 8
+LIST_LIMIT = 64 * 1024 * 1024
+#: Files whose list changed while they were fetched are looked up anew this often.
+_ATTEMPTS = 3
+
+
+class WrongContentError(PeerError):
+    """What came is not what its hash says."""
+
+
+class ChunkSource(Protocol):
+    """Where lists and pieces come from: the master's bulk socket, or something that relays to it.
+
+    A request that the other side refuses raises CatenaError; "changed since" raises
+    FileChangedError (or an error whose class name is that).
+    """
+
+    def manifest(self, saltenv: str) -> ManifestReply:
+        """Return hash and size of an environment's list."""
+
+    def chunk(self, request: ChunkRequest) -> ChunkReply:
+        """Return one piece."""
+
+    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
+        """Return the pieces in the order asked, with up to *window* requests under way."""
+
+
+def one_by_one(source: ChunkSource, requests: Sequence[ChunkRequest]) -> Iterator[ChunkReply]:
+    """Yield the pieces one after the other: `pipelined` of a source that can do no better."""
+    for request in requests:
+        yield source.chunk(request)
+
+
+class CachingClient:
+    """Implements `core.context.FileClient` over a `ChunkSource`.
+
+    Args:
+        source: where files come from.
+        cache_dir: private folder, kept between jobs and shared by them.
+    """
+
+    def __init__(self, source: ChunkSource, cache_dir: Path) -> None:
+        self._source = source
+        self._store = ContentStore(cache_dir)
+        self._lists: Dict[str, Manifest] = {}
+
+    def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
+        """Return a hash-checked, read-only copy of *path*; None when there is no such file.
+
+        Raises:
+            CatenaError: the master could not be asked.
+            WrongContentError: what came is not what was promised.
+        """
+        for attempt in range(_ATTEMPTS):
+            entry = self.entry(path, saltenv)
+            if entry is None:
+                return None
+            try:
+                held = self._store.get(entry) or self._download(entry, saltenv)
+                return self._store.named(held, saltenv, entry.path)
+            except CatenaError as error:
+                if not _says_changed(error) or attempt == _ATTEMPTS - 1:
+                    raise
+                del self._lists[saltenv]
+        return None
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
+        """Return copies of several files, in the order asked."""
+        return [self.fetch(path, saltenv) for path in paths]
+
+    def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
+        """Return the files below *prefix*, sorted by path."""
+        found = self._list(saltenv).entries
+        return [found[path] for path in sorted(found) if _below(path, prefix)]
+
+    def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
+        """Return the entry of one file, or None."""
+        try:
+            return self._list(saltenv).entries.get(check_path(path))
+        except BadPathError:
+            return None
+
+    def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
+        """Return the folders below *prefix*, empty ones too, sorted."""
+        return [f for f in sorted(self._list(saltenv).folders) if _below(f, prefix)]
+
+    def environments(self) -> List[str]:
+        """Return the environments that exist, sorted."""
+        return sorted(self._list("base").environments)
+
+    def refresh(self) -> None:
+        """Ask for the lists anew on their next use; contents stay."""
+        self._lists.clear()
+
+    def _list(self, saltenv: str) -> Manifest:
+        if saltenv not in self._lists:
+            reply = self._source.manifest(saltenv)
+            if not manifests.is_digest(reply.sha256) or not 0 < reply.size <= LIST_LIMIT:
+                raise WrongContentError("the master named a list of files that can't be one")
+            listed = FileEntry("", reply.sha256, reply.size, 0o600)
+            held = self._store.get(listed) or self._download(listed, saltenv)
+            found = manifests.unpack(held.read_bytes())
+            self._lists[saltenv] = Manifest(found.entries, found.folders, reply.environments)
+        return self._lists[saltenv]
+
+    def _download(self, entry: FileEntry, saltenv: str) -> Path:
+        offsets = range(0, entry.size, CHUNK_BYTES)
+        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, at) for at in offsets]
+        # A single piece needs no window; most files are one.
+        if len(asked) == 1:
+            return self._store.put(entry, [self._source.chunk(asked[0])])
+        return self._store.put(entry, self._source.pipelined(asked, WINDOW))
+
+
+class ContentStore:
+    """Files by the hash of their content, in a private folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._objects = private_folder(private_folder(folder) / "objects")
+        self._names = private_folder(folder / "files")
+        self._checked: Dict[str, Tuple[int, int]] = {}
+
+    def get(self, entry: FileEntry) -> Optional[Path]:
+        """Return the content of *entry*, its hash checked; None when it is not here.
+
+        A content that is wrong (torn by a cut, or tampered with) is removed.
+        """
+        path = self._path(entry.sha256)
+        try:
+            status = path.lstat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            if self._checked.get(entry.sha256) == stamp:
+                return path
+            if status.st_size == entry.size and hash_file(path) == entry.sha256:
+                self._checked[entry.sha256] = stamp
+                return path
+            path.unlink()
+        except OSError:
+            return None
+        return None
+
+    def put(self, entry: FileEntry, pieces: Iterable[ChunkReply]) -> Path:
+        """Store *pieces*, which come in order, as the content of *entry*.
+
+        Raises:
+            WrongContentError: they are not that content; nothing is kept.
+        """
+        path = self._path(entry.sha256)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(partial, flags, 0o400)
+        try:
+            try:
+                self._write(handle, entry, pieces)
+            finally:
+                os.close(handle)
+            partial.rename(path)
+        except (OSError, CatenaError):
+            partial.unlink(missing_ok=True)
+            raise
+        status = path.lstat()
+        self._checked[entry.sha256] = (status.st_mtime_ns, status.st_size)
+        return path
+
+    def _write(self, handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None:
+        digest = hashlib.sha256()
+        written = 0
+        for piece in pieces:
+            if piece.offset != written or piece.sha256 != entry.sha256 or not piece.data:
+                raise WrongContentError(f"salt://{entry.path}: a piece is out of order")
+            written += len(piece.data)
+            if written > entry.size:
+                raise WrongContentError(f"salt://{entry.path}: longer than promised")
+            digest.update(piece.data)
+            write_all(handle, piece.data)
+        if written != entry.size or digest.hexdigest() != entry.sha256:
+            raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
+
+    def named(self, content: Path, saltenv: str, path: str) -> Path:
+        """Return *content* under a name that ends like *path*, for people and importers.
+
+        It is the same file (a hard link); where links can't be made, the content itself.
+        """
+        folder = self._names / urllib.parse.quote(saltenv, safe="").replace(".", "%2E")
+        name = folder.joinpath(*path.split("/"))
+        try:
+            if name.samefile(content):
+                return name
+        except OSError:
+            # Not there yet, or a folder of an older list is in the way.
+            pass
+        try:
+            self._clear_way(folder, name)
+            link = name.with_name(f".{name.name[:200]}.{os.getpid()}.new")
+            link.unlink(missing_ok=True)
+            os.link(content, link)
+            link.rename(name)
+            link.unlink(missing_ok=True)
+        except OSError:
+            return content
+        return name
+
+    def _clear_way(self, folder: Path, name: Path) -> None:
+        """Make the folders above *name*; a file of an older list may stand in their place."""
+        current = self._names
+        for part in name.parent.relative_to(self._names).parts:
+            current = current / part
+            if current.is_symlink() or current.is_file():
+                current.unlink()
+            current.mkdir(mode=0o700, exist_ok=True)
+
+    def _path(self, sha256: str) -> Path:
+        return self._objects / sha256[:2] / sha256
+
+
+def _says_changed(error: CatenaError) -> bool:
+    # Over a socket the class arrives as the name in a Failure.
+    code = getattr(error, "code", "")
+    return isinstance(error, FileChangedError) or code == FileChangedError.__name__
+
+
+def _below(path: str, prefix: str) -> bool:
+    cleaned = prefix.strip("/")
+    return not cleaned or path == cleaned or path.startswith(cleaned + "/")

@@ -1,0 +1,62 @@
+"""File roots on this host as a file client: for --local, SSH and the master itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import List, Mapping, Optional
+
+from catena.core.context import FileEntry
+from catena.fileserver.index import BadPathError, Folders, RootOptions, Roots
+
+
+class RootsClient:
+    """Implements `core.context.FileClient` on folders of this host.
+
+    Args:
+        roots: environment -> folders, earlier ones win (config `file_roots`, `pillar_roots`).
+        options: which files are served (`RootOptions.of(follow_links, globs, regexes)`).
+        extra: folders that every environment has after its own.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, Folders],
+        options: Optional[RootOptions] = None,
+        extra: Folders = (),
+    ) -> None:
+        self.roots = Roots(roots, options, extra)
+
+    def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
+        """Return the file itself; None when the environment has no such path."""
+        try:
+            found = self.roots.find(path, saltenv)
+        except BadPathError:
+            return None
+        return found.real if found else None
+
+    def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
+        """Return the files below *prefix*, sorted by path."""
+        files, _ = self.roots.walk(saltenv)
+        return [self.roots.entry(found) for found in files if _below(found.path, prefix)]
+
+    def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
+        """Return the entry of one file, or None."""
+        try:
+            found = self.roots.find(path, saltenv)
+        except BadPathError:
+            return None
+        return self.roots.entry(found) if found else None
+
+    def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
+        """Return the folders below *prefix*, empty ones too, sorted."""
+        _, folders = self.roots.walk(saltenv)
+        return [folder for folder in folders if _below(folder, prefix)]
+
+    def environments(self) -> List[str]:
+        """Return the environments that exist, sorted."""
+        return self.roots.environments()
+
+
+def _below(path: str, prefix: str) -> bool:
+    cleaned = prefix.strip("/")
+    return not cleaned or path == cleaned or path.startswith(cleaned + "/")

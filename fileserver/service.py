@@ -1,0 +1,173 @@
+"""The master's side of the bulk socket: lists of files and pieces of them, per minion.
+
+What a minion may read is the tree of an environment, plus its own overlay (the chunk files and
+scripts of its chains), which no other minion can name or list. Whose request it is comes from the
+connection; a path is looked up in that minion's view only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Callable, List, Mapping, Optional, Tuple
+
+from catena.core.context import FileEntry
+from catena.core.errors import NotFoundError
+from catena.fileserver import manifest as manifests
+from catena.fileserver.index import (
+    BadPathError,
+    FileChangedError,
+    Folders,
+    Found,
+    RootOptions,
+    Roots,
+    check_path,
+)
+from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
+
+CHUNK_BYTES = 512 * 1024
+#: A tree is not walked again within this time: thousands of minions ask at once.
+WALK_SECONDS = 1.0
+#: Lists that are kept between the reply that names them and the request that fetches them.
+KEPT_LISTS = 64
+
+Overlay = Callable[[str], Mapping[str, Path]]
+
+
+def no_overlay(minion: str) -> Mapping[str, Path]:
+    """Return no files: what a minion sees beside the roots when it has no chains."""
+    return {}
+
+
+class FileService:
+    """Serves file roots to minions. Its methods may be called from several threads.
+
+    Args:
+        roots: environment -> folders, earlier ones win.
+        overlay: path -> file that one minion sees in the environment base, before the roots.
+        extra_roots: folders that every environment has after its own.
+        options: which files of the roots are served.
+        monotonic: seconds, for the time between two walks.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[str, Folders],
+        overlay: Overlay = no_overlay,
+        extra_roots: Folders = (),
+        options: Optional[RootOptions] = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._roots = Roots(roots, options, extra_roots)
+        self._overlay = overlay
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._walks: dict[str, Tuple[float, List[FileEntry], List[str]]] = {}
+        self._blobs: OrderedDict[Tuple[str, str], Tuple[str, bytes]] = OrderedDict()
+        self._shared: dict[str, Tuple[Tuple[List[FileEntry], List[str]], str, bytes]] = {}
+
+    def manifest(self, minion: str, saltenv: str) -> ManifestReply:
+        """Return hash and size of the list of files that *minion* sees.
+
+        The list itself is read by `chunk` with an empty path.
+        """
+        with self._lock:
+            sha256, blob = self._list_for(minion, saltenv)
+        return ManifestReply(sha256, len(blob), tuple(self._roots.environments()))
+
+    def chunk(self, minion: str, request: ChunkRequest) -> ChunkReply:
+        """Return one piece of a file (or of the list) as *minion* sees it.
+
+        Raises:
+            NotFoundError: this minion has no such file.
+            FileChangedError: it is not the content that was asked for any more.
+            BadPathError: the path or the offset makes no sense.
+        """
+        if request.offset < 0:
+            raise BadPathError("an offset is not negative")
+        if not request.path:
+            return self._list_chunk(minion, request)
+        found = self._find(minion, check_path(request.path), request.saltenv)
+        if found is None or not manifests.is_digest(request.sha256):
+            raise NotFoundError(f"salt://{request.path[:200]} is not there for {minion}")
+        if self._roots.hash(found.real) != request.sha256:
+            raise FileChangedError(f"salt://{request.path[:200]} has changed")
+        with found.real.open("rb") as stream:
+            stream.seek(request.offset)
+            return ChunkReply(request.sha256, request.offset, stream.read(CHUNK_BYTES))
+
+    def _find(self, minion: str, path: str, saltenv: str) -> Optional[Found]:
+        own = self._overlay(minion).get(path) if saltenv == "base" else None
+        if own is not None:
+            status = own.stat()
+            return Found(path, own, status.st_size, status.st_mode & 0o7777)
+        return self._roots.find(path, saltenv)
+
+    def _list_chunk(self, minion: str, request: ChunkRequest) -> ChunkReply:
+        with self._lock:
+            kept = self._blobs.get((minion, request.saltenv))
+            if kept is None or kept[0] != request.sha256:
+                kept = self._list_for(minion, request.saltenv)
+        if kept[0] != request.sha256:
+            raise FileChangedError("the list of files has changed")
+        data = kept[1][request.offset : request.offset + CHUNK_BYTES]
+        return ChunkReply(request.sha256, request.offset, data)
+
+    def _list_for(self, minion: str, saltenv: str) -> Tuple[str, bytes]:
+        entries, folders = self._walk(saltenv)
+        own = self._overlay(minion) if saltenv == "base" else {}
+        made = self._with_overlay(entries, folders, own) if own else self._common(saltenv)
+        self._blobs[minion, saltenv] = made
+        self._blobs.move_to_end((minion, saltenv))
+        while len(self._blobs) > KEPT_LISTS:
+            self._blobs.popitem(last=False)
+        return made
+
+    def _walk(self, saltenv: str) -> Tuple[List[FileEntry], List[str]]:
+        now = self._monotonic()
+        kept = self._walks.get(saltenv)
+        if kept is None or now - kept[0] >= WALK_SECONDS:
+            files, folders = self._roots.walk(saltenv)
+            entries = [entry for entry in map(self._entry, files) if entry is not None]
+            if kept is not None and (entries, folders) == kept[1:]:
+                entries, folders = kept[1:]
+            kept = (now, entries, folders)
+            if entries or saltenv in self._roots.environments():
+                # Names that minions invent take no memory here.
+                self._walks[saltenv] = kept
+        return kept[1], kept[2]
+
+    def _entry(self, found: Found) -> Optional[FileEntry]:
+        try:
+            return self._roots.entry(found)
+        except OSError:
+            # Gone since the walk, or unreadable for this user.
+            return None
+
+    def _common(self, saltenv: str) -> Tuple[str, bytes]:
+        """Return the list of a minion that has no files of its own."""
+        entries, folders = self._walk(saltenv)
+        kept = self._shared.get(saltenv)
+        if kept is None or kept[0][0] is not entries:
+            blob = manifests.pack(entries, folders, self._roots.environments())
+            kept = ((entries, folders), manifests.digest(blob), blob)
+            if saltenv in self._walks:
+                self._shared[saltenv] = kept
+        return kept[1], kept[2]
+
+    def _with_overlay(
+        self, entries: List[FileEntry], folders: List[str], own: Mapping[str, Path]
+    ) -> Tuple[str, bytes]:
+        merged = manifests.by_path(entries)
+        seen = set(folders)
+        for path, file in own.items():
+            status = file.stat()
+            found = Found(path, file, status.st_size, status.st_mode & 0o7777)
+            merged[path] = self._roots.entry(found)
+            parts = path.split("/")[:-1]
+            seen.update("/".join(parts[: n + 1]) for n in range(len(parts)))
+        rows = [merged[path] for path in sorted(merged)]
+        blob = manifests.pack(rows, sorted(seen), self._roots.environments())
+        return manifests.digest(blob), blob
