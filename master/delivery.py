@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from catena.core.fsm import Actor, Kind, Machine, Row
 
 
-class Delivery(str, Enum):
+class Delivery(StrEnum):
     """Where a job stands on one minion."""
 
     held = "held"  #: waits for its turn in a batch
@@ -22,7 +22,7 @@ class Delivery(str, Enum):
     lost = "lost"  #: the minion had it and now knows nothing of it
 
 
-class Cause(str, Enum):
+class Cause(StrEnum):
     """What moves a delivery."""
 
     release = "release"

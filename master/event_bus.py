@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
@@ -73,10 +73,11 @@ class EventBus:
         if not is_tag(tag):
             raise UsageError(f"{tag[:80]!r} can't be an event's tag")
         at = self._clock.now().timestamp()
-        row = {"tag": tag, "data": dict(data), "at": at, "source": source, "event_id": event_id}
+        kept = dict(data)
+        row = {"tag": tag, "data": kept, "at": at, "source": source, "event_id": event_id}
         key = conn.execute(sa.insert(EVENTS).values(row)).inserted_primary_key
         assert key is not None
-        event = Event(int(key[0]), tag, row["data"], _stamp(at), source)
+        event = Event(int(key[0]), tag, kept, _stamp(at), source)
         after_commit(conn, lambda: self._publish(event))
         return event
 
@@ -88,6 +89,7 @@ class EventBus:
         """Yield events whose tag matches the glob *tag* (`*` crosses slashes), for ever.
 
         Args:
+            tag: shell-style pattern.
             after: position after which to begin; -1: only events from now on.
         """
         position = self._last if after < 0 else after
@@ -115,7 +117,7 @@ class EventBus:
         await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
 
     async def prune(self, before: float) -> int:
-        """Drop events older than *before* (seconds since the epoch) that every consumer has seen."""
+        """Drop events older than *before* (epoch seconds) that every consumer has seen."""
 
         def drop(conn: sa.Connection) -> int:
             slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
@@ -149,4 +151,4 @@ def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
 
 
 def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, timezone.utc).isoformat()
+    return datetime.fromtimestamp(at, UTC).isoformat()

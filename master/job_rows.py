@@ -1,0 +1,290 @@
+"""Queries on jobs and deliveries; each runs in the transaction of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.errors import NotFoundError
+from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.records import decode, encode
+from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
+from catena.master.job_model import JobRequest, Order
+from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
+
+#: SQLite binds at most 32 766 values per statement.
+SLICE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job about to be stored."""
+
+    spec: JobSpec
+    request: JobRequest
+    #: First state of each minion's delivery.
+    deliveries: Mapping[str, Delivery]
+    missing: tuple[str, ...] = ()
+    #: Deliveries under way at a time; 0: all.
+    batch: int = 0
+
+
+def insert(conn: sa.Connection, new: NewJob) -> None:
+    """Store a job with one delivery per minion.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: the jid or the idempotency key is taken.
+    """
+    spec = new.spec
+    row = {
+        "jid": spec.jid,
+        "fun": spec.fun,
+        "args": encode(spec.args),
+        "kwargs": spec.kwargs,
+        "user": spec.user,
+        "tgt": spec.tgt,
+        "tgt_type": spec.tgt_type,
+        "metadata": spec.metadata,
+        "missing": list(new.missing),
+        "issued": spec.issued,
+        "not_after": spec.not_after,
+        "deadline_seconds": spec.deadline_seconds,
+        "batch": new.batch,
+        "idempotency": idempotency(new.request),
+        "open": len(new.deliveries),
+        "ended": None if new.deliveries else spec.issued,
+    }
+    conn.execute(sa.insert(JOBS).values(row))
+    if new.deliveries:
+        rows = [_delivery_row(new, minion) for minion in new.deliveries]
+        conn.execute(sa.insert(DELIVERIES), rows)
+
+
+def _delivery_row(new: NewJob, minion: str) -> dict[str, Any]:
+    chain = new.request.chains.get(minion)
+    return {
+        "jid": new.spec.jid,
+        "minion": minion,
+        "state": new.deliveries[minion].value,
+        "changed": new.spec.issued,
+        "epoch": chain.epoch if chain else 0,
+        "chain": encode(chain) if chain else None,
+    }
+
+
+def idempotency(request: JobRequest) -> str | None:
+    """Return the stored form of a request's idempotency key, or None."""
+    return f"{request.user}\n{request.idempotency_key}" if request.idempotency_key else None
+
+
+def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
+    """Return the jid of the job that an earlier request with this key made, or None."""
+    query = sa.select(JOBS.c.jid).where(JOBS.c.idempotency == idempotency(request))
+    found = conn.execute(query).scalar()
+    return None if found is None else str(found)
+
+
+def spec_of(job: sa.Row[Any], chain: Mapping[str, Any] | None = None, epoch: int = 0) -> JobSpec:
+    """Return the spec that a row of JOBS (and a delivery's chain) describes."""
+    return JobSpec(
+        jid=job.jid,
+        fun=job.fun,
+        args=tuple(job.args),
+        kwargs=job.kwargs,
+        user=job.user,
+        tgt=job.tgt,
+        tgt_type=job.tgt_type,
+        issued=job.issued,
+        not_after=job.not_after,
+        deadline_seconds=job.deadline_seconds,
+        epoch=epoch,
+        chain=decode(ChainManifest, chain) if chain else None,
+        metadata=job.metadata,
+    )
+
+
+def job(conn: sa.Connection, jid: str) -> sa.Row[Any]:
+    """Return the row of a job.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = conn.execute(sa.select(JOBS).where(JOBS.c.jid == jid)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"no job {jid}")
+    return row
+
+
+def delivery(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
+    """Return the row of one delivery, or None."""
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    return conn.execute(sa.select(DELIVERIES).where(rule)).one_or_none()
+
+
+def deliveries(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+    """Return the deliveries of a job by minion id."""
+    query = sa.select(DELIVERIES).where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)
+    return conn.execute(query).all()
+
+
+_OF_DELIVERY = (
+    DELIVERIES.c.minion,
+    DELIVERIES.c.state,
+    DELIVERIES.c.cancel,
+    DELIVERIES.c.chain,
+    DELIVERIES.c.epoch,
+)
+
+
+def open_of(conn: sa.Connection, minion: str) -> Sequence[sa.Row[Any]]:
+    """Return the open deliveries of a minion joined with their jobs, oldest first."""
+    query = (
+        sa.select(JOBS, *_OF_DELIVERY)
+        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+        .where(DELIVERIES.c.minion == minion)
+        .where(DELIVERIES.c.state.in_([state.value for state in OPEN]))
+        .order_by(JOBS.c.jid)
+    )
+    return conn.execute(query).all()
+
+
+def unacknowledged(conn: sa.Connection, before: float) -> Sequence[sa.Row[Any]]:
+    """Return deliveries that were sent before *before* and not acknowledged, with their jobs."""
+    query = (
+        sa.select(JOBS, *_OF_DELIVERY)
+        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+        .where(JOBS.c.ended.is_(None))
+        .where(DELIVERIES.c.state == Delivery.sent.value, DELIVERIES.c.changed < before)
+        .limit(SLICE)
+    )
+    return conn.execute(query).all()
+
+
+def touch(conn: sa.Connection, jid: str, minion: str, now: float) -> None:
+    """Record that an unacknowledged order goes out again."""
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    conn.execute(sa.update(DELIVERIES).where(rule).values(changed=now))
+
+
+def batch_of(conn: sa.Connection, jid: str) -> int:
+    """Return how many minions of a job work at a time; 0: all."""
+    return conn.execute(sa.select(JOBS.c.batch).where(JOBS.c.jid == jid)).scalar() or 0
+
+
+def orders(conn: sa.Connection, jid: str, minions: Collection[str]) -> list[Order]:
+    """Return what must be handed to *minions* for a job."""
+    row = job(conn, jid)
+    found = {d.minion: d for d in deliveries(conn, jid) if d.minion in minions}
+    return [
+        Order(minion, spec_of(row, found[minion].chain, found[minion].epoch))
+        for minion in minions
+        if minion in found
+    ]
+
+
+def move(
+    conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str, now: float
+) -> Delivery | None:
+    """Move a delivery by its life cycle, if it still stands where it was read.
+
+    Args:
+        conn: the running transaction.
+        row: jid, minion, and the state that the caller saw.
+        cause: what happened.
+        detail: kept for people.
+        now: seconds since the epoch.
+
+    Returns:
+        The new state, or None when the table has no such row (a late or repeated message).
+    """
+    jid, minion, seen = row
+    state = Delivery(seen)
+    if not MACHINE.allows(state, cause):
+        return None
+    target = MACHINE.next(state, cause)
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    change = sa.update(DELIVERIES).where(rule & (DELIVERIES.c.state == seen))
+    values = {"state": target.value, "detail": detail, "changed": now}
+    if not conn.execute(change.values(values)).rowcount:
+        return None
+    if MACHINE.is_final(target):
+        _close_one(conn, jid, now)
+    return target
+
+
+def _close_one(conn: sa.Connection, jid: str, now: float) -> None:
+    still = JOBS.c.open - 1
+    ended = sa.case((still <= 0, now), else_=None)
+    conn.execute(sa.update(JOBS).where(JOBS.c.jid == jid).values(open=still, ended=ended))
+
+
+def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
+    """Record that a job was handed to the connections of *minions*."""
+    names = list(minions)
+    for start in range(0, len(names), SLICE):
+        rule = (DELIVERIES.c.jid == jid) & DELIVERIES.c.minion.in_(names[start : start + SLICE])
+        rule = rule & (DELIVERIES.c.state == Delivery.queued.value)
+        values = {"state": Delivery.sent.value, "changed": now}
+        conn.execute(sa.update(DELIVERIES).where(rule).values(values))
+
+
+def due_to_expire(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
+    """Return jid, minion and state of deliveries that were not handed over by their time."""
+    waiting = (Delivery.held.value, Delivery.queued.value)
+    query = (
+        sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(JOBS.c.ended.is_(None), JOBS.c.not_after < now, DELIVERIES.c.state.in_(waiting))
+        .limit(SLICE)
+    )
+    return conn.execute(query).all()
+
+
+def store_return(
+    conn: sa.Connection, minion: str, ret: JobReturn, now: float, *, late: bool
+) -> None:
+    """Store a return.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: there is one.
+    """
+    row = {
+        "jid": ret.jid,
+        "minion": minion,
+        "success": ret.success,
+        "retcode": ret.retcode,
+        "ret": encode(ret),
+        "stored": now,
+        "late": late,
+    }
+    conn.execute(sa.insert(RETURNS).values(row))
+
+
+def has_return(conn: sa.Connection, jid: str, minion: str) -> bool:
+    """Return whether a minion's return is stored."""
+    rule = (RETURNS.c.jid == jid) & (RETURNS.c.minion == minion)
+    return conn.execute(sa.select(RETURNS.c.jid).where(rule)).first() is not None
+
+
+def returns(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+    """Return the stored returns of a job by minion id."""
+    query = sa.select(RETURNS).where(RETURNS.c.jid == jid).order_by(RETURNS.c.minion)
+    return conn.execute(query).all()
+
+
+def progress(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+    """Return the stored steps of a job, per minion in their order."""
+    query = sa.select(PROGRESS).where(PROGRESS.c.jid == jid)
+    return conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq)).all()
+
+
+def prune(conn: sa.Connection, before: float, limit: int = 500) -> int:
+    """Drop jobs that ended before *before*, with all that hangs on them; return how many."""
+    old = sa.select(JOBS.c.jid).where(JOBS.c.ended < before).limit(limit)
+    jids = [row.jid for row in conn.execute(old)]
+    if jids:
+        conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(jids)))
+    return len(jids)

@@ -1,0 +1,77 @@
+"""Which minion is connected, and by which connection jobs reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from catena.transport.peers import Peer
+
+
+class Link(Protocol):
+    """The part of a gateway that sends."""
+
+    def send(self, peer: Peer, message: Any, reply_to: bytes = ...) -> bool:
+        """Send without blocking; False: the peer is gone, revoked, or its queue is full."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A minion's agent process on its newest connection."""
+
+    minion: str
+    peer: Peer
+    #: The agent process, as its Hello named it.
+    session: str
+    machine_id: str
+    boot_id: str
+    version: str
+    #: Monotonic seconds of the last frame.
+    heard: float
+
+
+class Sessions:
+    """The live sessions. Changed in the loop's thread; membership may be read from any thread."""
+
+    def __init__(self) -> None:
+        self._by_minion: dict[str, Session] = {}
+        self._by_route: dict[tuple[str, bytes], Session] = {}
+
+    def get(self, minion: str) -> Session | None:
+        """Return the session of *minion*, or None."""
+        return self._by_minion.get(minion)
+
+    def of(self, peer: Peer) -> Session | None:
+        """Return the session whose connection *peer* is, or None."""
+        return self._by_route.get((peer.socket, peer.routing_id))
+
+    def of_machine(self, machine_id: str) -> Session | None:
+        """Return a session of a host with that machine id, or None."""
+        found = (s for s in self._by_minion.values() if s.machine_id == machine_id)
+        return next(found, None)
+
+    def put(self, session: Session) -> None:
+        """Make *session* the one of its minion."""
+        old = self._by_minion.get(session.minion)
+        if old is not None:
+            self._by_route.pop((old.peer.socket, old.peer.routing_id), None)
+        self._by_minion[session.minion] = session
+        self._by_route[session.peer.socket, session.peer.routing_id] = session
+
+    def drop(self, session: Session) -> bool:
+        """Forget *session*; False when a newer one has taken its place."""
+        self._by_route.pop((session.peer.socket, session.peer.routing_id), None)
+        if self._by_minion.get(session.minion) is not session:
+            return False
+        del self._by_minion[session.minion]
+        return True
+
+    def __contains__(self, minion: object) -> bool:
+        return minion in self._by_minion
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_minion.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_minion)
