@@ -1,0 +1,341 @@
+"""The kinds of action that a chain may hold, and the checks of what a person asks for.
+
+What arrives is `client.requests.ChainAction`: a kind and a free mapping. What leaves is an
+`ActionPlan` whose data follows the record of its kind; everything behind this file trusts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Dict, Optional, Tuple, Type
+
+from catena.client.requests import ChainAction
+from catena.core.errors import UsageError
+from catena.core.job import ActionKind
+from catena.core.records import decode, encode
+from catena.core.suggest import unknown
+from catena.master.chains import chunk_yaml
+
+MAX_DATA_CHARACTERS = 1024 * 1024
+MAX_AT_MINUTES = 24 * 60
+MAX_TIMEOUT_SECONDS = 30 * 24 * 3600
+
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_SLS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,254}\Z")
+_FUNCTION = re.compile(r"[a-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?\Z")
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:@~/()-]{0,254}\Z")
+_VERSION = re.compile(r"[A-Za-z0-9<>=!*][A-Za-z0-9+._:~^<>=!*-]{0,127}\Z")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}\Z")
+
+
+class BadActionError(UsageError):
+    """An action makes no sense as it stands."""
+
+
+class ActionType(StrEnum):
+    """What a person can put into a chain."""
+
+    script = "script"
+    cmd = "cmd"
+    apply = "apply"
+    highstate = "highstate"
+    install = "install"
+    upgrade = "upgrade"
+    remove = "remove"
+    upgrade_agent = "upgrade_agent"
+    reboot = "reboot"
+    call = "call"
+
+
+@dataclass(frozen=True)
+class ScriptData:
+    """Run an uploaded script."""
+
+    sha256: str
+    #: Its file name on the operator's side; for titles.
+    name: str = "script"
+    runas: str = ""
+    group: str = ""
+    timeout: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class CmdData:
+    """Run a command line."""
+
+    cmd: str
+    runas: str = ""
+    timeout: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class ApplyData:
+    """Apply SLS files."""
+
+    mods: Tuple[str, ...]
+    pillar: Dict[str, Any] = field(default_factory=dict)
+    test: bool = False
+
+
+@dataclass(frozen=True)
+class HighstateData:
+    """Apply the highstate."""
+
+
+@dataclass(frozen=True)
+class PackagesData:
+    """Install, upgrade or remove packages: pairs of name and version ("" for any)."""
+
+    packages: Tuple[Tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class UpgradeAgentData:
+    """Bring the agent to the version of an uploaded wheel, or to a version by number."""
+
+    sha256: str = ""
+    filename: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class RebootData:
+    """Reboot when the chunk has ended, after this many minutes."""
+
+    at_minutes: int = 0
+
+
+@dataclass(frozen=True)
+class CallData:
+    """Call an execution function."""
+
+    fun: str
+    args: Tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)
+
+
+DATA: Mapping[ActionType, Type[Any]] = {
+    ActionType.script: ScriptData,
+    ActionType.cmd: CmdData,
+    ActionType.apply: ApplyData,
+    ActionType.highstate: HighstateData,
+    ActionType.install: PackagesData,
+    ActionType.upgrade: PackagesData,
+    ActionType.remove: PackagesData,
+    ActionType.upgrade_agent: UpgradeAgentData,
+    ActionType.reboot: RebootData,
+    ActionType.call: CallData,
+}
+
+#: What a crash between begin and end means (`reliability.md` 3.2).
+REPEAT: Mapping[ActionType, ActionKind] = {
+    ActionType.script: ActionKind.once,
+    ActionType.cmd: ActionKind.once,
+    ActionType.call: ActionKind.once,
+    ActionType.apply: ActionKind.idempotent,
+    ActionType.highstate: ActionKind.idempotent,
+    ActionType.install: ActionKind.idempotent,
+    ActionType.upgrade: ActionKind.idempotent,
+    ActionType.remove: ActionKind.idempotent,
+    ActionType.upgrade_agent: ActionKind.agent_upgrade,
+    ActionType.reboot: ActionKind.reboot,
+}
+_FIXED = frozenset({ActionType.reboot, ActionType.upgrade_agent})
+
+#: Functions that a chain has its own actions for, or that would fight the chain itself.
+_REFUSED_CALLS: Mapping[str, str] = {
+    "system.reboot": "use a reboot action: the chain must know of the boot",
+    "system.shutdown": "a chain can't go on after it",
+    "system.halt": "a chain can't go on after it",
+    "system.poweroff": "a chain can't go on after it",
+}
+
+
+@dataclass(frozen=True)
+class ActionPlan:
+    """One checked action."""
+
+    type: ActionType
+    #: A record of DATA[type].
+    data: Any
+    repeat: ActionKind
+
+    def stored(self) -> dict[str, Any]:
+        """Return the data as plain values, for the database."""
+        plain: dict[str, Any] = encode(self.data)
+        return plain
+
+
+def check(request: ChainAction) -> ActionPlan:
+    """Return *request* as a checked action.
+
+    Raises:
+        BadActionError: unknown kind (with the nearest), a field that does not belong or is
+            missing, a name outside its grammar, a value out of range.
+        RecordError: a field of the wrong type.
+    """
+    names = [member.value for member in ActionType]
+    if request.kind not in names:
+        raise BadActionError(unknown("action", request.kind[:80], names))
+    kind = ActionType(request.kind)
+    data = decode(DATA[kind], request.data, kind.value)
+    _CHECKS[kind](data)
+    _check_size(data)
+    return ActionPlan(kind, data, _repeat(kind, request.repeat))
+
+
+def restore(kind: str, data: Mapping[str, Any], repeat: str) -> ActionPlan:
+    """Return an action as it was stored by `ActionPlan.stored`."""
+    found = ActionType(kind)
+    return ActionPlan(found, decode(DATA[found], data, kind), ActionKind(repeat))
+
+
+def title(plan: ActionPlan) -> str:
+    """Return what *plan* does, in a few words for people."""
+    data = plan.data
+    if plan.type is ActionType.script:
+        return f"Run script {data.name}" + (f" as {data.runas}" if data.runas else "")
+    if plan.type is ActionType.cmd:
+        line = " ".join(data.cmd.split())
+        return f"Run {line[:60]}" + ("…" if len(line) > 60 else "")
+    if plan.type is ActionType.apply:
+        return f"Apply {', '.join(data.mods)}" + (" (test)" if data.test else "")
+    if plan.type is ActionType.highstate:
+        return "Apply highstate"
+    if plan.type is ActionType.upgrade_agent:
+        return f"Upgrade agent to {data.version or data.filename}"
+    if plan.type is ActionType.reboot:
+        return "Reboot" + (f" after {data.at_minutes} min" if data.at_minutes else "")
+    if plan.type is ActionType.call:
+        return f"Call {data.fun}"
+    return f"{plan.type.value.capitalize()} {', '.join(name for name, _ in data.packages)}"
+
+
+def effective_function(plan: ActionPlan) -> str:
+    """Return the execution function that *plan* comes to, for who checks rights."""
+    if plan.type is ActionType.call:
+        return str(plan.data.fun)
+    if plan.type is ActionType.reboot:
+        return "system.reboot"
+    if plan.type is ActionType.highstate:
+        return "state.highstate"
+    return "cmd.run" if plan.type in (ActionType.script, ActionType.cmd) else "state.apply"
+
+
+def _repeat(kind: ActionType, asked: str) -> ActionKind:
+    if not asked:
+        return REPEAT[kind]
+    if asked not in ("idempotent", "once"):
+        raise BadActionError(unknown("value of repeat", asked[:80], ["idempotent", "once"]))
+    if kind in _FIXED:
+        raise BadActionError(f"a {kind.value} action has its own rule; it takes no repeat")
+    return ActionKind(asked)
+
+
+def _match(grammar: re.Pattern[str], text: str, what: str) -> None:
+    if not grammar.match(text):
+        raise BadActionError(f"{text[:80]!r} is not {what}")
+
+
+def _between(value: Optional[int], low: int, high: int, what: str) -> None:
+    if value is not None and not low <= value <= high:
+        raise BadActionError(f"{what} must be from {low} to {high}, not {value}")
+
+
+def _check_script(data: ScriptData) -> None:
+    _match(_SHA256, data.sha256, "a SHA-256 in hex")
+    if not data.name.isprintable() or len(data.name) > 255:
+        raise BadActionError("the script's name must be at most 255 printable characters")
+    for name in filter(None, (data.runas, data.group)):
+        _match(_USER, name, "a user or group name")
+    _between(data.timeout, 1, MAX_TIMEOUT_SECONDS, "the timeout in seconds")
+
+
+def _check_cmd(data: CmdData) -> None:
+    if not data.cmd.strip() or "\0" in data.cmd:
+        raise BadActionError("the command is empty or has a NUL in it")
+    if data.runas:
+        _match(_USER, data.runas, "a user name")
+    _between(data.timeout, 1, MAX_TIMEOUT_SECONDS, "the timeout in seconds")
+
+
+def _check_apply(data: ApplyData) -> None:
+    if not data.mods:
+        raise BadActionError("name at least one SLS to apply; highstate applies the top file")
+    for name in data.mods:
+        _match(_SLS, name, "an SLS name")
+        if ".." in name or name.startswith("actionchains.actionchain_"):
+            raise BadActionError(f"{name!r} can't be applied from a chain")
+
+
+def _check_highstate(data: HighstateData) -> None:
+    """Highstate takes nothing: the decoder refused everything else."""
+
+
+def _check_packages(data: PackagesData) -> None:
+    if not data.packages:
+        raise BadActionError("name at least one package")
+    seen = set()
+    for pair in data.packages:
+        if len(pair) != 2:
+            raise BadActionError("packages are pairs of a name and a version ('' for any)")
+        name, version = pair
+        _match(_PACKAGE, name, "a package name")
+        if version:
+            _match(_VERSION, version, "a package version")
+        if name in seen:
+            raise BadActionError(f"package {name!r} is named twice")
+        seen.add(name)
+
+
+def _check_upgrade_agent(data: UpgradeAgentData) -> None:
+    if not data.sha256 and not data.version:
+        raise BadActionError("name a wheel or a version of the agent")
+    if bool(data.sha256) != bool(data.filename):
+        raise BadActionError("a wheel needs both its SHA-256 and its file name")
+    if data.sha256:
+        _match(_SHA256, data.sha256, "a SHA-256 in hex")
+        _match(_FILE_NAME, data.filename, "a file name")
+        if not data.filename.endswith(".whl"):
+            raise BadActionError(f"{data.filename!r} is not a wheel (.whl)")
+    if data.version:
+        _match(_VERSION, data.version, "a version")
+
+
+def _check_reboot(data: RebootData) -> None:
+    _between(data.at_minutes, 0, MAX_AT_MINUTES, "the delay of the reboot in minutes")
+
+
+def _check_call(data: CallData) -> None:
+    _match(_FUNCTION, data.fun, "a function name (module.function)")
+    if data.fun.startswith("mgractionchains."):
+        raise BadActionError(f"{data.fun} can't be converted to a state of a chain")
+    if data.fun in _REFUSED_CALLS:
+        raise BadActionError(f"{data.fun} in a chain: {_REFUSED_CALLS[data.fun]}")
+    for name in data.kwargs:
+        if not name.isidentifier():
+            raise BadActionError(f"{name[:80]!r} is not an argument's name")
+
+
+def _check_size(data: Any) -> None:
+    # Writing it is the proof that it can be written, and its length is what minions will hold.
+    if len(chunk_yaml.write({"data": encode(data)})) > MAX_DATA_CHARACTERS:
+        raise BadActionError(f"an action's data is limited to {MAX_DATA_CHARACTERS} characters")
+
+
+_CHECKS: Mapping[ActionType, Any] = {
+    ActionType.script: _check_script,
+    ActionType.cmd: _check_cmd,
+    ActionType.apply: _check_apply,
+    ActionType.highstate: _check_highstate,
+    ActionType.install: _check_packages,
+    ActionType.upgrade: _check_packages,
+    ActionType.remove: _check_packages,
+    ActionType.upgrade_agent: _check_upgrade_agent,
+    ActionType.reboot: _check_reboot,
+    ActionType.call: _check_call,
+}

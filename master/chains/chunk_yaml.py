@@ -1,0 +1,152 @@
+"""Writes the YAML of chunk files, in the exact form of the reference.
+
+The form: block style, mappings 4 deeper than what holds them, lists in the column of the key that
+holds them, "-   " before an item (`semantics/reference-chain.md`). No general dumper keeps it
+whatever the values are, and a chunk file must not change with a library's version: minions check
+its hash.
+
+The file passes through the renderer `jinja|yaml` on the minion. Text that people gave (a pillar
+value, a script's user) must never become template source, so no brace that could open a Jinja tag
+is ever written as such: reading a chunk back gives exactly the data that went in, with Jinja or
+without.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catena.core.errors import UsageError
+
+#: What YAML allows for a key on one line, in characters as written.
+KEY_LIMIT = 1000
+DEPTH_LIMIT = 100
+_STEP = 4
+#: Text that is the same string with and without quotes in YAML 1.1, and to a person's eye.
+_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]|:(?! |\Z)| (?! |\Z))*\Z")
+#: Words that YAML 1.1 readers take for something else than text.
+_RESERVED = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
+_JINJA = re.compile(r"\{(?=[{%#])")
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", '"': '\\"', "\\": "\\\\"}
+
+
+class UnwritableError(UsageError):
+    """A value has no form in a chunk file."""
+
+
+def write(states: Mapping[str, Any]) -> str:
+    """Return *states* (state id -> declaration) as the text of a chunk file.
+
+    Raises:
+        UnwritableError: a value that YAML or the wire can't carry, too deep, or too long a key.
+    """
+    if not states:
+        return ""
+    return "\n".join(_block(states, 0, 0)) + "\n"
+
+
+def _block(value: Any, column: int, depth: int) -> list[str]:
+    if depth > DEPTH_LIMIT:
+        raise UnwritableError(f"nested deeper than {DEPTH_LIMIT}")
+    if isinstance(value, Mapping):
+        return _mapping(value, column, depth)
+    return _sequence(value, column, depth)
+
+
+def _mapping(value: Mapping[Any, Any], column: int, depth: int) -> list[str]:
+    lines = []
+    for key, item in value.items():
+        head = " " * column + _key(key) + ":"
+        if _is_block(item):
+            inner = column + _STEP if isinstance(item, Mapping) else column
+            lines.append(head)
+            lines += _block(item, inner, depth + 1)
+        else:
+            lines.append(f"{head} {_flow(item)}")
+    return lines
+
+
+def _sequence(value: Sequence[Any], column: int, depth: int) -> list[str]:
+    lines = []
+    for item in value:
+        head = " " * column + "-" + " " * (_STEP - 1)
+        if _is_block(item):
+            first, *rest = _block(item, column + _STEP, depth + 1)
+            lines += [head + first[column + _STEP :], *rest]
+        else:
+            lines.append(head + _flow(item))
+    return lines
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple)) and bool(value)
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, (str, int)):
+        raise UnwritableError(f"a key must be text, not {type(key).__name__}")
+    text = _flow(key)
+    if len(text) > KEY_LIMIT:
+        raise UnwritableError(f"the key {text[:60]}... is longer than {KEY_LIMIT} characters")
+    return text
+
+
+def _flow(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, (list, tuple)):
+        return "[]"
+    raise UnwritableError(f"a {type(value).__name__} has no form in a chunk file")
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    text = repr(value)
+    # YAML 1.1 wants a point in every float: 1e+16 would be read as text.
+    return text.replace("e", ".0e") if "e" in text and "." not in text else text
+
+
+def quoted(text: str) -> str:
+    """Return *text* as a YAML scalar on one line that every reader takes for exactly this text."""
+    if _PLAIN.match(text) and text.lower() not in _RESERVED:
+        return text
+    if text.isprintable() and not _JINJA.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    return '"' + "".join(_escaped(text)) + '"'
+
+
+def _escaped(text: str) -> list[str]:
+    parts = []
+    for index, char in enumerate(text):
+        if char == "{" and _JINJA.match(text, index):
+            parts.append("\\x7B")
+        elif char in _ESCAPES:
+            parts.append(_ESCAPES[char])
+        elif char.isprintable():
+            parts.append(char)
+        else:
+            parts.append(_by_number(ord(char)))
+    return parts
+
+
+def _by_number(number: int) -> str:
+    if 0xD800 <= number <= 0xDFFF:
+        raise UnwritableError("text with half a surrogate pair has no form in a file")
+    if number <= 0xFF:
+        return f"\\x{number:02X}"
+    return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"

@@ -1,0 +1,342 @@
+"""What happens next to a chain: every decision, as functions of facts. No I/O, no clock.
+
+The scheduler and the observer of results gather facts, ask here, and store what comes out; a
+simulation can ask the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from catena.core.job import ActionKind, Boundary, ChainManifest
+from catena.master.chains.lifecycle import EXECUTION, ChainEvent, ExecutionEvent, ExecutionState
+
+PREREQUISITE_FAILED = "Prerequisite failed"
+NO_RETURN = "No job return event was received."
+EMPTY_RESULT = "Got empty result."
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """Both clocks of the master's host at one moment."""
+
+    #: Wall clock, seconds since the epoch.
+    wall: float
+    #: Seconds since boot, counting suspend.
+    mono: float
+    #: Which boot *mono* counts from.
+    boot: str
+
+
+@dataclass(frozen=True)
+class DueRules:
+    """Limits of the decision whether a chain may start."""
+
+    late_seconds: float = 24 * 3600
+    agreement_seconds: float = 300
+
+
+class Due(StrEnum):
+    """What to do with a scheduled chain now."""
+
+    wait = "wait"
+    fire = "fire"
+    reject = "reject"
+    hold = "hold"
+
+
+@dataclass(frozen=True)
+class DueVerdict:
+    """The decision, and the sentence for people."""
+
+    what: Due
+    reason: str = ""
+
+
+def judge_due(
+    due: float, anchor: ClockReading | None, now: ClockReading, rules: DueRules
+) -> DueVerdict:
+    """Return whether a chain that is due at *due* waits, starts, is rejected or needs a person.
+
+    A wall clock that was set tells neither how late a chain is nor that its time has come, so
+    where the clock was stepped past the due time, or where lateness can't be known because the
+    host has booted since, a person decides (`chain release`).
+
+    Args:
+        due: wall clock, seconds since the epoch.
+        anchor: a reading of this boot from before *due*; None when there is none.
+        now: the clocks now.
+        rules: limits.
+    """
+    late = now.wall - due
+    if late < 0:
+        return DueVerdict(Due.wait)
+    too_late = late > rules.late_seconds
+    if anchor is None or anchor.boot != now.boot:
+        if too_late:
+            return DueVerdict(
+                Due.hold,
+                f"it seems to be {_span(late)} late, but the master's host has booted since "
+                "it was due, so the clock can't be checked",
+            )
+        return DueVerdict(Due.fire)
+    step = (now.wall - anchor.wall) - (now.mono - anchor.mono)
+    if abs(step) <= rules.agreement_seconds:
+        if too_late:
+            return DueVerdict(
+                Due.reject,
+                f"rejected: it is {_span(late)} late, more than {_span(rules.late_seconds)}",
+            )
+        return DueVerdict(Due.fire)
+    by_boot_clock = anchor.wall + (now.mono - anchor.mono) >= due
+    if by_boot_clock and not too_late:
+        return DueVerdict(Due.fire)
+    way = "forward" if step > 0 else "back"
+    return DueVerdict(
+        Due.hold, f"the master's clock was set {way} by {_span(abs(step))} since it was scheduled"
+    )
+
+
+def _span(seconds: float) -> str:
+    if seconds >= 2 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 60:.0f} min"
+
+
+@dataclass(frozen=True)
+class ExecutionFact:
+    """One execution as the decisions see it."""
+
+    action_id: int
+    sort_order: int
+    state: ExecutionState
+    chunk: int
+    #: What must be proven after its success: none, reboot or agent_upgrade.
+    waits_for: Boundary = Boundary.none
+    #: True once it succeeded and only the proof is missing.
+    picked_up: bool = False
+    #: Boot id of the minion under which it succeeded; "" if unknown.
+    boot_id: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it can still change."""
+        return not EXECUTION.is_final(self.state)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a minion reported about one action."""
+
+    chunk: int
+    #: True: done; False: failed; None: would change (test mode), which counts as done.
+    result: bool | None
+    comment: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    #: Wall clock of the minion; 0.0 if unknown.
+    started: float = 0.0
+    duration_seconds: float = 0.0
+    #: A reason of its own, as "interrupted"; "" for an ordinary failure.
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A transition to be made."""
+
+    action_id: int
+    event: ExecutionEvent
+    reason: str = ""
+    outcome: Outcome | None = None
+    #: It succeeded and now waits for its proof.
+    picked_up: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one return said about a chain on one minion."""
+
+    outcomes: Mapping[int, Outcome]
+    #: Chunks that the return is about.
+    chunks: frozenset[int] = frozenset()
+    #: Comments of failed verify states, by the chunk that they began.
+    failed_verifies: Mapping[int, str] = field(default_factory=dict)
+    #: Boot under which the job ended; "" if unknown.
+    boot_id: str = ""
+    #: Boot that the minion is known to be in now; "" if unknown.
+    current_boot: str = ""
+
+
+def waits_of(manifest: ChainManifest) -> dict[int, tuple[int, Boundary]]:
+    """Return of every action its chunk and what proves it."""
+    found = {}
+    for chunk in manifest.chunks:
+        last = chunk.actions[-1].action_id if chunk.actions else None
+        for action in chunk.actions:
+            boundary = Boundary.none
+            if action.kind is ActionKind.reboot:
+                boundary = Boundary.reboot
+            elif action.action_id == last and chunk.boundary is Boundary.agent_upgrade:
+                boundary = Boundary.agent_upgrade
+            found[action.action_id] = (chunk.number, boundary)
+    return found
+
+
+def judge_report(facts: Sequence[ExecutionFact], report: Report) -> list[Change]:
+    """Return what a return changes.
+
+    The order of entries in a return is not reliable, so all are handled first; then everything
+    that is not completed behind the first failure, by sort order, fails as a consequence.
+    """
+    changes: dict[int, Change] = {}
+    for fact in facts:
+        if fact.is_open:
+            change = _of_outcome(fact, report) or _of_proof(fact, report)
+            if change is not None:
+                changes[fact.action_id] = change
+    _lose_silent(facts, report, changes)
+    _fail_followers(facts, changes)
+    return [changes[fact.action_id] for fact in facts if fact.action_id in changes]
+
+
+def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
+    outcome = report.outcomes.get(fact.action_id)
+    if outcome is None:
+        return None
+    if outcome.result is False:
+        return Change(fact.action_id, ExecutionEvent.fail, outcome.reason, outcome)
+    if fact.waits_for is Boundary.none:
+        return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
+    if fact.picked_up:
+        return _of_proof(fact, report)
+    proven = max(report.chunks, default=0) > fact.chunk
+    if fact.waits_for is Boundary.reboot and report.boot_id and report.current_boot:
+        proven = proven or report.boot_id != report.current_boot
+    if proven:
+        return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
+    return Change(
+        fact.action_id, ExecutionEvent.begin, fact.waits_for.value, outcome, picked_up=True
+    )
+
+
+def _of_proof(fact: ExecutionFact, report: Report) -> Change | None:
+    """Results of a later chunk prove the boundary before it, unless its verify state failed."""
+    later = [chunk for chunk in report.chunks if chunk > fact.chunk]
+    if not later or fact.waits_for is Boundary.none:
+        return None
+    comment = report.failed_verifies.get(fact.chunk + 1)
+    if comment is not None and fact.waits_for is Boundary.agent_upgrade:
+        outcome = Outcome(fact.chunk, False, comment)
+        return Change(fact.action_id, ExecutionEvent.fail, "", outcome)
+    return Change(fact.action_id, ExecutionEvent.succeed)
+
+
+def _lose_silent(
+    facts: Sequence[ExecutionFact], report: Report, changes: dict[int, Change]
+) -> None:
+    """An open action of a chunk that has returned, of which the return says nothing."""
+    last = max(report.chunks, default=0)
+    for fact in facts:
+        silent = fact.action_id not in changes and fact.is_open and not fact.picked_up
+        if silent and fact.chunk <= last:
+            changes[fact.action_id] = Change(fact.action_id, ExecutionEvent.lose, NO_RETURN)
+
+
+def _fail_followers(facts: Sequence[ExecutionFact], changes: dict[int, Change]) -> None:
+    bad = (ExecutionEvent.fail, ExecutionEvent.lose)
+    failed = [
+        fact.sort_order
+        for fact in facts
+        if fact.state in (ExecutionState.FAILED, ExecutionState.LOST)
+        or (fact.action_id in changes and changes[fact.action_id].event in bad)
+    ]
+    if not failed:
+        return
+    first = min(failed)
+    for fact in facts:
+        if fact.sort_order <= first or not fact.is_open:
+            continue
+        own = changes.get(fact.action_id)
+        if own is None or own.event in bad:
+            changes[fact.action_id] = Change(
+                fact.action_id, ExecutionEvent.fail, PREREQUISITE_FAILED
+            )
+
+
+def fail_open(facts: Sequence[ExecutionFact], text: str) -> list[Change]:
+    """Return the changes when a minion's job came to nothing but an error text."""
+    return [
+        Change(fact.action_id, _failure_of(fact), text, Outcome(fact.chunk, False, text))
+        for fact in facts
+        if fact.is_open
+    ]
+
+
+def fail_from(facts: Sequence[ExecutionFact], action_id: int, text: str) -> list[Change]:
+    """Return the changes when one action failed on the master's side (a deadline)."""
+    changes: dict[int, Change] = {}
+    for fact in facts:
+        if fact.action_id == action_id and fact.is_open:
+            outcome = Outcome(fact.chunk, False, text)
+            changes[action_id] = Change(action_id, _failure_of(fact), text, outcome)
+    _fail_followers(facts, changes)
+    return [changes[fact.action_id] for fact in facts if fact.action_id in changes]
+
+
+def _failure_of(fact: ExecutionFact) -> ExecutionEvent:
+    if fact.state is ExecutionState.PENDING_SCHEDULE:
+        return ExecutionEvent.reject
+    return ExecutionEvent.fail
+
+
+def lose_open(facts: Sequence[ExecutionFact], text: str = NO_RETURN) -> list[Change]:
+    """Return the changes when a minion's job ended without a return."""
+    return [
+        Change(fact.action_id, ExecutionEvent.lose, text) for fact in facts if fact.is_open
+    ]
+
+
+def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
+    """Return the reboots that a start of the minion in *boot_id* proves."""
+    return [
+        Change(fact.action_id, ExecutionEvent.succeed)
+        for fact in facts
+        if fact.is_open
+        and fact.picked_up
+        and fact.waits_for is Boundary.reboot
+        and boot_id
+        and fact.boot_id
+        and fact.boot_id != boot_id
+    ]
+
+
+def boundary_overdue(
+    picked_up: ClockReading, now: ClockReading, allowed_seconds: float
+) -> bool:
+    """Return whether a proof is missing for too long, by both clocks.
+
+    A wall clock that was set forward alone does not fail a chain. Across a boot of the master's
+    host only the time since that boot counts, which is at most what really passed.
+    """
+    counted = now.mono - (picked_up.mono if picked_up.boot == now.boot else 0.0)
+    return min(now.wall - picked_up.wall, counted) > allowed_seconds
+
+
+def settle(states: Iterable[ExecutionState]) -> ChainEvent | None:
+    """Return how a chain ends whose newest executions stand so; None while any is open."""
+    found = set(states)
+    if any(not EXECUTION.is_final(state) for state in found):
+        return None
+    return ChainEvent.finish if found <= {ExecutionState.DONE} else ChainEvent.fail
+
+
+def to_retry(facts: Sequence[ExecutionFact]) -> list[int]:
+    """Return the actions of one minion that a retry runs: from the first that is not done on."""
+    ordered = sorted(facts, key=lambda fact: fact.sort_order)
+    for index, fact in enumerate(ordered):
+        if fact.state is not ExecutionState.DONE:
+            return [later.action_id for later in ordered[index:]]
+    return []
