@@ -1,1 +1,31 @@
 """Execution modules: what can be called on a host by name (test.ping, cmd.run, pkg.install)."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+#: Module name -> the Python module that holds its functions, imported on first use.
+INDEX: Dict[str, str] = {
+    "cmd": "catena.modules.cmd.functions",
+    "config": "catena.modules.config",
+    "cron": "catena.modules.cron",
+    "disk": "catena.modules.disk",
+    "environ": "catena.modules.environ",
+    "event": "catena.modules.event",
+    "file": "catena.modules.file.functions",
+    "group": "catena.modules.group",
+    "hashutil": "catena.modules.hashutil",
+    "hosts": "catena.modules.hosts",
+    "match": "catena.modules.match",
+    "network": "catena.modules.network.functions",
+    "pkg": "catena.modules.pkg.functions",
+    "random": "catena.modules.random",
+    "service": "catena.modules.service.functions",
+    "shadow": "catena.modules.shadow",
+    "status": "catena.modules.status",
+    "sys": "catena.modules.sys",
+    "system": "catena.modules.system",
+    "test": "catena.modules.test",
+    "timezone": "catena.modules.timezone",
+    "user": "catena.modules.user",
+}

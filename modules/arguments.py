@@ -1,0 +1,80 @@
+"""Records of options out of keyword arguments, for functions that take dozens of them.
+
+Salt's cmd.run and file.managed have more parameters than a signature can carry readably. Here
+each such family has one frozen record; a function takes the few arguments people pass by
+position, and `take` puts the rest into the record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Mapping, Tuple, Type, TypeVar
+
+from catena.core.errors import UsageError
+from catena.core.suggest import unknown
+
+T = TypeVar("T")
+
+_TRUE = ("true", "yes", "on", "1")
+
+
+def split(record: Type[T], values: Mapping[str, Any]) -> Tuple[T, Dict[str, Any]]:
+    """Return *record* filled from *values*, and the values that it has no field for."""
+    names = {field.name for field in dataclasses.fields(record)}  # type: ignore[arg-type]
+    known = {key: value for key, value in values.items() if key in names}
+    return record(**known), {key: value for key, value in values.items() if key not in names}
+
+
+def take(record: Type[T], values: Mapping[str, Any], what: str) -> T:
+    """Return *record* filled from *values*, all of which it must know.
+
+    Names that begin with two underscores are the caller's own (Salt passes `__pub_jid` and the
+    like) and are dropped.
+
+    Args:
+        record: a dataclass whose fields have defaults.
+        values: keyword arguments.
+        what: name of the function, for the message.
+
+    Raises:
+        UsageError: an argument that the record lacks; the message names the nearest.
+    """
+    made, rest = split(record, values)
+    for name in rest:
+        if not name.startswith("__"):
+            names = [field.name for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+            raise UsageError(f"{what}: {unknown('argument', name, names)}")
+    return made
+
+
+def truth(value: Any) -> bool:
+    """Return whether *value* means yes: YAML booleans, and the words for them in strings."""
+    if isinstance(value, str):
+        return value.strip().lower() in _TRUE
+    return bool(value)
+
+
+def listed(value: Any) -> list[Any]:
+    """Return *value* as a list: None is empty, a string is split at commas, a scalar is one."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value)
+    return [value]
+
+
+def mapped(value: Any) -> Dict[str, Any]:
+    """Return a mapping, or a list of one-key mappings (how SLS files write them), as one dict.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(part, Mapping) for part in value):
+        return {key: item for part in value for key, item in part.items()}
+    raise UsageError(f"expected a mapping or a list of mappings, found {type(value).__name__}")

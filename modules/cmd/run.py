@@ -1,0 +1,175 @@
+"""Runs what cmd.* was asked and gives Salt's {pid, retcode, stdout, stderr}."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import shlex
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.modules.arguments import listed, truth
+from catena.modules.cmd import process
+from catena.modules.cmd.options import RunOptions, Words, build, find_identity, success_codes
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, as text."""
+
+    pid: int
+    retcode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    #: The script's file was not found; nothing ran.
+    cache_error: bool = False
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return Salt's dict."""
+        return {
+            "pid": self.pid,
+            "retcode": self.retcode,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+        }
+
+
+def _text(data: bytes, options: RunOptions) -> str:
+    text = data.decode(options.output_encoding or "utf-8", errors="replace")
+    return text.rstrip() if truth(options.rstrip) else text
+
+
+def _join(text: str, line: str) -> str:
+    return f"{text}\n{line}" if text else line
+
+
+def _code(ended: process.Finished, stdout: str, stderr: str, options: RunOptions) -> int:
+    if ended.timed_out:
+        return 1
+    if ended.retcode in success_codes(options):
+        return 0
+    if set(stdout.splitlines()) & {str(text) for text in listed(options.success_stdout)}:
+        return 0
+    if set(stderr.splitlines()) & {str(text) for text in listed(options.success_stderr)}:
+        return 0
+    return ended.retcode
+
+
+def rendered(context: Context, text: str, options: RunOptions) -> str:
+    """Return *text* rendered by the engine that `template` names, or as it is."""
+    if not options.template:
+        return text
+    from catena.renderers.templates import render_file
+
+    variables = {**(options.defaults or {}), **(options.context or {})}
+    return str(render_file(context, text, options.template, variables))
+
+
+def run(context: Context, cmd: Words, options: RunOptions) -> Ran:
+    """Run *cmd* and return how it ended; a failing command is no error.
+
+    At the deadline the command's whole process tree is ended, the exit code is 1, and the last
+    line of stdout says so. Output beyond the limit is dropped, and the last line says how much.
+
+    Raises:
+        CommandExecutionError: it could not be started.
+        UsageError: an argument makes no sense.
+    """
+    if isinstance(cmd, str):
+        cmd = rendered(context, cmd, options)
+    command = build(context, cmd, options)
+    ended = process.run(command)
+    stdout, stderr = _text(ended.stdout, options), _text(ended.stderr, options)
+    code = _code(ended, stdout, stderr, options)
+    LOG.debug("a command of process id %d ended with %d", ended.pid, ended.retcode)
+    if ended.timed_out:
+        stdout = _join(stdout, f"Timed out after {command.timeout:g} seconds")
+    if ended.dropped:
+        stdout = _join(stdout, f"({ended.dropped} more bytes of output were dropped)")
+    if truth(options.hide_output):
+        stdout = stderr = ""
+    return Ran(ended.pid, code, stdout, stderr, ended.timed_out)
+
+
+def noted(context: Context, ran: Ran, options: RunOptions) -> Ran:
+    """Make the job's exit code *ran*'s, as Salt does, unless it is to be ignored.
+
+    Raises:
+        CommandExecutionError: it failed, and `raise_err` was asked for.
+    """
+    ignored = truth(options.ignore_retcode)
+    context.scratch["retcode"] = 0 if ignored else ran.retcode
+    if ran.retcode and truth(options.raise_err) and not ignored:
+        raise CommandExecutionError(
+            f"The command failed with return code {ran.retcode}: {ran.stderr or ran.stdout}"
+        )
+    return ran
+
+
+def script_text(context: Context, source: str, saltenv: str) -> Optional[bytes]:
+    """Return the bytes of a script: salt://, a local path or file://; None when not there."""
+    if source.startswith("salt://"):
+        found = context.files.fetch(source[len("salt://") :], saltenv)
+        return found.read_bytes() if found else None
+    path = Path(source[len("file://") :] if source.startswith("file://") else source)
+    return path.read_bytes() if path.is_absolute() and path.is_file() else None
+
+
+def run_script(context: Context, source: str, args: Words, options: RunOptions) -> Ran:
+    """Run the script *source* with *args* and return how it ended.
+
+    It is copied to a private folder that only the user it runs as can enter, and removed after.
+
+    Raises:
+        CommandExecutionError: it could not be started.
+    """
+    text = script_text(context, source, options.saltenv or context.saltenv)
+    if text is None:
+        return Ran(0, 1, "", "", cache_error=True)
+    if options.template:
+        text = rendered(context, text.decode("utf-8"), options).encode("utf-8")
+    folder = Path(tempfile.mkdtemp(prefix="catena-script-"))
+    try:
+        path = _place(folder, text, Path(source).suffix, options)
+        tail = args if isinstance(args, str) else shlex.join(str(word) for word in args)
+        if options.python_shell is None or truth(options.python_shell):
+            line: Words = f"{shlex.quote(str(path))} {tail}".rstrip()
+            ready = dataclasses.replace(options, python_shell=True, template=None)
+        else:
+            line = [str(path), *_split(tail)]
+            ready = dataclasses.replace(options, template=None)
+        if truth(options.bg):
+            # The script must outlive this call: it removes its own folder when it has ended.
+            line = f"{line if isinstance(line, str) else shlex.join(line)}; rm -rf -- {folder}"
+            ready = dataclasses.replace(ready, python_shell=True)
+        return run(context, line, ready)
+    finally:
+        if not truth(options.bg):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _split(tail: str) -> List[str]:
+    try:
+        return shlex.split(tail)
+    except ValueError as problem:
+        raise CommandExecutionError(f"The arguments can't be split: {problem}") from problem
+
+
+def _place(folder: Path, text: bytes, suffix: str, options: RunOptions) -> Path:
+    path = folder / f"script{suffix}"
+    path.write_bytes(text)
+    path.chmod(0o500)
+    identity = find_identity(options.runas, options.group) if options.runas else None
+    if identity:
+        for item in (path, folder):
+            os.chown(item, identity.uid, identity.gid)
+    return path
