@@ -70,8 +70,10 @@ def follow(items: Iterator[Mapping[str, Any]], out: str, timeout: Optional[float
         printer.finish()
         _say(f"detached; the job goes on: catena job watch {follower.jid}")
         return 130
-    except TimeoutError:
-        pass
+    except UnreachableError:
+        # Silence up to the deadline is no fault; silence before it is a master that went away.
+        if deadline is None or time.monotonic() < deadline - 0.1:
+            raise
     printer.finish()
     return _account(follower)
 

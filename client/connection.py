@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from catena.client.errors import raised
 from catena.client.requests import VERBS, BlobPut
 from catena.core.errors import UnreachableError
 from catena.core.records import encode
 from catena.transport.local import LocalClient
-from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Failure
+from catena.transport.messages import ClientRequest
 
 #: Size of one piece of an uploaded file.
 PIECE_BYTES = 1024 * 1024
@@ -31,38 +29,36 @@ class MasterClient:
         self._timeout = timeout
 
     def request(self, verb: str, record: Any = None) -> Any:
-        """Return the master's one answer to *verb*.
+        """Return the value of the master's one answer to *verb*.
 
         Args:
             verb: a name in client.requests.VERBS.
-            record: the verb's record, or None for one without fields set.
+            record: the verb's record; None for one without fields set.
 
         Raises:
             CatenaError: what the master answered instead, as the class it named.
             UnreachableError: no master answers on this host.
         """
-        return list(self.stream(verb, record, self._timeout))[-1]
+        with self._open() as link:
+            return link.request(_message(verb, record), self._timeout).value
 
-    def stream(self, verb: str, record: Any, timeout: Optional[float] = None) -> Iterator[Any]:
-        """Yield each item of the answer to *verb*, its last reply included."""
-        message = ClientRequest(verb, encode(record if record is not None else VERBS[verb]()))
-        try:
-            with closing(LocalClient(self._path)) as link:
-                for answer in link.stream(message, timeout):
-                    if isinstance(answer, Failure):
-                        raise raised(answer.code, answer.message)
-                    if isinstance(answer, (ClientItem, ClientReply)):
-                        yield answer.value
-        except (FileNotFoundError, ConnectionRefusedError):
+    def stream(self, verb: str, record: Any, silence: Optional[float] = None) -> Iterator[Any]:
+        """Yield each item of the answer to *verb*.
+
+        Args:
+            verb: a "-> stream" verb.
+            record: its record.
+            silence: longest wait for an item, seconds; None: without end.
+        """
+        with self._open() as link:
+            yield from link.stream(_message(verb, record), silence)
+
+    def _open(self) -> LocalClient:
+        if not self._path.exists():
             raise UnreachableError(
                 f"no master listens on {self._path}; is `catena master` running here?"
-            ) from None
-        except PermissionError:
-            raise UnreachableError(
-                f"this user may not talk to the master ({self._path}); see `cli_users`"
-            ) from None
-        except (ConnectionResetError, BrokenPipeError, EOFError):
-            raise UnreachableError("the master went away while it answered") from None
+            )
+        return LocalClient(self._path)
 
     def upload(self, content: bytes) -> str:
         """Send a file's bytes ahead of the request that names it; return its SHA-256."""
@@ -72,3 +68,7 @@ class MasterClient:
             piece = content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
             self.request("blob.put", BlobPut(digest, index, count, piece))
         return digest
+
+
+def _message(verb: str, record: Any) -> ClientRequest:
+    return ClientRequest(verb, encode(record if record is not None else VERBS[verb]()))

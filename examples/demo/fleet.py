@@ -1,0 +1,204 @@
+"""A master and some hosts on this machine, all state in one folder: for the demo and for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import host
+import yaml
+
+#: How long anything may take that the fleet waits for.
+PATIENCE_SECONDS = 30.0
+
+
+class FleetError(Exception):
+    """Something of the fleet did not come up."""
+
+
+def free_ports() -> int:
+    """Return a port of the loopback device that is free together with the next two."""
+    for _ in range(100):
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                for offset in (1, 2):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
+            except OSError:
+                continue
+            return port
+    raise FleetError("no three ports in a row are free")
+
+
+def wait_for(what: str, ready: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
+    """Return the first true value of *ready*.
+
+    Raises:
+        FleetError: it gave none in time.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        value = ready()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise FleetError(f"waited {patience:.0f} s for {what}")
+
+
+class Fleet:
+    """One master and its hosts.
+
+    Args:
+        folder: where everything lies; must be short (a unix socket's path has 107 characters).
+        minions: id -> grains of each host.
+        master: more settings of the master (file_roots, pillar_roots, reactor …).
+        minion: more settings of every minion.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        minions: Mapping[str, Mapping[str, Any]],
+        master: Mapping[str, Any] | None = None,
+        minion: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.minions = dict(minions)
+        self.port = free_ports()
+        self._master: subprocess.Popen[bytes] | None = None
+        self.config = folder / "master/etc/catena"
+        self._write(self.config / "master", {
+            "interface": "127.0.0.1",
+            "port": self.port,
+            "root_dir": str(folder / "master"),
+            "log_file": "-",
+            **(master or {}),
+        })  # fmt: skip
+        for name, grains in self.minions.items():
+            self._write_minion(name, {"grains": dict(grains), **(minion or {})})
+
+    def _write_minion(self, name: str, more: Mapping[str, Any]) -> None:
+        home = self.home(name)
+        self._write(home / "etc/catena/minion", {
+            "id": name,
+            "machine_id": uuid.uuid5(uuid.NAMESPACE_DNS, name).hex,
+            "master": "127.0.0.1",
+            "master_port": self.port,
+            "root_dir": str(home),
+            "log_file": "-",
+            "boot_id_file": str(home / "boot_id"),
+            "reboot_command": [sys.executable, host.__file__, "reboot", str(home)],
+            "ping_interval_seconds": 2,
+            "recon_max_seconds": 2,
+            **more,
+        })  # fmt: skip
+
+    @staticmethod
+    def _write(path: Path, settings: Mapping[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(dict(settings)), encoding="utf-8")
+
+    def home(self, name: str) -> Path:
+        """Return the folder of one host."""
+        return self.folder / "hosts" / name
+
+    def machine_id(self, name: str) -> str:
+        """Return the machine id of one host."""
+        return uuid.uuid5(uuid.NAMESPACE_DNS, name).hex
+
+    def start_master(self) -> None:
+        """Start the master and wait until it answers."""
+        with (self.folder / "master.log").open("ab") as log:
+            self._master = subprocess.Popen(
+                [sys.executable, "-m", "catena", "-c", str(self.config), "master"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        wait_for("the master", lambda: self._alive() and self._answers())
+
+    def _alive(self) -> bool:
+        if self._master is not None and self._master.poll() is not None:
+            log = (self.folder / "master.log").read_text(encoding="utf-8", errors="replace")
+            raise FleetError(f"the master ended at once:\n{log[-3000:]}")
+        return True
+
+    def _answers(self) -> bool:
+        path = self.folder / "master/run/catena/master/master.sock"
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            probe.connect(str(path))
+            return True
+        return False
+
+    def stop_master(self, sign: int = signal.SIGTERM) -> None:
+        """End the master: SIGTERM, or SIGKILL for a crash."""
+        if self._master is not None:
+            self._master.send_signal(sign)
+            try:
+                self._master.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._master.kill()
+                self._master.wait()
+            self._master = None
+
+    def start_minions(self, names: Sequence[str] = ()) -> None:
+        """Power on hosts (all by default)."""
+        for name in names or self.minions:
+            host.power_on(self.home(name))
+
+    def accept_all(self) -> None:
+        """Accept every key once all have asked, and wait until every minion is up."""
+        wanted = set(self.minions)
+
+        def pending() -> bool:
+            keys = json.loads(self.catena("key", "list", "--out", "json").stdout)
+            return wanted <= {row["id"] for rows in keys.values() for row in rows}
+
+        wait_for("the minions' keys", pending)
+        self.catena("key", "accept", "--all")
+        self.wait_up()
+
+    def wait_up(self) -> None:
+        """Wait until every minion is connected."""
+
+        def up() -> bool:
+            rows = json.loads(self.catena("minion", "list", "--out", "json").stdout)
+            return {row["id"] for row in rows if row["up"]} >= set(self.minions)
+
+        wait_for("the minions", up)
+
+    def catena(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run one `catena` command as its user would.
+
+        Raises:
+            FleetError: it failed, and *check* is set.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "catena", "-c", str(self.config), *words],
+            capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if check and done.returncode:
+            raise FleetError(f"catena {' '.join(words)}: exit {done.returncode}\n{done.stderr}")
+        return done
+
+    def close(self) -> None:
+        """End every process of the fleet, by its pid."""
+        self.stop_master()
+        for name in self.minions:
+            host.power_off(self.home(name))
+
+    def __enter__(self) -> Fleet:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catena.cli.arguments import split, value
+from catena.core.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("007", 7),
+        ("1:30", 90),
+        ("on", True),
+        ("no", False),
+        ("1e3", "1e3"),
+        ("web1.example.org", "web1.example.org"),
+        ("/etc/passwd", "/etc/passwd"),
+        ("", ""),
+        ("# not a comment", "# not a comment"),
+        ("{a: 1}", {"a": 1}),
+        ("[1, two]", [1, "two"]),
+        ("null", None),
+        ("2026-01-02", "2026-01-02"),
+        ("a: b: c", "a: b: c"),
+        ("*", "*"),
+        ("two\nlines", "two\nlines"),
+        ("3.5", 3.5),
+    ],
+)
+def test_a_word_is_read_as_salt_reads_it(text: str, expected: Any) -> None:
+    assert value(text) == expected
+
+
+def test_a_word_with_a_name_and_an_equals_sign_is_a_keyword() -> None:
+    assert split(["x", "a=1", "b=c=d", "/p=1", "2=3"]) == (
+        ["x", "/p=1", "2=3"],
+        {"a": 1, "b": "c=d"},
+    )
+
+
+def test_a_keyword_given_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="a= is given twice"):
+        split(["a=1", "a=2"])

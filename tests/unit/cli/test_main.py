@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from catena.cli.main import COMMANDS, cli, run
+
+
+def test_a_mistyped_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chian", "list"]) == 2
+    assert "did you mean 'chain'" in capsys.readouterr().err
+
+
+def test_a_missing_master_is_exit_3_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
+    assert run(["-c", str(tmp_path), "job", "list"]) == 3
+    said = capsys.readouterr()
+    assert "is `catena master` running" in said.err
+    assert said.out == ""
+
+
+def test_every_command_of_the_table_can_be_loaded() -> None:
+    context = cli.make_context("catena", ["--config-dir", "/nowhere", "call"])
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from catena.cli.main import run\n"
+        "run(['--help'])\n"
+        "heavy = {'zmq', 'yaml', 'jinja2', 'sqlalchemy', 'paramiko', 'asyncio', 'msgpack'}\n"
+        "ours = {m for m in sys.modules if m.startswith('catena.cli.')} - {'catena.cli.main'}\n"
+        "loaded = heavy & set(sys.modules) | ours\n"
+        "print(sorted(loaded), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_talking_to_the_master_imports_no_zeromq_and_no_yaml() -> None:
+    code = (
+        "import sys\n"
+        "import catena.cli.run\n"
+        "print(sorted({'zmq', 'yaml', 'jinja2', 'sqlalchemy', 'asyncio'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+from catena.cli.output import OUTPUTS, renderer
+from catena.cli.output.highstate import highstate
+from catena.cli.output.table import table
+from catena.cli.output.text import printable
+
+
+def states(**results: bool | None) -> dict[str, dict[str, object]]:
+    return {
+        f"file_|-{name}_|-/tmp/{name}_|-managed": {
+            "__id__": name,
+            "name": f"/tmp/{name}",
+            "result": result,
+            "changes": {"diff": "--- a\n+++ b"} if result else {},
+            "comment": f"about {name}",
+            "__run_num__": number,
+            "duration": 1.5,
+            "start_time": "10:00:00.000000",
+        }
+        for number, (name, result) in enumerate(results.items())
+    }
+
+
+def test_every_output_renders_something_or_is_quiet() -> None:
+    for name in OUTPUTS:
+        text = renderer(name)("web1", {"a": [1, {"b": None}]}, False)
+        assert text == "" if name == "quiet" else "web1" in text
+
+
+def test_failures_come_last_and_are_counted() -> None:
+    text = highstate("web1", states(bad=False, good=True, maybe=None), False)
+    assert text.index("ID: good") < text.index("ID: bad")
+    assert "Succeeded: 2 (unchanged=1, changed=1)" in text
+    assert "Failed:    1" in text
+    assert "+++ b" in text
+
+
+def test_compile_errors_are_listed_without_a_summary() -> None:
+    text = highstate("web1", ["a.sls:3: wrong\n  > x"], False)
+    assert "a.sls:3: wrong" in text
+    assert "Summary" not in text
+
+
+def test_an_action_of_a_chain_shows_the_states_it_applied() -> None:
+    outer = {
+        "mgrcompat_|-mgr_actionchain_1_action_2_chunk_1_|-state.apply_|-module_run": {
+            "__id__": "mgr_actionchain_1_action_2_chunk_1",
+            "result": True,
+            "changes": {"ret": states(inner=True)},
+            "comment": "",
+            "__run_num__": 0,
+        }
+    }
+    text = highstate("web1", outer, False)
+    assert "ID: inner" in text
+    assert "Summary for this action" in text
+
+
+def test_colour_is_only_there_when_asked_for() -> None:
+    assert "\x1b[" in highstate("web1", states(good=True), True)
+    assert "\x1b[" not in highstate("web1", states(good=True), False)
+
+
+def test_what_a_host_says_can_not_steer_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\u202ec\rd") == "a\\x1b[2Jb\\x202ec\\x0dd"
+    assert "\x1b" not in renderer("nested")("web1", {"k\x1b": "v\x1b[0m"}, False)
+    assert "\x1b" not in renderer("txt")("web1", "x\x1b]0;title\x07", False)
+
+
+def test_json_is_one_document_per_minion() -> None:
+    assert json.loads(renderer("json")("web1", b"\xff", False)) == {"web1": "\ufffd"}
+
+
+def test_a_table_is_as_wide_as_its_content_and_cuts_what_is_too_long() -> None:
+    text = table(("id", "why"), [{"id": "a", "why": "x" * 100}, {"id": "bb", "why": None}])
+    lines = text.splitlines()
+    assert lines[0] == "ID  WHY"
+    assert lines[1].endswith("…")
+    assert lines[2] == "bb  -"

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+from catena.client.follow import JobFollower
+
+
+def ret(success: bool = True, retcode: int = 0) -> dict[str, Any]:
+    return {"success": success, "retcode": retcode, "value": True, "out": ""}
+
+
+def follower(*items: dict[str, Any], wait: bool = False) -> JobFollower:
+    found = JobFollower(wait_for_absent=wait)
+    found.feed({"type": "new", "jid": "1", "minions": ["a", "b"], "missing": []})
+    for item in items:
+        found.feed(item)
+    return found
+
+
+def delivery(minion: str, state: str, detail: str = "") -> dict[str, Any]:
+    return {"type": "delivery", "minion": minion, "state": state, "detail": detail}
+
+
+def test_it_ends_when_everybody_has_answered() -> None:
+    done = follower(
+        {"type": "return", "minion": "a", "ret": ret()},
+        {"type": "return", "minion": "b", "ret": ret()},
+    )
+    assert done.finished
+    assert done.exit_code() == 0
+
+
+def test_a_running_minion_is_waited_for() -> None:
+    assert not follower(delivery("a", "running"), delivery("b", "queued")).finished
+
+
+def test_an_absent_minion_is_not_waited_for_and_counts_as_not_reached() -> None:
+    done = follower(
+        {"type": "return", "minion": "a", "ret": ret()},
+        delivery("b", "queued", "down since 10:00"),
+    )
+    assert done.finished
+    assert done.exit_code() == 3
+    assert done.open() == {"b": "down since 10:00"}
+
+
+def test_an_absent_minion_is_waited_for_when_a_time_is_given() -> None:
+    assert not follower(
+        {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "queued"), wait=True
+    ).finished
+
+
+def test_a_failure_anywhere_is_exit_1() -> None:
+    items = [
+        {"type": "return", "minion": "a", "ret": ret(False, 1)},
+        {"type": "return", "minion": "b", "ret": ret()},
+    ]
+    assert follower(*items).exit_code() == 1
+    assert follower(items[1], delivery("a", "expired")).exit_code() == 1
+
+
+def test_stopping_early_is_try_later() -> None:
+    assert follower(delivery("a", "running"), delivery("b", "running")).exit_code() == 75
