@@ -6,7 +6,7 @@ from catena.core import errors
 from catena.core.errors import CatenaError
 from catena.transport.messages import Failure
 
-#: Longest text of a Failure; it must fit the enrol socket's frame.
+#: Longest text of a Failure in bytes; it must fit the enrol socket's frame.
 TEXT_LIMIT = 2000
 
 
@@ -16,10 +16,11 @@ def failure_of(error: CatenaError) -> Failure:
     The code is its nearest class of `core.errors`, which every receiver knows, so that the exit
     code arrives even where the class itself is not installed.
     """
+    text = str(error).encode("utf-8", "backslashreplace")[:TEXT_LIMIT].decode("utf-8", "ignore")
     for kind in type(error).__mro__:
         if kind.__module__ == errors.__name__:
-            return Failure(kind.__name__, str(error)[:TEXT_LIMIT])
-    return Failure(CatenaError.__name__, str(error)[:TEXT_LIMIT])
+            return Failure(kind.__name__, text)
+    return Failure(CatenaError.__name__, text)
 
 
 def error_of(failure: Failure) -> CatenaError:

@@ -1,42 +1,96 @@
-"""The master's three ROUTER sockets on an asyncio loop."""
+"""The master's three ROUTER sockets on an asyncio loop.
+
+What holds here, whatever a peer does: nobody gets past control and bulk without an accepted key;
+who a frame is from is what the handshake proved, looked up in the live KeyTable for every frame; a
+bad frame is counted and answered and ends nothing; nothing that a peer sends or does not read can
+block the loop or fill the memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, List, Optional
 
+import zmq
+
+from catena.core.errors import CatenaError, TryLaterError
+from catena.transport import wire
+from catena.transport.failures import failure_of
 from catena.transport.keys import KeyPair
-from catena.transport.messages import Envelope
+from catena.transport.messages import Envelope, Failure, Ping, Pong, Refused
 from catena.transport.peers import Endpoints, KeyTable, Peer
+from catena.transport.port import Live, Port, PortLimits
+from catena.transport.selftest import refuses_strangers
+from catena.transport.sockets import require_libzmq
 from catena.transport.wire import ZERO
+from catena.transport.zap import ZapThread
+
+log = logging.getLogger(__name__)
 
 #: Called in the loop for each good message. It must not block. A CatenaError that it raises is
 #: answered with a Failure. If it returns a future, the message's bytes count against the peer's
 #: budget until that future is done; a peer over its budget gets TryLaterError.
 OnMessage = Callable[[Peer, Envelope], "Optional[asyncio.Future[Any]]"]
 
+IO_THREADS = 2
+MAX_SOCKETS = 8192
+#: How long a "revoked" may take to leave before the connection is cut.
+REVOKE_GRACE_SECONDS = 0.2
+STOP_LINGER_MS = 200
+
 
 @dataclass(frozen=True)
 class GatewaySettings:
     """What a gateway grants each of its peers."""
 
-    #: Unread bytes that one peer may have with us (`peer_budget_kib`).
+    #: Bytes that one peer may have with us: in messages that are being worked on, or of a message
+    #: that is not complete (`peer_budget_kib`).
     peer_budget_bytes: int = 4 * 1024 * 1024
+    #: The same for an enrol connection, whose messages are below 4 KiB.
+    enrol_budget_bytes: int = 64 * 1024
+    #: Enrol connections at one time, and how long one may last: it is for one question.
+    enrol_connections: int = 512
+    enrol_seconds: float = 60.0
+    #: Questions per second on the enrol socket, all askers together.
+    enrol_rate: float = 200.0
+
+
+class _Bucket:
+    """So many per second, with a second's worth at once."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._level = rate
+        self._at = time.monotonic()
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        self._level = min(self._rate, self._level + (now - self._at) * self._rate)
+        self._at = now
+        if self._level < 1:
+            return False
+        self._level -= 1
+        return True
 
 
 class Gateway:
     """Serves control, bulk and enrol. All methods are called in the loop's thread.
 
+    Fork no process after `start`: a copy of a ZeroMQ context aborts. (subprocess, which execs, is
+    fine.)
+
     Args:
         endpoints: where to listen; port 0 takes a free one (see `endpoints` after start).
         keys: the master's key pair (control and bulk; the enrol socket has BOOTSTRAP).
         accepted: live table of accepted keys.
-        on_message: see OnMessage. Pings are answered here, and handed over too.
-        on_gone: called with each peer whose connection ended.
+        on_message: see OnMessage. A Ping is answered here, and handed over too.
+        settings: see GatewaySettings.
+        on_gone: called with each peer whose connection ended (and that had sent something).
     """
-
-    endpoints: Endpoints
 
     def __init__(
         self,
@@ -47,16 +101,76 @@ class Gateway:
         settings: GatewaySettings = GatewaySettings(),
         on_gone: Optional[Callable[[Peer], None]] = None,
     ) -> None:
-        raise NotImplementedError
+        #: Where the sockets are; with the true ports after `start`.
+        self.endpoints = endpoints
+        self._keys = keys
+        self._accepted = accepted
+        self._on_message = on_message
+        self._settings = settings
+        self._gone = on_gone or (lambda peer: None)
+        self._ports: Dict[str, Port] = {}
+        self._context: Optional[zmq.Context[zmq.Socket[bytes]]] = None
+        self._zap: Optional[ZapThread] = None
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._held: Counter[str] = Counter()
+        self._enrol_rate = _Bucket(settings.enrol_rate)
+        accepted.on_revoke(self._revoked)
 
     async def start(self) -> None:
         """Bind, and prove that a key that was not accepted is refused.
 
         Raises:
+            OldLibzmqError: this libzmq must not face a network.
             SelfTestError: a throw-away key got in, or nobody answered; nothing stays open.
             UnreachableError: an address can't be bound.
         """
-        raise NotImplementedError
+        require_libzmq()
+        self._loop = asyncio.get_running_loop()
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
+        context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
+        self._context = context
+        try:
+            self._zap = ZapThread(context, self._accepted)
+            self._zap.start()
+            bound = [self._open(context, name) for name in ("control", "bulk", "enrol")]
+            self.endpoints = Endpoints(*bound)
+            for name in ("control", "bulk"):
+                await asyncio.to_thread(
+                    refuses_strangers, name, self.endpoints.named(name), self._keys.public
+                )
+        except BaseException:
+            await self.stop()
+            raise
+        for port in self._ports.values():
+            port.serve(self._loop)
+
+    def _open(self, context: zmq.Context[zmq.Socket[bytes]], name: str) -> str:
+        settings = self._settings
+        if name == "enrol":
+            limits = PortLimits(
+                settings.enrol_budget_bytes,
+                settings.enrol_connections,
+                settings.enrol_seconds,
+                check_seconds=0.2,
+            )
+        else:
+            limits = PortLimits(settings.peer_budget_bytes)
+        callbacks = (self._on_frame, self._gone)
+        port = Port.make(context, name, self._keys, limits, callbacks)
+        self._ports[name] = port
+        return port.bind(self.endpoints.named(name))
+
+    async def stop(self) -> None:
+        """Close the sockets (what is queued has a moment to leave) and end the ZAP thread."""
+        for port in self._ports.values():
+            port.close(STOP_LINGER_MS)
+        self._ports = {}
+        context, self._context = self._context, None
+        if context is not None:
+            await asyncio.to_thread(context.term)
+        if self._zap is not None:
+            self._zap.join()
+            self._zap = None
 
     def send(
         self,
@@ -67,11 +181,108 @@ class Gateway:
     ) -> bool:
         """Send, without ever blocking. False: the peer is gone, revoked, or its queue is full.
 
+        True is no delivery: what must arrive is acknowledged by the other side's program.
+
         Raises:
             MessageTooLargeError, NotPackableError: the caller's message can't travel.
         """
-        raise NotImplementedError
+        frame = wire.pack(message, msg_id=msg_id, reply_to=reply_to)
+        wire.check_outgoing(frame, socket=peer.socket, receiver="minion")
+        port = self._ports.get(peer.socket)
+        if port is None or not self._may(peer):
+            return False
+        return port.send(peer.routing_id, frame)
 
-    async def stop(self) -> None:
-        """Close the sockets and end the ZAP thread."""
-        raise NotImplementedError
+    def drop(self, peer: Peer) -> None:
+        """End one connection (a second minion with the same key or machine, say)."""
+        port = self._ports.get(peer.socket)
+        live = port.live.get(peer.routing_id) if port is not None else None
+        if port is not None and live is not None:
+            port.cut(live)
+
+    def connections(self, user_id: str, socket: str = "control") -> List[Peer]:
+        """Return the live connections of one key, oldest first. More than one: a clone."""
+        port = self._ports.get(socket)
+        return [live.peer for live in port.of_user(user_id)] if port is not None else []
+
+    def counters(self) -> Dict[str, Dict[str, int]]:
+        """Return by socket what was counted.
+
+        frames, bad, accepted (connections), full (refused sends), cut, over (budget), nameless.
+        """
+        return {name: dict(port.counters) for name, port in self._ports.items()}
+
+    def _may(self, peer: Peer) -> bool:
+        return peer.socket == "enrol" or peer.user_id in self._accepted
+
+    def _on_frame(self, live: Live, frame: zmq.Frame) -> None:
+        peer = live.peer
+        port = self._ports[peer.socket]
+        if not self._may(peer):
+            port.counters["revoked"] += 1
+            port.cut(live)
+            return
+        try:
+            envelope = wire.unpack(frame.buffer, socket=peer.socket, receiver="master")
+        except wire.WireError as error:
+            self._answer(peer, failure_of(error), error.msg_id)
+            port.bad(live, str(error))
+            return
+        size = len(frame)
+        if self._refuse_for_now(peer, size):
+            port.counters["later"] += 1
+            self._answer(peer, failure_of(TryLaterError("too much at once")), envelope.msg_id)
+            return
+        if isinstance(envelope.message, Ping):
+            self._answer(peer, Pong(envelope.message.seq), envelope.msg_id)
+        self._hand_over(peer, envelope, size)
+
+    def _refuse_for_now(self, peer: Peer, size: int) -> bool:
+        if peer.socket == "enrol":
+            return not self._enrol_rate.take()
+        return self._held[peer.user_id] + size > self._settings.peer_budget_bytes
+
+    def _hand_over(self, peer: Peer, envelope: Envelope, size: int) -> None:
+        try:
+            pending = self._on_message(peer, envelope)
+        except CatenaError as error:
+            self._answer(peer, failure_of(error), envelope.msg_id)
+            return
+        except Exception:  # the edge of the loop: one message must not end it
+            log.exception("%s of %s failed", type(envelope.message).__name__, peer.user_id[:16])
+            failure = Failure(CatenaError.__name__, "internal error; the master's log has it")
+            self._answer(peer, failure, envelope.msg_id)
+            return
+        if pending is not None and not pending.done():
+            self._held[peer.user_id] += size
+            pending.add_done_callback(lambda _: self._release(peer.user_id, size))
+
+    def _release(self, user_id: str, size: int) -> None:
+        self._held[user_id] -= size
+        if self._held[user_id] <= 0:
+            del self._held[user_id]
+
+    def _answer(self, peer: Peer, message: Any, reply_to: bytes) -> None:
+        port = self._ports.get(peer.socket)
+        if port is not None:
+            port.send(peer.routing_id, wire.pack(message, reply_to=reply_to))
+
+    def _revoked(self, user_id: str) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._shut_out, user_id)
+
+    def _shut_out(self, user_id: str) -> None:
+        """Tell a revoked minion so, and cut it; from this moment no frame of it counts anyway."""
+        for name in ("control", "bulk"):
+            port = self._ports.get(name)
+            for live in port.of_user(user_id) if port is not None else ():
+                if name == "control":
+                    refused = Refused("revoked", "this key is no longer accepted", 0.0)
+                    self._answer(live.peer, refused, ZERO)
+                assert self._loop is not None
+                self._loop.call_later(REVOKE_GRACE_SECONDS, self._cut_revoked, live)
+
+    def _cut_revoked(self, live: Live) -> None:
+        port = self._ports.get(live.peer.socket)
+        if port is not None and live.peer.routing_id in port.live and not self._may(live.peer):
+            port.cut(live)

@@ -7,20 +7,19 @@ import socket
 import stat
 import struct
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, List, Optional
+from typing import Any, Deque, Iterator, List, Optional
 
-from catena.core.errors import NotAllowedError, PeerError, UnreachableError
-from catena.core.files import AnyPath
+from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
+from catena.core.files import AnyPath, private_folder
 from catena.transport import wire
 from catena.transport.failures import error_of
 from catena.transport.framing import FrameReader, frame
 from catena.transport.messages import (
     ClientItem,
-    ClientReply,
     ClientStop,
-    Envelope,
     Failure,
 )
 
@@ -52,24 +51,75 @@ def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> so
     A socket file that nobody serves any more is replaced.
 
     Raises:
-        UnreachableError: a living process serves *path* already.
+        UnreachableError: a living process serves *path* already, or the path is too long.
         UnsafeFolderError: the folder is another user's or writable by others.
     """
-    raise NotImplementedError
+    where = Path(path)
+    folder = private_folder(where.parent)
+    if len(os.fsencode(where)) > _PATH_LIMIT:
+        raise UnreachableError(
+            f"{where}: longer than a socket's path may be ({_PATH_LIMIT} bytes)"
+        )
+    _remove_dead(where)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Bound under another name first, so that nobody meets it before its mode is right.
+        fresh = where.with_name(f".{where.name}.{os.getpid()}")
+        fresh.unlink(missing_ok=True)
+        listener.bind(os.fspath(fresh))
+        fresh.chmod(0o600)
+        if group is not None:
+            os.chown(fresh, -1, group)
+            fresh.chmod(0o660)
+            os.chown(folder, -1, group)
+            folder.chmod(0o750)
+        listener.listen(backlog)
+        listener.setblocking(False)
+        fresh.rename(where)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_dead(where: Path) -> None:
+    try:
+        mode = where.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UnreachableError(f"{where}: exists and is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(where))
+        except (ConnectionRefusedError, FileNotFoundError):
+            where.unlink(missing_ok=True)
+            return
+        except OSError as error:
+            raise UnreachableError(f"{where}: {error.strerror}") from None
+    raise UnreachableError(f"{where}: another process serves it already")
 
 
 class LocalClient:
-    """A blocking client of a master's or a minion's unix socket.
+    """A blocking client of a master's or a minion's unix socket, for one thread.
 
     Not connected before the first request; use it as a context manager or call `close`.
 
     Args:
         path: the socket.
-        receiver: "client" (a command line), or "job" (a job process, with its minion's daemon).
+        receiver: "client" (a command line, or a job's relay), or "job" (a job process that talks
+            to its minion's daemon in PillarRequest, ChunkRequest …).
     """
 
     def __init__(self, path: AnyPath, receiver: str = "client") -> None:
-        raise NotImplementedError
+        #: Value of the ClientReply that ended the last `stream`.
+        self.last_reply: Any = None
+        self._path = Path(path)
+        self._receiver = receiver
+        self._socket: Optional[socket.socket] = None
+        self._reader = FrameReader()
+        self._frames: Deque[bytes] = deque()
 
     def request(self, message: Any, timeout: Optional[float] = None) -> Any:
         """Send *message* and return the message that answers it (a ClientReply, PillarReply …).
@@ -83,7 +133,12 @@ class LocalClient:
             UnreachableError: nobody listens, the connection broke, or the time is up.
             NotAllowedError: this user may not open the socket.
         """
-        raise NotImplementedError
+        end = _end(timeout)
+        msg_id = self._send(message, end)
+        while True:
+            answer = self._answer(msg_id, end)
+            if not isinstance(answer, ClientItem):
+                return answer
 
     def stream(self, message: Any, timeout: Optional[float] = None) -> Iterator[Any]:
         """Yield the value of each ClientItem, and return when the ClientReply came.
@@ -97,4 +152,126 @@ class LocalClient:
         Raises:
             As `request`.
         """
-        raise NotImplementedError
+        self.last_reply = None
+        msg_id = self._send(message, _end(timeout))
+        ended = False
+        try:
+            while True:
+                try:
+                    answer = self._answer(msg_id, _end(timeout))
+                except CatenaError:
+                    ended = True
+                    raise
+                if not isinstance(answer, ClientItem):
+                    ended = True
+                    self.last_reply = getattr(answer, "value", answer)
+                    return
+                yield answer.value
+        finally:
+            if not ended and self._socket is not None:
+                self._send(ClientStop(), _end(1.0), msg_id)
+
+    def notify(self, message: Any) -> None:
+        """Send a message that nobody answers (JobProgressed)."""
+        self._send(message, _end(10.0))
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._reader = FrameReader()
+        self._frames.clear()
+
+    def __enter__(self) -> LocalClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connected(self, end: Optional[float]) -> socket.socket:
+        if self._socket is not None:
+            return self._socket
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(_left(end))
+            sock.connect(os.fspath(self._path))
+        except PermissionError:
+            sock.close()
+            raise NotAllowedError(f"{self._path}: this user may not open it") from None
+        except OSError as error:
+            sock.close()
+            reason = error.strerror or "no answer"
+            raise UnreachableError(f"nothing serves {self._path}: {reason}") from None
+        self._socket = sock
+        return sock
+
+    def _send(self, message: Any, end: Optional[float], reply_to: bytes = wire.ZERO) -> bytes:
+        msg_id = wire.new_id()
+        data = frame(wire.pack(message, msg_id=msg_id, reply_to=reply_to))
+        sock = self._connected(end)
+        try:
+            sock.settimeout(_left(end))
+            sock.sendall(data)
+        except OSError as error:
+            if self._refusal(end):
+                return msg_id
+            self.close()
+            raise UnreachableError(f"{self._path}: {_reason(error)}") from None
+        return msg_id
+
+    def _refusal(self, end: Optional[float]) -> bool:
+        """Return whether a server that hung up has left a last word to read."""
+        try:
+            frames = self._reader.feed(self._read(end))
+        except UnreachableError:
+            return False
+        self._frames.extend(frames)
+        return bool(frames)
+
+    def _answer(self, msg_id: bytes, end: Optional[float]) -> Any:
+        while True:
+            while not self._frames:
+                self._frames.extend(self._feed(self._read(end)))
+            envelope = wire.unpack(self._frames.popleft(), socket="local", receiver=self._receiver)
+            # ZERO: said to the connection as a whole (not allowed, going down).
+            if envelope.reply_to not in (msg_id, wire.ZERO):
+                continue
+            if isinstance(envelope.message, Failure):
+                raise error_of(envelope.message)
+            return envelope.message
+
+    def _feed(self, data: bytes) -> List[bytes]:
+        try:
+            return self._reader.feed(data)
+        except PeerError:
+            self.close()
+            raise
+
+    def _read(self, end: Optional[float]) -> bytes:
+        sock = self._connected(end)
+        try:
+            sock.settimeout(_left(end))
+            data = sock.recv(_READ_BYTES)
+        except OSError as error:
+            self.close()
+            raise UnreachableError(f"{self._path}: {_reason(error)}") from None
+        if not data:
+            self.close()
+            raise UnreachableError(f"{self._path}: the other side hung up")
+        return data
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.timeout):
+        return "no answer in time"
+    return error.strerror or str(error)
+
+
+def _end(timeout: Optional[float]) -> Optional[float]:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _left(end: Optional[float]) -> Optional[float]:
+    # 0 would mean "do not block" to the socket module; a moment past the end is no harm.
+    return None if end is None else max(0.001, end - time.monotonic())

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable, Optional
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any, Awaitable, Callable, Dict, Optional, Set
 
+from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath
-from catena.transport.local import LocalPeer
-from catena.transport.messages import Envelope
+from catena.transport import wire
+from catena.transport.failures import failure_of
+from catena.transport.framing import FrameReader, frame
+from catena.transport.local import LocalPeer, listen, peer_of
+from catena.transport.messages import ClientStop, Envelope, Failure
 from catena.transport.wire import ZERO
+
+log = logging.getLogger(__name__)
+
+_READ_BYTES = 256 * 1024
+#: Requests that one client may have under way.
+REQUESTS = 64
 
 
 class LocalConnection:
     """One client. `peer` says who; `send` waits while the client does not read."""
 
-    peer: LocalPeer
+    def __init__(self, peer: LocalPeer, writer: asyncio.StreamWriter) -> None:
+        self.peer = peer
+        self._writer = writer
+        self._lock = asyncio.Lock()
 
     async def send(self, message: Any, reply_to: bytes = ZERO) -> None:
-        """Send; waits when 1 MiB is unread.
+        """Send; waits while the client does not read.
 
         Raises:
             UnreachableError: the client is gone.
-            MessageTooLargeError, NotPackableError: the message can't travel.
+            LimitError, NotPackableError: the message can't travel.
         """
-        raise NotImplementedError
+        data = frame(wire.pack(message, reply_to=reply_to))
+        async with self._lock:
+            try:
+                self._writer.write(data)
+                await self._writer.drain()
+            except (ConnectionError, RuntimeError):
+                raise UnreachableError("the client is gone") from None
 
 
 #: Runs as a task of its own per ClientRequest; cancelled by ClientStop and when the client goes.
@@ -47,12 +69,113 @@ class LocalServer:
         allow: Callable[[LocalPeer], bool],
         group: Optional[int] = None,
     ) -> None:
-        raise NotImplementedError
+        self._path = Path(path)
+        self._handler = handler
+        self._allow = allow
+        self._group = group
+        self._server: Optional[asyncio.AbstractServer] = None
+        self._clients: Set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen."""
-        raise NotImplementedError
+        """Listen.
+
+        Raises:
+            UnreachableError: another process serves the path.
+            UnsafeFolderError: the folder is not this user's alone.
+        """
+        listener = listen(self._path, self._group)
+        self._server = await asyncio.start_unix_server(self._client, sock=listener)
 
     async def stop(self) -> None:
         """Hang up on everybody, cancel their requests, remove the socket."""
-        raise NotImplementedError
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        self._path.unlink(missing_ok=True)
+        clients = list(self._clients)
+        for task in clients:
+            task.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        requests: Dict[bytes, asyncio.Task[None]] = {}
+        try:
+            connection = LocalConnection(peer_of(writer.get_extra_info("socket")), writer)
+            if self._allow(connection.peer):
+                await self._serve(connection, reader, requests)
+            else:
+                refusal = NotAllowedError("this user may not use the master; see cli_users")
+                await connection.send(failure_of(refusal))
+        except (ConnectionError, UnreachableError):
+            log.debug("%s: a client is gone", self._path)
+        except PeerError as error:
+            log.warning("%s: a client broke the protocol: %s", self._path, error)
+        except asyncio.CancelledError:
+            # Only `stop` cancels; a task that ends as cancelled is reported by the stream server.
+            log.debug("%s: stops", self._path)
+        finally:
+            self._clients.discard(task)
+            for request in requests.values():
+                request.cancel()
+            await asyncio.gather(*requests.values(), return_exceptions=True)
+            writer.close()
+
+    async def _serve(
+        self,
+        connection: LocalConnection,
+        reader: asyncio.StreamReader,
+        requests: Dict[bytes, asyncio.Task[None]],
+    ) -> None:
+        frames = FrameReader()
+        while True:
+            data = await reader.read(_READ_BYTES)
+            if not data:
+                return
+            for raw in frames.feed(data):
+                try:
+                    envelope = wire.unpack(raw, socket="local", receiver="master")
+                except wire.WireError as error:
+                    await connection.send(failure_of(error), error.msg_id)
+                    continue
+                await self._begin(connection, envelope, requests)
+
+    async def _begin(
+        self,
+        connection: LocalConnection,
+        envelope: Envelope,
+        requests: Dict[bytes, asyncio.Task[None]],
+    ) -> None:
+        if isinstance(envelope.message, ClientStop):
+            request = requests.get(envelope.reply_to)
+            if request is not None:
+                request.cancel()
+            return
+        if len(requests) >= REQUESTS or envelope.msg_id in requests:
+            fault = PeerError(f"more than {REQUESTS} requests at once, or one id twice")
+            await connection.send(failure_of(fault), envelope.msg_id)
+            return
+        task = asyncio.create_task(self._handle(connection, envelope))
+        requests[envelope.msg_id] = task
+        task.add_done_callback(lambda _: requests.pop(envelope.msg_id, None))
+
+    async def _handle(self, connection: LocalConnection, envelope: Envelope) -> None:
+        try:
+            await self._handler(connection, envelope)
+        except CatenaError as error:
+            await self._fail(connection, envelope, failure_of(error))
+        except Exception:  # the edge: one request must not end the server
+            log.exception("%s: request failed", self._path)
+            failure = Failure(CatenaError.__name__, "internal error; the log has it")
+            await self._fail(connection, envelope, failure)
+
+    async def _fail(
+        self, connection: LocalConnection, envelope: Envelope, failure: Failure
+    ) -> None:
+        try:
+            await connection.send(failure, envelope.msg_id)
+        except UnreachableError:
+            log.debug("%s: nobody is left to tell: %s", self._path, failure.message)

@@ -1,0 +1,290 @@
+"""One ROUTER of the gateway: its socket, its connections, and who is on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Callable, Dict, List, Optional
+from urllib.parse import urlsplit
+
+import zmq
+
+from catena.core.errors import UnreachableError
+from catena.transport.connections import Connections
+from catena.transport.keys import BadKeyError, KeyPair, fingerprint
+from catena.transport.peers import Peer
+from catena.transport.sockets import allow_ipv6, monitor_events, router, unwatch, watch
+from catena.transport.zap import KEY_PROPERTY
+
+log = logging.getLogger(__name__)
+
+#: Messages read from one socket before the loop gets to do something else.
+BATCH = 64
+#: Bad frames that end a connection.
+BAD_FRAMES = 64
+#: A peer whose connection is not known (any more) is forgotten after this many silent seconds.
+FORGET_SECONDS = 60.0
+
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+
+
+@dataclass
+class Live:
+    """A peer, with what only the gateway needs to know of it."""
+
+    peer: Peer
+    #: File descriptor of its TCP connection; -1 where libzmq did not say.
+    fd: int
+    heard: float
+    bad: int = 0
+
+
+@dataclass(frozen=True)
+class PortLimits:
+    """What one connection may cost: see `Connections`."""
+
+    budget: int
+    capacity: int = 0
+    seconds: float = 0.0
+    check_seconds: float = 1.0
+
+
+#: Takes a frame of a peer whose identity the channel proves.
+OnFrame = Callable[[Live, "zmq.Frame"], None]
+
+
+class Port:
+    """Reads one ROUTER without blocking, and knows which connection each frame came on.
+
+    Args:
+        name: "control", "bulk" or "enrol".
+        sock: as made by `sockets.router`.
+        limits: see PortLimits.
+        on_frame: called for each whole, single-part message.
+        on_gone: called when a peer's connection ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sock: zmq.Socket[bytes],
+        limits: PortLimits,
+        on_frame: OnFrame,
+        on_gone: Callable[[Peer], None],
+    ) -> None:
+        self.name = name
+        self.live: Dict[bytes, Live] = {}
+        self.counters: Counter[str] = Counter()
+        self._sock = sock
+        self._limits = limits
+        self._on_frame = on_frame
+        self._on_gone = on_gone
+        self._by_fd: Dict[int, bytes] = {}
+        self._scheduled = False
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._timer: Optional[asyncio.TimerHandle] = None
+
+    @classmethod
+    def make(
+        cls,
+        context: zmq.Context[zmq.Socket[bytes]],
+        name: str,
+        keys: KeyPair,
+        limits: PortLimits,
+        callbacks: tuple[OnFrame, Callable[[Peer], None]],
+    ) -> Port:
+        """Return a port with a new socket, not bound."""
+        return cls(name, router(context, name, keys), limits, *callbacks)
+
+    def bind(self, endpoint: str) -> str:
+        """Listen; return the address with its true port.
+
+        Raises:
+            UnreachableError: it can't be bound.
+        """
+        allow_ipv6(self._sock, endpoint)
+        self._watch = watch(self._sock, self.name, _EVENTS)
+        try:
+            self._sock.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise UnreachableError(f"can't listen on {endpoint}: {error}") from None
+        bound = self._sock.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        number = urlsplit(bound.rstrip(b"\0").decode()).port or 0
+        limits = self._limits
+        self._connections = Connections(number, limits.budget, limits.capacity, limits.seconds)
+        head, _, _ = endpoint.rpartition(":")
+        return f"{head}:{number}"
+
+    def serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read from now on."""
+        self._loop = loop
+        loop.add_reader(self._fd(self._sock), self._drain)
+        loop.add_reader(self._fd(self._watch), self._read_events)
+        # Both descriptors tell of changes only: what came before must be asked for.
+        self._read_events()
+        self._drain()
+        self._timer = loop.call_later(self._limits.check_seconds, self._check)
+
+    def close(self, linger_ms: int) -> None:
+        """Stop reading and close; unsent messages get *linger_ms*."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._fd(self._sock))
+            self._loop.remove_reader(self._fd(self._watch))
+        if self._timer is not None:
+            self._timer.cancel()
+        if hasattr(self, "_watch"):
+            unwatch(self._sock, self._watch)
+        self._sock.close(linger=linger_ms)
+        self._loop = None
+
+    @staticmethod
+    def _fd(sock: zmq.Socket[bytes]) -> int:
+        found = sock.getsockopt(zmq.FD)
+        assert isinstance(found, int)
+        return found
+
+    def send(self, routing_id: bytes, frame: bytes) -> bool:
+        """Send to one connection; False when it is gone or does not read."""
+        try:
+            self._sock.send(routing_id, zmq.NOBLOCK | zmq.SNDMORE)
+            self._sock.send(frame, zmq.NOBLOCK)
+        except zmq.Again:
+            self.counters["full"] += 1
+            return False
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return False
+        finally:
+            # Sending may have taken the sign that something arrived: look again.
+            self._schedule()
+        return True
+
+    def cut(self, live: Live) -> None:
+        """End a peer's connection."""
+        self.counters["cut"] += 1
+        self._connections.cut(live.fd)
+        self._forget(live)
+
+    def bad(self, live: Live, why: str) -> None:
+        """Count a bad frame; too many end the connection."""
+        self.counters["bad"] += 1
+        live.bad += 1
+        if live.bad == 1:
+            log.warning("%s: bad frame of %s: %s", self.name, _shown(live.peer), why)
+        if live.bad >= BAD_FRAMES:
+            log.warning("%s: %d bad frames of %s: cut", self.name, live.bad, _shown(live.peer))
+            self.cut(live)
+
+    def of_user(self, user_id: str) -> List[Live]:
+        """Return the connections of one key."""
+        return [live for live in self.live.values() if live.peer.user_id == user_id]
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._loop is not None:
+            self._scheduled = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        if self._loop is None:
+            return
+        # Set while reading: a send from a handler needs no second look.
+        self._scheduled = True
+        for _ in range(BATCH):
+            try:
+                routing_id = self._sock.recv(zmq.NOBLOCK)
+                frame = self._sock.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                self._scheduled = False
+                return
+            parts = 1
+            more = frame.more
+            while more:
+                more = self._sock.recv(zmq.NOBLOCK, copy=False).more
+                parts += 1
+            self._take(bytes(routing_id), frame, parts)
+            if self._loop is None:
+                return
+        self._scheduled = False
+        self._schedule()
+
+    def _take(self, routing_id: bytes, frame: zmq.Frame, parts: int) -> None:
+        self.counters["frames"] += 1
+        live = self._live(routing_id, frame)
+        if live is None:
+            self.counters["nameless"] += 1
+            return
+        live.heard = time.monotonic()
+        self._connections.message(live.fd)
+        if parts > 1:
+            self.counters["bad"] += 1
+            log.warning("%s: %d parts of %s: cut", self.name, parts, _shown(live.peer))
+            self.cut(live)
+            return
+        self._on_frame(live, frame)
+
+    def _live(self, routing_id: bytes, frame: zmq.Frame) -> Optional[Live]:
+        """Return who sent *frame*, by what ZAP said of the connection and nothing else."""
+        try:
+            user_id = str(frame.get("User-Id"))
+            live = self.live.get(routing_id)
+            if live is not None:
+                return live if live.peer.user_id == user_id else None
+            key = str(frame.get(KEY_PROPERTY))
+            address = str(frame.get("Peer-Address"))
+            fd = frame.get(zmq.SRCFD)
+        except zmq.ZMQError:
+            return None
+        try:
+            if fingerprint(key) != user_id:
+                return None
+        except BadKeyError:
+            return None
+        peer = Peer(self.name, routing_id, user_id, address, key)
+        live = Live(peer, fd if isinstance(fd, int) else -1, time.monotonic())
+        self.live[routing_id] = live
+        self._by_fd[live.fd] = routing_id
+        return live
+
+    def _read_events(self) -> None:
+        for event in monitor_events(self._watch):
+            if event.event == zmq.EVENT_ACCEPTED:
+                self.counters["accepted"] += 1
+                self._connections.accepted(event.value, time.monotonic())
+            elif event.event == zmq.EVENT_DISCONNECTED:
+                self._connections.closed(event.value)
+                self._disconnected(event.value)
+
+    def _disconnected(self, fd: int) -> None:
+        routing_id = self._by_fd.get(fd)
+        live = self.live.get(routing_id) if routing_id is not None else None
+        if live is not None:
+            self._forget(live)
+
+    def _forget(self, live: Live) -> None:
+        if self.live.pop(live.peer.routing_id, None) is None:
+            return
+        if self._by_fd.get(live.fd) == live.peer.routing_id:
+            del self._by_fd[live.fd]
+        self._on_gone(live.peer)
+
+    def _check(self) -> None:
+        if self._loop is None:
+            return
+        now = time.monotonic()
+        for fd in self._connections.check(now):
+            self.counters["over"] += 1
+            log.warning("%s: a connection is over its budget of bytes or time: cut", self.name)
+            self._disconnected(fd)
+        for live in list(self.live.values()):
+            if live.fd not in self._connections and now - live.heard > FORGET_SECONDS:
+                self._forget(live)
+        self._timer = self._loop.call_later(self._limits.check_seconds, self._check)
+
+
+def _shown(peer: Peer) -> str:
+    return f"{peer.address} key {peer.user_id[:16]}"

@@ -1,0 +1,61 @@
+"""Proof, at each start, that a key which nobody accepted is refused.
+
+With the wrong build or option libzmq lets everybody in and says nothing, so it is tried.
+"""
+
+from __future__ import annotations
+
+import time
+
+import zmq
+
+from catena.core.errors import CatenaError
+from catena.transport.keys import generate
+from catena.transport.sockets import dealer, monitor_events, unwatch, watch
+
+_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+
+
+class SelfTestError(CatenaError):
+    """The sockets of this master do not refuse a key that was not accepted."""
+
+
+def reachable(endpoint: str) -> str:
+    """Return the address at which this host reaches its own *endpoint*."""
+    for every, loopback in (("//0.0.0.0:", "//127.0.0.1:"), ("//*:", "//127.0.0.1:")):
+        endpoint = endpoint.replace(every, loopback)
+    return endpoint.replace("//[::]:", "//[::1]:")
+
+
+def refuses_strangers(name: str, endpoint: str, server_key: str, seconds: float = 5.0) -> None:
+    """Return when a throw-away key was refused at *endpoint*; blocks up to *seconds*.
+
+    Raises:
+        SelfTestError: it got in, or there was no clear answer: both are reasons not to serve.
+    """
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+    sock = dealer(context, name, generate(), server_key)
+    pair = watch(sock, f"selftest.{name}", _EVENTS)
+    try:
+        if endpoint.startswith("tcp://["):
+            sock.setsockopt(zmq.IPV6, 1)
+        sock.connect(reachable(endpoint))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pair.poll(max(1, int((end - time.monotonic()) * 1000)))
+            for event in monitor_events(pair):
+                if event.event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                    return
+                if event.event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    raise SelfTestError(f"a key that nobody accepted got in at {endpoint}")
+                raise SelfTestError(f"{endpoint}: the handshake failed, but not by its key")
+        raise SelfTestError(f"{endpoint}: no answer to a throw-away key within {seconds:g} s")
+    finally:
+        unwatch(sock, pair)
+        sock.close(linger=0)
+        context.term()

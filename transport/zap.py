@@ -1,0 +1,104 @@
+"""The thread that answers libzmq's question "may this key connect?" (ZAP, RFC 27).
+
+It looks in a dict and nowhere else: while it answers one question no other connection of the whole
+process gets in.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Dict, List, Optional, Tuple
+
+import zmq
+
+from catena.transport.keys import KEY_BYTES, fingerprint, key_text
+from catena.transport.peers import KeyTable
+from catena.transport.sockets import ZAP_DOMAIN
+
+ADDRESS = "inproc://zeromq.zap.01"
+#: Property of every message of a connection: the public key that the client proved.
+KEY_PROPERTY = "X-Key"
+
+log = logging.getLogger(__name__)
+
+
+def decide(domain: bytes, raw_key: bytes, accepted: KeyTable) -> Tuple[bytes, str, str]:
+    """Return (status, user id, key as Z85) for a client's 32-byte key in a domain.
+
+    "200" lets it in. Control and bulk need an accepted key; enrol takes any; an unknown domain or
+    a credential of another size takes none.
+    """
+    if len(raw_key) != KEY_BYTES:
+        return b"400", "", ""
+    if domain == ZAP_DOMAIN["enrol"]:
+        key = key_text(raw_key)
+        return b"200", fingerprint(key), key
+    if domain in (ZAP_DOMAIN["control"], ZAP_DOMAIN["bulk"]):
+        user_id = accepted.user_id_of(raw_key)
+        if user_id is not None:
+            return b"200", user_id, key_text(raw_key)
+    return b"400", "", ""
+
+
+def metadata(properties: Dict[str, str]) -> bytes:
+    """Return properties in ZMTP's form: length-named, 4-byte-length values."""
+    out = bytearray()
+    for name, value in properties.items():
+        out += bytes([len(name)]) + name.encode() + len(value).to_bytes(4, "big") + value.encode()
+    return bytes(out)
+
+
+class ZapThread:
+    """Answers for one context from `start` until that context ends.
+
+    Start it before any socket is bound. It ends by itself when the context is terminated.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], accepted: KeyTable) -> None:
+        self._context = context
+        self._accepted = accepted
+        self._ready = threading.Event()
+        self._fault: Optional[zmq.ZMQError] = None
+        self._thread = threading.Thread(target=self._run, name="catena-zap", daemon=True)
+
+    def start(self) -> None:
+        """Return when questions are answered."""
+        self._thread.start()
+        self._ready.wait()
+        if self._fault is not None:
+            raise self._fault
+
+    def join(self) -> None:
+        """Wait for the end, after the context was terminated."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        sock = self._context.socket(zmq.REP)
+        sock.setsockopt(zmq.LINGER, 0)
+        try:
+            sock.bind(ADDRESS)
+        except zmq.ZMQError as error:
+            self._fault = error
+            sock.close()
+            self._ready.set()
+            return
+        self._ready.set()
+        try:
+            while True:
+                sock.send_multipart(self._answer(sock.recv_multipart()))
+        except zmq.ContextTerminated:
+            log.debug("ends with its context")
+        finally:
+            sock.close(linger=0)
+
+    def _answer(self, request: List[bytes]) -> List[bytes]:
+        # libzmq itself asks: version, request id, domain, address, identity, mechanism, key.
+        request_id = request[1]
+        if len(request) != 7 or request[5] != b"CURVE":
+            return [b"1.0", request_id, b"400", b"CURVE only", b"", b""]
+        status, user_id, key = decide(request[2], request[6], self._accepted)
+        if status != b"200":
+            return [b"1.0", request_id, status, b"key is not accepted", b"", b""]
+        properties = metadata({KEY_PROPERTY: key})
+        return [b"1.0", request_id, status, b"", user_id.encode(), properties]
