@@ -46,6 +46,7 @@ from catena.renderers.source import (
     TemplateSyntaxFaultError,
     UndefinedNameError,
     plain,
+    sls_variables,
 )
 
 MAX_OUTPUT = 64 * 1024 * 1024
@@ -227,25 +228,6 @@ def _names(context: Context, source: Source, sls_names: bool) -> Dict[str, Any]:
     if sls_names:
         names.update(sls_variables(source))
     return names
-
-
-def sls_variables(source: Source) -> Dict[str, str]:
-    """Return the names that an SLS file has for its own place (Salt's; case `slsvars/*`)."""
-    folder, _, file = source.path.rpartition("/")
-    sls_path = folder
-    if source.sls and not source.path:
-        sls_path = source.sls.replace(".", "/").rpartition("/")[0]
-    return {
-        "sls": source.sls,
-        "slspath": sls_path,
-        "sls_path": sls_path.replace("/", "_"),
-        "slsdotpath": sls_path.replace("/", "."),
-        "slscolonpath": sls_path.replace("/", ":"),
-        "tpldir": folder or ".",
-        "tplfile": source.path or file,
-        "tpldot": folder.replace("/", "."),
-        "tplpath": source.name,
-    }
 
 
 def _collect(

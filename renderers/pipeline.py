@@ -11,7 +11,7 @@ from catena.core.context import Context
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
 from catena.renderers import INDEX
-from catena.renderers.source import LineMap, Rendered, Source, SourceError
+from catena.renderers.source import LineMap, Rendered, Source, SourceError, sls_variables
 
 DEFAULT = "jinja|yaml"
 _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
@@ -87,7 +87,8 @@ class _Run:
         if name == "py":
             from catena.renderers import py
 
-            self.data = py.run(self._context, self._current(name), self._variables)
+            names = {**sls_variables(self._source), **self._variables}
+            self.data = py.run(self._context, self._current(name), names)
         elif name == "jinja":
             from catena.renderers import jinja
 

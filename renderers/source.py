@@ -131,3 +131,22 @@ class LineMap:
 def plain(data: Mapping[str, Any]) -> Dict[str, Any]:
     """Return a mapping as a dict, which templates can print and copy."""
     return data if isinstance(data, dict) else dict(data)
+
+
+def sls_variables(source: Source) -> Dict[str, str]:
+    """Return the names that an SLS file has for its own place (Salt's; case `slsvars/*`)."""
+    folder, _, file = source.path.rpartition("/")
+    sls_path = folder
+    if source.sls and not source.path:
+        sls_path = source.sls.replace(".", "/").rpartition("/")[0]
+    return {
+        "sls": source.sls,
+        "slspath": sls_path,
+        "sls_path": sls_path.replace("/", "_"),
+        "slsdotpath": sls_path.replace("/", "."),
+        "slscolonpath": sls_path.replace("/", ":"),
+        "tpldir": folder or ".",
+        "tplfile": source.path or file,
+        "tpldot": folder.replace("/", "."),
+        "tplpath": source.name,
+    }

@@ -1,0 +1,248 @@
+"""Compiling one minion's pillar from its top files.
+
+Rules recorded from Salt: `cases/pillar/*` (behaviour 44 to 47).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError, LimitError, RenderError
+from catena.core.target import Nodegroups, Subject
+from catena.core.types import SourceLine
+from catena.pillar.merge import merge, recurse
+from catena.pillar.top import Assigned, TopReader, source_of
+from catena.renderers.pipeline import DEFAULT, render
+from catena.renderers.source import Rendered, SourceError
+
+INCLUDE_DEPTH_LIMIT = 50
+#: Files of one minion's pillar, includes counted each time.
+FILE_LIMIT = 10_000
+
+
+@dataclass(frozen=True)
+class PillarSettings:
+    """The settings that decide what a pillar becomes (names of the configuration)."""
+
+    #: The only environment that counts; "" for all.
+    pillarenv: str = ""
+    state_top: str = "top.sls"
+    strategy: str = "smart"
+    merge_lists: bool = False
+    renderer: str = DEFAULT
+    nodegroups: Nodegroups = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PillarResult:
+    """A pillar, or why it must not be used."""
+
+    pillar: Dict[str, Any]
+    #: One text per fault with file and line, and no line of a file: another minion's secret may
+    #: stand beside the fault. Not empty: nothing may run with this pillar.
+    errors: Tuple[str, ...] = ()
+    #: The same with excerpts; for the log of whoever may read the files.
+    details: Tuple[str, ...] = ()
+
+
+def compile_pillar(
+    context: Context,
+    settings: Optional[PillarSettings] = None,
+    override: Optional[Mapping[str, Any]] = None,
+) -> PillarResult:
+    """Return the pillar of the minion that *context* describes.
+
+    Args:
+        context: its grains and opts; `files` are the pillar roots.
+        settings: how files are found and joined.
+        override: pillar of the command line; joined last (mappings at every depth, lists
+            replaced) and not visible while files render.
+
+    Never raises for what files contain: faults are in the result.
+    """
+    chosen = settings or PillarSettings()
+    bare = context.with_(pillar={})
+    subject = Subject(str(context.grains.get("id") or context.opts.get("id", "")), context.grains)
+    compiler = _Compiler(bare, chosen)
+    pillar: Dict[str, Any] = {}
+    try:
+        reader = TopReader(
+            bare,
+            subject,
+            chosen.pillarenv,
+            chosen.state_top,
+            chosen.renderer,
+            chosen.nodegroups,
+        )
+        pillar = compiler.merged(reader.read())
+    except (RenderError, LimitError) as error:
+        compiler.note(error)
+    if override:
+        pillar = recurse(pillar, override)
+    return PillarResult(pillar, tuple(compiler.errors), tuple(compiler.details))
+
+
+class _Compiler:
+    """Renders and joins files, collecting every fault instead of stopping at the first."""
+
+    def __init__(self, context: Context, settings: PillarSettings) -> None:
+        self._context = context
+        self._settings = settings
+        self._rendered = 0
+        self._known: Dict[str, List[str]] = {}
+        self.errors: List[str] = []
+        self.details: List[str] = []
+
+    def note(self, error: CatenaError) -> None:
+        """Keep a fault for the result."""
+        short = str(error)
+        if isinstance(error, SourceError):
+            reached = "".join(f", reached from {step}" for step in error.chain)
+            short = f"{error.reason}; {error.place}{reached}"
+        if short not in self.errors:
+            self.errors.append(short)
+            self.details.append(str(error))
+
+    def merged(self, assigned: List[Assigned]) -> Dict[str, Any]:
+        """Return the joined data of all assigned files."""
+        pillar: Dict[str, Any] = {}
+        seen: Dict[str, Set[str]] = {}
+        for given in assigned:
+            mods = seen.setdefault(given.saltenv, set())
+            for sls in self._names(given.sls, given.saltenv):
+                data = self._file(sls, given, mods, {}, 0)
+                pillar = self._merge(pillar, data)
+        return pillar
+
+    def _merge(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> Dict[str, Any]:
+        return merge(first, second, self._settings.strategy, self._settings.merge_lists)
+
+    def _names(self, sls: str, saltenv: str) -> List[str]:
+        """Return the SLS names that a name or glob means."""
+        if not any(character in sls for character in "*?["):
+            return [sls]
+        if saltenv not in self._known:
+            paths = [entry.path for entry in self._context.files.entries(saltenv)]
+            self._known[saltenv] = sorted(
+                path[: -len(".sls")].removesuffix("/init").replace("/", ".")
+                for path in paths
+                if path.endswith(".sls")
+            )
+        return [name for name in self._known[saltenv] if fnmatchcase(name, sls)]
+
+    def _file(
+        self,
+        sls: str,
+        given: Assigned,
+        mods: Set[str],
+        defaults: Mapping[str, Any],
+        depth: int,
+    ) -> Dict[str, Any]:
+        """Return the data of one file and what it includes; faults are noted."""
+        self._rendered += 1
+        if depth > INCLUDE_DEPTH_LIMIT or self._rendered > FILE_LIMIT:
+            raise LimitError(f"{given.place}: too many files or includes at {sls!r}")
+        mods.add(sls)
+        try:
+            rendered = self._render(sls, given, defaults)
+        except (RenderError, LimitError) as error:
+            self.note(error)
+            return {}
+        if rendered is None or rendered.data is None:
+            return {}
+        if not isinstance(rendered.data, Mapping):
+            kind = type(rendered.data).__name__
+            self.note(SourceError(f"SLS {sls!r} is a {kind}, not a mapping", rendered.place()))
+            return {}
+        own = dict(rendered.data)
+        included = own.pop("include", None)
+        if included is None:
+            return own
+        joined = self._includes(rendered, included, sls, given, mods, depth)
+        return self._merge(joined, own)
+
+    def _render(
+        self, sls: str, given: Assigned, defaults: Mapping[str, Any]
+    ) -> Optional[Rendered]:
+        base = sls.replace(".", "/")
+        for path in (f"{base}.sls", f"{base}/init.sls"):
+            source = source_of(self._context, path, given.saltenv, sls)
+            if source is not None:
+                context = self._context.with_(saltenv=given.saltenv)
+                return render(context, source, self._settings.renderer, defaults)
+        if not given.ignore_missing:
+            # Salt's own words: people's tools look for them.
+            self.note(
+                SourceError(
+                    f"Specified SLS {sls!r} in environment {given.saltenv!r} is not available "
+                    "on the salt master",
+                    given.place,
+                )
+            )
+        return None
+
+    def _includes(
+        self,
+        rendered: Rendered,
+        included: Any,
+        sls: str,
+        given: Assigned,
+        mods: Set[str],
+        depth: int,
+    ) -> Dict[str, Any]:
+        joined: Dict[str, Any] = {}
+        if not isinstance(included, list):
+            self.note(SourceError("include is not a list", rendered.place("include")))
+            return joined
+        for position, entry in enumerate(included):
+            place = rendered.place("include", position)
+            try:
+                name, options = _include_of(entry, place)
+            except SourceError as error:
+                self.note(error)
+                continue
+            step = Assigned(name, given.saltenv, 0, given.ignore_missing, place)
+            for found in self._names(_absolute(name, sls, rendered), given.saltenv):
+                if found in mods:
+                    continue
+                data = self._file(found, step, mods, options.get("defaults") or {}, depth + 1)
+                joined = self._merge(joined, _under(options.get("key"), data))
+        return joined
+
+
+def _include_of(entry: Any, place: SourceLine) -> Tuple[str, Mapping[str, Any]]:
+    if isinstance(entry, str):
+        return entry, {}
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        name, options = next(iter(entry.items()))
+        if isinstance(options, Mapping) and isinstance(options.get("defaults") or {}, Mapping):
+            return str(name), options
+        if options is None:
+            return str(name), {}
+    raise SourceError("an include is a name, or a name with defaults and key", place)
+
+
+def _absolute(name: str, sls: str, rendered: Rendered) -> str:
+    """Return an include that begins with dots as a full name."""
+    if not name.startswith("."):
+        return name
+    rest = name.lstrip(".")
+    levels = len(name) - len(rest)
+    parts = sls.split(".")
+    # An init.sls stands for its folder: one dot stays inside it.
+    if rendered.name.endswith("/init.sls"):
+        levels -= 1
+    kept = parts[: len(parts) - levels] if levels else parts
+    return ".".join([*kept, rest])
+
+
+def _under(key: Any, data: Dict[str, Any]) -> Dict[str, Any]:
+    """Return *data* below *key* ("a:b" nests)."""
+    if not key:
+        return data
+    for part in reversed(str(key).split(":")):
+        data = {part: data}
+    return data
