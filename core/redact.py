@@ -24,12 +24,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask(data: Any) -> Any:
-    """Return *data* with every value hidden; keys and shape stay (pillar.items does this)."""
+    """Return *data* with every value hidden; keys, shape and nulls stay (as Salt's pillar.items)."""
     if isinstance(data, Mapping):
         return {key: mask(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [mask(value) for value in data]
-    return MASK
+    return None if data is None else MASK
 
 
 def hide_named(data: Any, depth: int = 0) -> Any:

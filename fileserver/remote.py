@@ -131,9 +131,9 @@ class CachingClient:
     def _download(self, entry: FileEntry, saltenv: str) -> Path:
         offsets = range(0, entry.size, CHUNK_BYTES)
         asked = [ChunkRequest(saltenv, entry.path, entry.sha256, at) for at in offsets]
-        # A single piece needs no window; most files are one.
-        if len(asked) == 1:
-            return self._store.put(entry, [self._source.chunk(asked[0])])
+        # Most files are one piece and need no window.
+        if len(asked) < 2:
+            return self._store.put(entry, [self._source.chunk(request) for request in asked])
         return self._store.put(entry, self._source.pipelined(asked, WINDOW))
 
 

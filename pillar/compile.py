@@ -5,7 +5,7 @@ Rules recorded from Salt: `cases/pillar/*` (behaviour 44 to 47).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
@@ -34,6 +34,18 @@ class PillarSettings:
     merge_lists: bool = False
     renderer: str = DEFAULT
     nodegroups: Nodegroups = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """One file on the way through top and includes."""
+
+    given: Assigned
+    #: SLS names of this environment that were rendered before: an include of one gives nothing.
+    mods: Set[str]
+    #: Names for its template (`defaults` of the include).
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ class _Compiler:
         for given in assigned:
             mods = seen.setdefault(given.saltenv, set())
             for sls in self._names(given.sls, given.saltenv):
-                data = self._file(sls, given, mods, {}, 0)
+                data = self._file(sls, _Visit(given, mods))
                 pillar = self._merge(pillar, data)
         return pillar
 
@@ -133,21 +145,14 @@ class _Compiler:
             )
         return [name for name in self._known[saltenv] if fnmatchcase(name, sls)]
 
-    def _file(
-        self,
-        sls: str,
-        given: Assigned,
-        mods: Set[str],
-        defaults: Mapping[str, Any],
-        depth: int,
-    ) -> Dict[str, Any]:
+    def _file(self, sls: str, visit: _Visit) -> Dict[str, Any]:
         """Return the data of one file and what it includes; faults are noted."""
         self._rendered += 1
-        if depth > INCLUDE_DEPTH_LIMIT or self._rendered > FILE_LIMIT:
-            raise LimitError(f"{given.place}: too many files or includes at {sls!r}")
-        mods.add(sls)
+        if visit.depth > INCLUDE_DEPTH_LIMIT or self._rendered > FILE_LIMIT:
+            raise LimitError(f"{visit.given.place}: too many files or includes at {sls!r}")
+        visit.mods.add(sls)
         try:
-            rendered = self._render(sls, given, defaults)
+            rendered = self._render(sls, visit.given, visit.defaults)
         except (RenderError, LimitError) as error:
             self.note(error)
             return {}
@@ -161,7 +166,7 @@ class _Compiler:
         included = own.pop("include", None)
         if included is None:
             return own
-        joined = self._includes(rendered, included, sls, given, mods, depth)
+        joined = self._includes(rendered, included, sls, visit)
         return self._merge(joined, own)
 
     def _render(
@@ -185,13 +190,7 @@ class _Compiler:
         return None
 
     def _includes(
-        self,
-        rendered: Rendered,
-        included: Any,
-        sls: str,
-        given: Assigned,
-        mods: Set[str],
-        depth: int,
+        self, rendered: Rendered, included: Any, sls: str, visit: _Visit
     ) -> Dict[str, Any]:
         joined: Dict[str, Any] = {}
         if not isinstance(included, list):
@@ -204,11 +203,13 @@ class _Compiler:
             except SourceError as error:
                 self.note(error)
                 continue
-            step = Assigned(name, given.saltenv, 0, given.ignore_missing, place)
+            given = replace(visit.given, sls=name, place=place)
+            defaults = options.get("defaults") or {}
+            step = _Visit(given, visit.mods, defaults, visit.depth + 1)
             for found in self._names(_absolute(name, sls, rendered), given.saltenv):
-                if found in mods:
+                if found in visit.mods:
                     continue
-                data = self._file(found, step, mods, options.get("defaults") or {}, depth + 1)
+                data = self._file(found, step)
                 joined = self._merge(joined, _under(options.get("key"), data))
         return joined
 

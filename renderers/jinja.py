@@ -8,6 +8,7 @@ in Salt (recorded case `jinja/map_context`), because they are handed over as glo
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from types import TracebackType
@@ -112,6 +113,28 @@ def environment_for(context: Context, saltenv: str) -> Environment:
     return kept[1]
 
 
+def printable(value: Any) -> Any:
+    """Return what is printed for *value*: mappings and lists so that YAML reads them back.
+
+    Python's form does nearly; a text with a backslash in it needs YAML's double quotes (recorded
+    case `jinja/dict_printing`).
+    """
+    if isinstance(value, (dict, list)) and "\\" in repr(value):
+        return _flow(value)
+    return value
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(value[key])}" for key in value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    text = repr(value)
+    if isinstance(value, str) and "\\" in text:
+        return json.dumps(value, ensure_ascii=False)
+    return text
+
+
 class _LineCodeGenerator(CodeGenerator):
     """Notes the template line of every piece of output, constants included.
 
@@ -163,6 +186,7 @@ class Environment(SandboxedEnvironment):
             loader=_Loader(files, saltenv),
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags],
             bytecode_cache=cache,
+            finalize=printable,
         )
         self.filters.update(FILTERS)
         self.tests.update(TESTS)

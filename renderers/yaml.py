@@ -38,8 +38,8 @@ class _Loader(_Base):  # type: ignore[misc]  # one of two classes, chosen by wha
     """PyYAML's parser and scalar rules; the data is built by `_Builder`."""
 
 
-class _TextDumper(_Dumper):  # type: ignore[misc]  # same
-    """Writes dicts in their order and never anchors."""
+class TextDumper(_Dumper):  # type: ignore[misc]  # same
+    """Writes dicts in their order and never anchors; other objects as their text."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Return True: the reader of a file should see a value where it is used."""
@@ -58,8 +58,8 @@ def _text_of_other(dumper: Any, data: Any) -> Any:
     return dumper.represent_str(str(data))
 
 
-_TextDumper.add_representer(dict, _text_of_mapping)
-_TextDumper.add_multi_representer(object, _text_of_other)
+TextDumper.add_representer(dict, _text_of_mapping)
+TextDumper.add_multi_representer(object, _text_of_other)
 
 
 def load(text: str, name: str = "<text>") -> Any:
@@ -100,7 +100,7 @@ def dump(data: Any, *, flow: bool = False, indent: int = 2, width: int = 1 << 20
     return str(
         yaml.dump(
             data,
-            Dumper=_TextDumper,
+            Dumper=TextDumper,
             default_flow_style=flow,
             sort_keys=False,
             allow_unicode=True,
