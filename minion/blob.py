@@ -1,0 +1,69 @@
+"""What the launcher hands to the daemon, and the daemon to its template: read once, by one exec.
+
+The launcher reads YAML and collects grains in a process that is then replaced, so that neither
+ever lives in the daemon. JSON goes through an inherited memory file, never through the command
+line or the environment, where others could read the enrol token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict
+
+from catena.core import records
+from catena.core.config.minion import MinionSettings
+from catena.core.files import read_limited, write_all
+
+_LIMIT = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everything that a daemon must know before its first message."""
+
+    settings: MinionSettings
+    id: str
+    machine_id: str
+    #: Folder of the configuration file.
+    conf_dir: str
+    grains: Dict[str, Any] = field(default_factory=dict)
+    module_options: Dict[str, Any] = field(default_factory=dict)
+    #: What mgractionchains.get_pending_resume says; {} without a resume file.
+    pending_resume: Dict[str, Any] = field(default_factory=dict)
+    #: Chain that has begun here and not ended; 0: none.
+    open_chain: int = 0
+    #: A reboot or agent restart that was promised and has not happened; {}: none.
+    pending_after: Dict[str, Any] = field(default_factory=dict)
+    #: Random id of the agent process; "" until the daemon has made it.
+    session: str = ""
+
+    @property
+    def cache_dir(self) -> Path:
+        """Folder of everything that is kept between runs."""
+        return Path(self.settings.cache_dir)
+
+    @property
+    def run_dir(self) -> Path:
+        """Folder of the unix socket."""
+        return Path(self.settings.run_dir)
+
+
+def write(start: Start) -> int:
+    """Return a descriptor that the next program of this process (or a child) inherits."""
+    handle = os.memfd_create("catena-start", 0)
+    write_all(handle, json.dumps(records.encode(start)).encode("utf-8"))
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.set_inheritable(handle, True)
+    return handle
+
+
+def read(handle: int) -> Start:
+    """Return what `write` kept, and close the descriptor."""
+    try:
+        data = json.loads(read_limited(f"/proc/self/fd/{handle}", _LIMIT))
+    finally:
+        os.close(handle)
+    return records.decode(Start, data)

@@ -1,0 +1,88 @@
+"""Reading of a minion's configuration: the file, the folders, who this host is."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Mapping
+
+from catena.core.config.minion import SALT_KEYS, MinionSettings
+from catena.core.config.schema import Loaded, load
+from catena.minion import identity
+from catena.minion.blob import Start
+from catena.renderers import config_files
+
+#: Where a packaged agent has its configuration.
+CONFIG_DIR = "/etc/catena"
+#: Folders that follow root_dir, or another configuration folder, unless they are set.
+_FOLDERS = {
+    "cache_dir": "cache",
+    "pki_dir": "pki",
+    "run_dir": "run",
+    "log_file": "log/minion",
+    "agent_dir": "agent",
+}
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A configuration that was read."""
+
+    settings: MinionSettings
+    loaded: Loaded
+
+
+def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
+    """Return the settings in `<config_dir>/minion` and `minion.d/*.conf`.
+
+    Args:
+        config_dir: folder of the configuration.
+        overrides: settings that win over the files (options of a command line).
+
+    Raises:
+        ConfigError: a file can't be read, or a setting is unknown, of the wrong type, or out of
+            range.
+    """
+    data: Dict[str, Any] = config_files.read(config_dir / "minion")
+    data.update(overrides)
+    settings, loaded = load(MinionSettings, data, SALT_KEYS)
+    return Configured(place_folders(settings, data, config_dir), loaded)
+
+
+def place_folders(
+    settings: MinionSettings, given: Mapping[str, Any], config_dir: Path
+) -> MinionSettings:
+    """Return *settings* with each folder where it belongs.
+
+    A folder that was set stays. With root_dir the others lie below it; with a configuration
+    outside /etc/catena and no root_dir they lie beside that configuration, under `state`, so that
+    two agents never share one and no root is needed.
+    """
+    changes: Dict[str, Any] = {}
+    beside = config_dir.resolve() != Path(CONFIG_DIR)
+    for name, short in _FOLDERS.items():
+        value = str(getattr(settings, name))
+        if name in given or value == "-":
+            continue
+        if settings.root_dir:
+            changes[name] = str(Path(settings.root_dir) / value.lstrip("/"))
+        elif beside:
+            changes[name] = str(config_dir.resolve() / "state" / short)
+    return dataclasses.replace(settings, **changes)
+
+
+def start_of(configured: Configured, config_dir: Path) -> Start:
+    """Return the start record without grains and chains.
+
+    Raises:
+        BadNameError: this host's name or machine id does not follow its grammar.
+    """
+    settings = configured.settings
+    return Start(
+        settings=settings,
+        id=identity.minion_id(settings),
+        machine_id=identity.machine_id(settings),
+        conf_dir=str(config_dir.resolve()),
+        module_options=dict(configured.loaded.module_options),
+    )

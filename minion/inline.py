@@ -1,0 +1,96 @@
+"""Functions that the daemon answers itself: read-only, instant, no process (design §4).
+
+A literal table, so that nothing must be imported to know that a function is not in it. A custom
+module of the same name (`_modules/test.py`) wins over it, as over every built-in.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Protocol
+
+import catena
+from catena.core.errors import CatenaError, UsageError
+from catena.core.job import JobReturn, JobSpec
+
+
+class Jobs(Protocol):
+    """What these functions may ask of the daemon."""
+
+    def describe(self) -> List[Dict[str, Any]]:
+        """Return running and waiting jobs."""
+
+    def signal(self, jid: str, number: int) -> str:
+        """Signal a job."""
+
+
+def _ping(_jobs: Jobs) -> bool:
+    return True
+
+
+def _version(_jobs: Jobs) -> str:
+    return catena.__version__
+
+
+def _running(jobs: Jobs) -> List[Dict[str, Any]]:
+    return jobs.describe()
+
+
+def _find_job(jobs: Jobs, jid: Any) -> Dict[str, Any]:
+    return next((job for job in jobs.describe() if job["jid"] == str(jid)), {})
+
+
+def _is_running(jobs: Jobs, fun: str) -> List[Dict[str, Any]]:
+    from fnmatch import fnmatchcase
+
+    return [job for job in jobs.describe() if fnmatchcase(job["fun"], fun)]
+
+
+def _signal_job(jobs: Jobs, jid: Any, sig: int) -> str:
+    return jobs.signal(str(jid), int(sig))
+
+
+def _term_job(jobs: Jobs, jid: Any) -> str:
+    return jobs.signal(str(jid), signal.SIGTERM)
+
+
+def _kill_job(jobs: Jobs, jid: Any) -> str:
+    return jobs.signal(str(jid), signal.SIGKILL)
+
+
+#: Name -> what answers it.
+INLINE: Mapping[str, Callable[..., Any]] = {
+    "test.ping": _ping,
+    "test.version": _version,
+    "saltutil.running": _running,
+    "saltutil.find_job": _find_job,
+    "saltutil.is_running": _is_running,
+    "saltutil.signal_job": _signal_job,
+    "saltutil.term_job": _term_job,
+    "saltutil.kill_job": _kill_job,
+}
+
+
+def is_inline(fun: str, cache_dir: Path) -> bool:
+    """Return whether the daemon answers *fun* itself."""
+    if fun not in INLINE:
+        return False
+    module = fun.partition(".")[0]
+    return not (cache_dir / "extmods" / "modules" / f"{module}.py").exists()
+
+
+def answer(spec: JobSpec, jobs: Jobs, now: float) -> JobReturn:
+    """Run an inline function and return what it came to; wrong arguments are its failure."""
+    try:
+        value = INLINE[spec.fun](jobs, *spec.args, **spec.kwargs)
+        success = True
+    except (TypeError, ValueError, CatenaError) as error:
+        value, success = f"{UsageError.__name__}: {spec.fun}: {_clean(error)}", False
+    retcode = 0 if success else 1
+    return JobReturn(spec.jid, spec.fun, spec.args, success, retcode, value, now, 0.0)
+
+
+def _clean(error: Exception) -> str:
+    # Python says "_find_job() missing 1 required positional argument: 'jid'".
+    return str(error).partition("() ")[2] or str(error)

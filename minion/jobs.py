@@ -1,0 +1,257 @@
+"""Jobs on disk: one folder per jid, from the order's receipt until the master has its return.
+
+    cache_dir/jobs/<jid>/
+        spec       the order and its place in line (MessagePack), durable before it is confirmed
+        process    the worker's pid, start time and boot (JSON), made by the worker itself, once
+        output     what the worker and its children printed past the capture of functions
+        aside      what the agent must do and know beside the return (JSON), durable before it
+        return     the outcome: body of a JobReturned as it travels, durable before the worker ends
+
+A job whose folder holds `return` is the outbox's; the folder goes when the master has stored it.
+`process` is made by link(2), so only one worker can ever claim an attempt, whoever started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from catena.core import ids, records
+from catena.core.errors import CatenaError, RecordError
+from catena.core.files import private_folder, read_limited, sync_folder, write_durable
+from catena.core.job import JobReturn, JobSpec
+from catena.minion.processes import ProcessRef
+from catena.transport import wire
+from catena.transport.messages import JobReturned
+
+#: Largest order; a frame on the control socket is smaller anyway.
+SPEC_LIMIT = 2 * 1024 * 1024
+#: What an outcome may need beside the value, whose own limit the order gives.
+RETURN_SLACK = 1024 * 1024
+_SMALL = 64 * 1024
+
+
+class JobFolderError(CatenaError):
+    """A job's folder can't be read."""
+
+
+@dataclass(frozen=True)
+class StoredSpec:
+    """An order with its place in line."""
+
+    spec: JobSpec
+    #: Counts up over all orders of this minion.
+    received: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which process works on a job."""
+
+    process: ProcessRef
+    #: systemd scope that it lives in; "" without.
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class Aside:
+    """What a worker leaves behind beside its return."""
+
+    #: What must be done once the return is safe (`runtime.host.After` as data); {}: nothing.
+    after: Dict[str, Any] = field(default_factory=dict)
+    #: Chain that has begun on this host and not ended, after this job; 0: none.
+    open_chain: int = 0
+    #: What mgractionchains.get_pending_resume says after this job.
+    pending_resume: Dict[str, Any] = field(default_factory=dict)
+
+
+class JobFolder:
+    """One job's files. Nothing is kept in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def jid(self) -> str:
+        """The job's id."""
+        return self.path.name
+
+    @property
+    def output(self) -> Path:
+        """Where the worker's stdout and stderr go."""
+        return self.path / "output"
+
+    def read_spec(self) -> StoredSpec:
+        """Return the order.
+
+        Raises:
+            JobFolderError: there is none, or it is damaged.
+        """
+        stored: StoredSpec = self._read("spec", StoredSpec, SPEC_LIMIT)
+        return stored
+
+    def claim(self, claim: Claim) -> bool:
+        """Take the job for one process; False when another one has it."""
+        text = json.dumps(records.encode(claim)).encode("ascii")
+        temporary = self.path / f".process.{os.getpid()}"
+        temporary.write_bytes(text)
+        try:
+            os.link(temporary, self.path / "process")
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        sync_folder(self.path)
+        return True
+
+    def claimed_by(self) -> Optional[Claim]:
+        """Return who has the job, or None.
+
+        Raises:
+            JobFolderError: the file is damaged.
+        """
+        try:
+            data = json.loads(read_limited(self.path / "process", _SMALL))
+            return records.decode(Claim, data)
+        except FileNotFoundError:
+            return None
+        except (ValueError, CatenaError, OSError) as error:
+            raise JobFolderError(f"{self.path}/process: {error}") from None
+
+    def attempts(self) -> int:
+        """Return how many claims were given up."""
+        return len(list(self.path.glob("process.*")))
+
+    def release(self) -> None:
+        """Give up the claim of a dead worker, so that the job can be run again."""
+        target = self.path / f"process.{self.attempts() + 1}"
+        (self.path / "process").rename(target)
+        sync_folder(self.path)
+
+    def finish(self, body: bytes, aside: Aside = Aside()) -> bool:
+        """Keep the outcome for good; False when there is one already: the first one counts.
+
+        Args:
+            body: `wire.pack_body(JobReturned(...))`.
+            aside: what belongs to it.
+        """
+        if self.has_return():
+            return False
+        write_durable(self.path / "aside", json.dumps(records.encode(aside)).encode("utf-8"))
+        write_durable(self.path / "return", body)
+        return True
+
+    def has_return(self) -> bool:
+        """Return whether the outcome is there."""
+        return self.return_path.exists()
+
+    @property
+    def return_path(self) -> Path:
+        """File of the outcome."""
+        return self.path / "return"
+
+    def read_return(self, limit: int) -> JobReturn:
+        """Return the outcome of at most *limit* bytes.
+
+        Raises:
+            JobFolderError: there is none, or it is damaged or too large.
+        """
+        message: JobReturned = self._read("return", JobReturned, limit)
+        return message.ret
+
+    def read_aside(self) -> Aside:
+        """Return what belongs to the outcome; nothing where the file is damaged."""
+        try:
+            data = json.loads(read_limited(self.path / "aside", RETURN_SLACK))
+            return records.decode(Aside, data)
+        except (ValueError, CatenaError, OSError):
+            return Aside()
+
+    def output_size(self) -> int:
+        """Return how much the worker printed, in bytes."""
+        try:
+            return self.output.stat().st_size
+        except OSError:
+            return 0
+
+    def output_tail(self, size: int = 2048) -> str:
+        """Return the last *size* bytes of what the worker printed."""
+        try:
+            with self.output.open("rb") as stream:
+                stream.seek(max(0, self.output_size() - size))
+                return stream.read(size).decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def remove(self) -> None:
+        """Remove the folder. What could not be removed is found again at the next start."""
+        try:
+            for path in self.path.iterdir():
+                path.unlink()
+            self.path.rmdir()
+        except OSError:
+            return
+
+    def _read(self, name: str, kind: Any, limit: int) -> Any:
+        try:
+            raw = read_limited(self.path / name, limit)
+            return records.decode(kind, wire.unpack_body(raw, wire.Limit(limit, nodes=limit)))
+        except (CatenaError, OSError) as error:
+            raise JobFolderError(f"{self.path}/{name}: {error}") from None
+
+
+class JobStore:
+    """All job folders of a minion."""
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._folder = private_folder(private_folder(cache_dir) / "jobs")
+        self._received = 0
+
+    def folder(self, jid: str) -> JobFolder:
+        """Return the folder of *jid*, whether it exists or not."""
+        return JobFolder(self._folder / ids.jid(jid))
+
+    def add(self, spec: JobSpec) -> StoredSpec:
+        """Keep an order for good and give it its place in line.
+
+        Raises:
+            OSError: disk full: nothing is kept, the order must not be confirmed.
+        """
+        stored = StoredSpec(spec, self._received + 1)
+        folder = self.folder(spec.jid)
+        folder.path.mkdir(mode=0o700)
+        try:
+            write_durable(folder.path / "spec", wire.pack_body(stored))
+            sync_folder(self._folder)
+        except OSError:
+            folder.remove()
+            raise
+        self._received = stored.received
+        return stored
+
+    def scan(self) -> Tuple[List[StoredSpec], List[str]]:
+        """Return the orders on disk in the order of their receipt, and the jids of damaged ones.
+
+        A damaged folder is moved aside, as jobs/bad-<jid>: it must neither stop the daemon's
+        start nor be run.
+        """
+        found, bad = [], []
+        for path in sorted(self._folder.iterdir()):
+            if path.name.startswith("bad-"):
+                continue
+            try:
+                stored = JobFolder(path).read_spec()
+                ids.jid(path.name)
+                if stored.spec.jid != path.name:
+                    raise JobFolderError(f"{path}: holds the order of {stored.spec.jid}")
+            except (CatenaError, RecordError):
+                JobFolder(self._folder / f"bad-{path.name}").remove()
+                path.rename(self._folder / f"bad-{path.name}")
+                bad.append(path.name)
+                continue
+            found.append(stored)
+            self._received = max(self._received, stored.received)
+        return sorted(found, key=lambda item: item.received), bad

@@ -1,0 +1,80 @@
+"""`catena minion`: reads the configuration, collects grains, then becomes the lean daemon."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from catena.core import records
+from catena.core.errors import CatenaError
+from catena.minion import blob, configure, upgrade
+from catena.minion.blob import Start
+from catena.minion.interpreter import python_argv
+from catena.minion.place import place_of
+
+#: Says on stderr, once per start, what a Salt configuration has that means nothing here.
+_WITHOUT_EFFECT = "these settings have no effect here: "
+
+
+def launch(config_dir: Path) -> NoReturn:
+    """Replace this process by the minion daemon.
+
+    Where another version of the agent is `current`, its launcher takes over first.
+
+    Raises:
+        ConfigError: the configuration can't be used.
+        BadNameError: this host has no usable name.
+    """
+    configured = configure.read(config_dir)
+    agent_dir = Path(configured.settings.agent_dir)
+    if not upgrade.is_current(agent_dir):
+        argv = upgrade.launch_argv(agent_dir, str(config_dir.resolve()))
+        os.execv(argv[0], argv)
+    if configured.loaded.without_effect:
+        sys.stderr.write(_WITHOUT_EFFECT + ", ".join(configured.loaded.without_effect) + "\n")
+    start = prepare(configure.start_of(configured, config_dir))
+    handle = blob.write(start)
+    argv = python_argv("catena.minion.daemon", str(handle))
+    os.execv(argv[0], argv)
+
+
+def prepare(start: Start) -> Start:
+    """Return *start* with grains, and with what the runtime knows of chains on this host."""
+    # Imported here: `catena minion --help` and the configuration's errors need none of it.
+    from catena.runtime import chain_run
+    from catena.runtime.grains.collect import GrainSources, collect
+
+    conf_dir = Path(start.conf_dir)
+    sources = GrainSources(
+        id=start.id,
+        machine_id=start.machine_id,
+        static_file=conf_dir / "grains",
+        configured=start.settings.grains,
+        custom=start.cache_dir / "extmods" / "grains",
+    )
+    start = dataclasses.replace(start, grains=collect(sources))
+    place = place_of(start)
+    after = chain_run.pending_after(place)
+    chain = chain_run.open_chain(place)
+    return dataclasses.replace(
+        start,
+        pending_resume=chain_run.pending_resume(place),
+        open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
+        pending_after=records.encode(after) if after else {},
+    )
+
+
+def main() -> None:
+    """Launch as `python -m`: the restart of an agent. sys.argv[1]: the configuration's folder."""
+    try:
+        launch(Path(sys.argv[1]))
+    except CatenaError as error:
+        sys.stderr.write(f"catena minion: {error}\n")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

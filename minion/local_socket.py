@@ -1,0 +1,171 @@
+"""The daemon's unix socket: job processes and `catena call` of this host (non-blocking)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import zmq
+
+from catena.core.errors import CatenaError, NotAllowedError
+from catena.core.files import private_folder
+from catena.minion.log import Log
+from catena.minion.loop import Loop
+from catena.transport import wire
+from catena.transport.failures import failure_of
+from catena.transport.framing import FrameReader, StreamError, frame
+from catena.transport.local import listen, peer_of
+from catena.transport.messages import Envelope
+
+_READ_BYTES = 256 * 1024
+#: Unread answers that one connection may have.
+_UNREAD_LIMIT = 64 * 1024 * 1024
+
+
+class LocalConnection:
+    """One process of this host."""
+
+    def __init__(self, owner: LocalSocket, sock: socket.socket) -> None:
+        self._owner = owner
+        self.socket = sock
+        self.handle = sock.fileno()
+        self.peer = peer_of(sock)
+        self._reader = FrameReader()
+        self._unsent = bytearray()
+        self.open = True
+
+    def send(self, message: Any, reply_to: bytes) -> None:
+        """Send without waiting; a connection that does not read is closed at its limit."""
+        if not self.open:
+            return
+        try:
+            self._unsent += frame(wire.pack(message, reply_to=reply_to))
+        except CatenaError as error:
+            self._unsent += frame(wire.pack(failure_of(error), reply_to=reply_to))
+        self.flush()
+        if len(self._unsent) > _UNREAD_LIMIT:
+            self._owner.drop(self)
+
+    def flush(self) -> None:
+        """Send what waits, as far as it goes."""
+        while self._unsent:
+            try:
+                sent = self.socket.send(self._unsent[: _READ_BYTES * 4])
+            except BlockingIOError:
+                break
+            except OSError:
+                self._owner.drop(self)
+                return
+            del self._unsent[:sent]
+        self._owner.interest(self, bool(self._unsent))
+
+    def read(self) -> None:
+        """Handle what arrived."""
+        try:
+            data = self.socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._owner.drop(self)
+            return
+        try:
+            frames = self._reader.feed(data)
+        except StreamError:
+            self._owner.drop(self)
+            return
+        for item in frames:
+            if self.open:
+                self._owner.handle(self, item)
+
+
+class LocalSocket:
+    """Serves everybody who may: root and the daemon's own user.
+
+    Args:
+        loop: where it is watched.
+        path: the socket; its folder becomes 0700.
+        on_message: called for each good message. A CatenaError is answered with a Failure.
+        on_gone: called when a connection ends.
+        log: the agent's log.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        path: Path,
+        on_message: Callable[[LocalConnection, Envelope], None],
+        on_gone: Callable[[LocalConnection], None],
+        log: Log,
+    ) -> None:
+        self._loop, self._path, self._log = loop, path, log
+        self._on_message, self._on_gone = on_message, on_gone
+        private_folder(path.parent)
+        self._listener = listen(path)
+        self._connections: Dict[int, LocalConnection] = {}
+        loop.watch(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Hang up on everybody and remove the socket."""
+        for connection in list(self._connections.values()):
+            self.drop(connection)
+        self._loop.forget(self._listener.fileno())
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def interest(self, connection: LocalConnection, write: bool) -> None:
+        """Watch for room to write, too."""
+        self._loop.watch(
+            connection.handle, lambda mask: self._ready(connection, mask), write=write
+        )
+
+    def drop(self, connection: LocalConnection) -> None:
+        """Hang up."""
+        if not connection.open:
+            return
+        connection.open = False
+        self._loop.forget(connection.handle)
+        self._connections.pop(connection.handle, None)
+        connection.socket.close()
+        self._on_gone(connection)
+
+    def handle(self, connection: LocalConnection, data: bytes) -> None:
+        """Decode one frame and hand it over; a bad one is answered and harms nobody else."""
+        msg_id = wire.ZERO
+        try:
+            envelope = wire.unpack(data, socket="local", receiver="minion")
+            msg_id = envelope.msg_id
+            self._on_message(connection, envelope)
+        except wire.WireError as error:
+            connection.send(failure_of(error), error.msg_id)
+        except CatenaError as error:
+            connection.send(failure_of(error), msg_id)
+        except OSError as error:
+            # A full disk while an event is kept, say: the asker must know, the daemon lives on.
+            self._log.error(f"local request failed: {error}")
+            connection.send(failure_of(CatenaError(str(error))), msg_id)
+
+    def _accept(self, _mask: int) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        connection = LocalConnection(self, sock)
+        if connection.peer.uid not in (0, os.geteuid()):
+            self._log.warning(f"local socket: user {connection.peer.uid} is refused")
+            refusal = failure_of(NotAllowedError("only root and the agent's user may ask"))
+            sock.send(frame(wire.pack(refusal)))
+            sock.close()
+            return
+        self._connections[connection.handle] = connection
+        self.interest(connection, False)
+
+    def _ready(self, connection: LocalConnection, mask: int) -> None:
+        if mask & zmq.POLLOUT:
+            connection.flush()
+        if connection.open and mask & (zmq.POLLIN | zmq.POLLERR):
+            connection.read()

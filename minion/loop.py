@@ -1,0 +1,32 @@
+"""One poll over everything: the link's sockets, unix sockets, pidfds, signals."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict
+
+import zmq
+
+
+class Loop:
+    """A zmq.Poller whose plain descriptors have callbacks; the link's own sockets have none."""
+
+    def __init__(self) -> None:
+        self.poller = zmq.Poller()
+        self._callbacks: Dict[int, Callable[[int], None]] = {}
+
+    def watch(self, handle: int, callback: Callable[[int], None], *, write: bool = False) -> None:
+        """Call *callback* with the event mask whenever *handle* is readable (or writable)."""
+        self._callbacks[handle] = callback
+        self.poller.register(handle, zmq.POLLIN | (zmq.POLLOUT if write else 0))
+
+    def forget(self, handle: int) -> None:
+        """Stop watching *handle*; to be called before it is closed."""
+        if self._callbacks.pop(handle, None) is not None:
+            self.poller.unregister(handle)
+
+    def poll(self, timeout_ms: int) -> None:
+        """Wait for anything, then run the callbacks of what is ready."""
+        for ready, mask in self.poller.poll(timeout_ms):
+            callback = self._callbacks.get(ready) if isinstance(ready, int) else None
+            if callback is not None:
+                callback(mask)

@@ -1,0 +1,36 @@
+"""Messages to systemd (sd_notify(3)): a datagram, nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+
+class Notifier:
+    """Tells the service manager how the daemon does; silent where there is none.
+
+    Args:
+        address: NOTIFY_SOCKET.
+        watchdog_usec: WATCHDOG_USEC, "" without a watchdog.
+    """
+
+    def __init__(self, address: str, watchdog_usec: str = "") -> None:
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        #: Seconds between two signs of life: half of what the manager allows; 0: none asked for.
+        self.interval = int(watchdog_usec) / 2e6 if watchdog_usec.isdigit() else 0.0
+
+    @classmethod
+    def from_environment(cls) -> Notifier:
+        """Return the notifier of this process."""
+        return cls(os.environ.get("NOTIFY_SOCKET", ""), os.environ.get("WATCHDOG_USEC", ""))
+
+    def send(self, text: str) -> None:
+        """Send one assignment, such as READY=1 or WATCHDOG=1."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            try:
+                sock.sendto(text.encode("utf-8"), self._address)
+            except OSError:
+                # The manager is gone or restarts; the next sign of life tells it.
+                return

@@ -1,0 +1,23 @@
+"""The runtime's view of where this agent lives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catena.minion.blob import Start
+from catena.runtime.host import Place
+
+
+def place_of(start: Start) -> Place:
+    """Return the place that *start* describes."""
+    return Place(
+        settings=start.settings,
+        id=start.id,
+        machine_id=start.machine_id,
+        conf_dir=Path(start.conf_dir),
+        cache_dir=start.cache_dir,
+        pki_dir=Path(start.settings.pki_dir),
+        grains=start.grains or None,
+        session=start.session,
+        module_options=start.module_options,
+    )

@@ -1,0 +1,156 @@
+"""Questions of this host's processes, carried to the master and their answers back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Type
+
+from catena.core.errors import CatenaError, TryLaterError, UnreachableError
+from catena.transport import wire
+from catena.transport.failures import failure_of
+from catena.transport.messages import (
+    ChunkRequest,
+    ClientReply,
+    Envelope,
+    FilePush,
+    ManifestRequest,
+    PillarRequest,
+)
+
+#: What is carried, and on which of the master's sockets.
+CARRIED: Mapping[Type[Any], str] = {
+    PillarRequest: "control",
+    ManifestRequest: "bulk",
+    ChunkRequest: "bulk",
+    FilePush: "bulk",
+}
+#: How long the master has to answer; compiling a pillar takes longest.
+SECONDS = 110.0
+#: Questions on the bulk socket that fly at once: its queue is short, so that pings stay quick.
+BULK_WINDOW = 6
+
+
+class Asker(Protocol):
+    """Who asked."""
+
+    def send(self, message: Any, reply_to: bytes) -> None:
+        """Give the answer."""
+
+
+class Sender(Protocol):
+    """The link to the master, as far as it is needed here."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the master is there."""
+
+    def send(
+        self, socket_name: str, message: Any, reply_to: bytes = ..., msg_id: Optional[bytes] = ...
+    ) -> bool:
+        """Queue a message; False: not now."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing asked."""
+
+    asker: Asker
+    #: The asker's own msg-id.
+    msg_id: bytes
+    message: Any
+    socket: str
+    until: float
+
+
+class Relay:
+    """Open questions. Each gets exactly one answer: the master's, or a Failure."""
+
+    def __init__(self, link: Sender) -> None:
+        self._link = link
+        self._waiting: List[Question] = []
+        self._asked: Dict[bytes, Question] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._asked)
+
+    def use(self, link: Sender) -> None:
+        """Ask over another link from now on."""
+        self._link = link
+
+    def ask(self, asker: Asker, envelope: Envelope, now: float) -> None:
+        """Carry a question.
+
+        Raises:
+            UnreachableError: there is no master to ask.
+        """
+        if not self._link.connected:
+            raise UnreachableError("no connection to the master")
+        socket = CARRIED[type(envelope.message)]
+        question = Question(asker, envelope.msg_id, envelope.message, socket, now + SECONDS)
+        self._waiting.append(question)
+        self.service(now)
+
+    def service(self, now: float) -> None:
+        """Send what waits, and give up what waited too long."""
+        flying = sum(1 for question in self._asked.values() if question.socket == "bulk")
+        left: List[Question] = []
+        for question in self._waiting:
+            bulk = question.socket == "bulk"
+            if question.until < now:
+                self._fail(question, TryLaterError("the master did not answer in time"))
+            elif (bulk and flying >= BULK_WINDOW) or not self._send(question):
+                left.append(question)
+            else:
+                flying += bulk
+        self._waiting = left
+        for msg_id, question in list(self._asked.items()):
+            if question.until < now:
+                del self._asked[msg_id]
+                self._fail(question, TryLaterError("the master did not answer in time"))
+
+    def answer(self, envelope: Envelope) -> bool:
+        """Give an answer to who asked; False when nobody here did."""
+        question = self._asked.pop(envelope.reply_to, None)
+        if question is None:
+            return False
+        question.asker.send(envelope.message, question.msg_id)
+        return True
+
+    def lost(self, socket: str) -> None:
+        """A connection ended: bulk questions are asked again, control's are given up.
+
+        A pillar is asked for again by the job itself, which knows how long it can wait.
+        """
+        mine = [(key, q) for key, q in self._asked.items() if socket in (q.socket, "control")]
+        for key, question in mine:
+            del self._asked[key]
+            if socket == "bulk":
+                self._waiting.append(question)
+            else:
+                self._fail(question, UnreachableError("the connection to the master broke"))
+
+    def gone(self, asker: Asker) -> None:
+        """Forget the questions of somebody who hung up."""
+        self._waiting = [question for question in self._waiting if question.asker is not asker]
+        self._asked = {key: q for key, q in self._asked.items() if q.asker is not asker}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something could not be sent yet."""
+        return bool(self._waiting)
+
+    def _send(self, question: Question) -> bool:
+        msg_id = wire.new_id()
+        try:
+            sent = self._link.send(question.socket, question.message, wire.ZERO, msg_id)
+        except CatenaError as error:
+            self._fail(question, error)
+            return True
+        if sent and isinstance(question.message, FilePush):
+            question.asker.send(ClientReply(True), question.msg_id)
+        elif sent:
+            self._asked[msg_id] = question
+        return sent
+
+    def _fail(self, question: Question, error: CatenaError) -> None:
+        question.asker.send(failure_of(error), question.msg_id)

@@ -1,0 +1,426 @@
+"""Jobs from order to outcome: durable, in line, forked, watched, bounded, killed, recovered."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Protocol
+
+from catena.core.clock import Clock, read_boot_id
+from catena.core.errors import CatenaError
+from catena.core.job import JobReturn, JobSpec
+from catena.minion import processes
+from catena.minion.blob import Start
+from catena.minion.jobs import Aside, JobFolder, JobFolderError, JobStore
+from catena.minion.log import Log
+from catena.minion.loop import Loop
+from catena.minion.processes import ProcessRef
+from catena.minion.queue import QUEUED, Entry, JobQueue
+from catena.minion.seen import SeenJobs
+from catena.minion.template_link import TemplateLink
+from catena.transport import wire
+from catena.transport.messages import JobReturned
+
+#: How often a job is begun whose process died: one that never began, or a chain (its journal
+#: knows which actions ended). Any other job is begun once.
+ATTEMPTS = 3
+#: What a job has beyond its deadline to end by its own means.
+GRACE_SECONDS = 5.0
+#: How often running jobs are looked at for what no descriptor tells.
+LOOK_SECONDS = 1.0
+#: How much a job may print past its functions' own capture, before it is killed.
+OUTPUT_FLOOR = 1024 * 1024
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_RESUME = "mgractionchains.resume"
+
+
+class Listener(Protocol):
+    """Who is told of jobs."""
+
+    def on_done(self, jid: str, aside: Aside) -> None:
+        """The job's return is durable in its folder."""
+
+    def on_position(self, jid: str, position: int) -> None:
+        """A waiting job's place in line is another one now; 0: it starts."""
+
+
+@dataclass
+class Running:
+    """A job whose process is watched."""
+
+    spec_limit: int
+    deadline_seconds: float
+    process: Optional[ProcessRef] = None
+    pidfd: int = -1
+    #: Why it was killed; "" when it was not.
+    killed: str = ""
+
+
+class JobRunner:
+    """All jobs of a minion.
+
+    Args:
+        loop: where processes are watched.
+        start: gives the agent's start record with the newest grains.
+        clock: the time.
+        log: the agent's log.
+        listener: see Listener.
+    """
+
+    def __init__(
+        self, loop: Loop, start: Callable[[], Start], clock: Clock, log: Log, listener: Listener
+    ) -> None:
+        self._loop, self._start, self._clock, self._log = loop, start, clock, log
+        self._listener = listener
+        first = start()
+        self.boot_id = _boot_id(first)
+        self.store = JobStore(first.cache_dir)
+        self.seen = SeenJobs(first.cache_dir / "seen", self._wall())
+        self.queue = JobQueue()
+        self.template = TemplateLink(loop, self._forked, self._template_gone)
+        #: Chain that waits on this host for its boot or resume; None: none.
+        self.pending_chain: Optional[int] = None
+        self._running: Dict[str, Running] = {}
+        self._positions: Dict[str, int] = {}
+        self._unclaimed: Dict[str, int] = {}
+        self._turns: Dict[str, Callable[[int], None]] = {}
+        self._next_look = 0.0
+
+    def recover(self) -> None:
+        """Take up what an earlier agent process left: returns, running jobs, the line."""
+        found, bad = self.store.scan()
+        for jid in bad:
+            self._log.error(f"job {jid}: its folder is damaged; moved to jobs/bad-{jid}")
+        for stored in found:
+            folder = self.store.folder(stored.spec.jid)
+            if stored.spec.jid in self.seen:
+                folder.remove()
+            elif folder.has_return():
+                self._listener.on_done(folder.jid, folder.read_aside())
+            else:
+                self._take_up(stored.spec, folder)
+        self.start_next()
+
+    def _take_up(self, spec: JobSpec, folder: JobFolder) -> None:
+        try:
+            claim = folder.claimed_by()
+        except JobFolderError as error:
+            self._log.error(f"job {spec.jid}: {error}")
+            self._fail(spec, "interrupted: its record is damaged; what it did is not known")
+            return
+        if claim is None:
+            self.queue.add(entry_of(spec))
+        elif processes.is_alive(claim.process, self.boot_id):
+            self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
+            self.queue.attach(entry_of(spec))
+            self._watch(spec, claim.process)
+        else:
+            self._died(spec, folder)
+
+    def open_jobs(self) -> List[str]:
+        """Return the jids that were received and whose return the master has not stored."""
+        found, _ = self.store.scan()
+        return [stored.spec.jid for stored in found if stored.spec.jid not in self.seen]
+
+    def order(self, spec: JobSpec) -> str:
+        """Take an order; return "" or why it is refused. An order that is known is no fault.
+
+        Raises:
+            OSError: it could not be kept; it must not be confirmed.
+        """
+        why = self.seen.why(spec.jid)
+        if why:
+            return "it was cancelled before it came" if why == "cancelled" else ""
+        if self.store.folder(spec.jid).path.exists():
+            return ""
+        if spec.not_after and spec.not_after < self._wall():
+            return "it came too late: it may not start any more"
+        self.store.add(spec)
+        self.queue.add(entry_of(spec))
+        self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
+        return ""
+
+    def position(self, jid: str) -> int:
+        """Return how many jobs come before *jid*; 0 when it runs or is done."""
+        return self.queue.position(jid)
+
+    def start_next(self) -> None:
+        """Start whatever may start now, and tell the others where they stand."""
+        for key in self.queue.start(self.pending_chain):
+            turn = self._turns.get(key)
+            if turn is not None:
+                turn(0)
+            else:
+                self._begin(key)
+        for key in self.queue.waiting():
+            position = self.queue.position(key)
+            if self._positions.get(key) == position:
+                continue
+            self._positions[key] = position
+            turn = self._turns.get(key)
+            if turn is not None:
+                turn(position)
+            else:
+                self._listener.on_position(key, position)
+
+    def enter_line(self, key: str, turn: Callable[[int], None]) -> None:
+        """Put a `catena call` into the line; *turn* is told its position, 0 when it may run."""
+        self._turns[key] = turn
+        self.queue.add(Entry(key, serial=True))
+        self.start_next()
+
+    def leave_line(self, key: str) -> None:
+        """Take a `catena call` out of the line: it is done, or gone."""
+        if self._turns.pop(key, None) is not None:
+            self.queue.drop(key)
+            self._positions.pop(key, None)
+            self.start_next()
+
+    def cancel(self, jid: str, reason: str) -> None:
+        """Stop a job and its process tree, or drop it from the line; it returns as failed.
+
+        One that has not come yet is refused when it comes.
+        """
+        folder = self.store.folder(jid)
+        if not folder.path.exists():
+            if jid not in self.seen:
+                self.seen.add(jid, 0, self._wall(), "cancelled")
+            return
+        if folder.has_return():
+            return
+        text = f"cancelled: {reason}" if reason else "cancelled"
+        if jid in self._running:
+            self._kill(jid, text)
+        else:
+            self.queue.drop(jid)
+            self._fail(folder.read_spec().spec, text)
+            self.start_next()
+
+    def signal(self, jid: str, number: int) -> str:
+        """Send a signal to a job's process tree, or drop it from the line; return a sentence."""
+        running = self._running.get(jid)
+        if running is not None and running.process is not None:
+            if number == 9:
+                self._kill(jid, "killed")
+                return f"Signal 9 sent to job {jid} at pid {running.process.pid}"
+            processes.signal_tree(running.process, self.boot_id, number)
+            return f"Signal {number} sent to job {jid} at pid {running.process.pid}"
+        if self.queue.is_waiting(jid) and jid not in self._turns:
+            self.cancel(jid, "dropped from the queue")
+            return f"Job {jid} was waiting and is dropped"
+        return f"no job {jid} runs here"
+
+    def stored(self, jid: str) -> None:
+        """Forget a job whose return the master has."""
+        folder = self.store.folder(jid)
+        if jid not in self.seen:
+            not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
+            self.seen.add(jid, not_after, self._wall())
+        folder.remove()
+
+    def describe(self) -> List[Dict[str, Any]]:
+        """Return running and waiting jobs as saltutil.running prints them."""
+        told: List[Dict[str, Any]] = []
+        for key in [*self.queue.running(), *self.queue.waiting()]:
+            if key in self._turns:
+                continue
+            try:
+                spec = self.store.folder(key).read_spec().spec
+            except CatenaError:
+                continue
+            running = self._running.get(key)
+            pid = running.process.pid if running and running.process else 0
+            told.append(
+                {
+                    "jid": key,
+                    "fun": spec.fun,
+                    "arg": list(spec.args),
+                    "kwargs": dict(spec.kwargs),
+                    "tgt": spec.tgt,
+                    "tgt_type": spec.tgt_type,
+                    "user": spec.user,
+                    "ret": "",
+                    "pid": pid,
+                    "state": "queued" if self.queue.is_waiting(key) else "running",
+                    "position": self.queue.position(key),
+                }
+            )
+        return told
+
+    def tick(self, now: float) -> None:
+        """Look at running jobs: deadline, output, and ends that no descriptor told."""
+        self.template.reap()
+        if now < self._next_look or not self._running:
+            return
+        self._next_look = now + LOOK_SECONDS
+        for jid, running in list(self._running.items()):
+            if running.process is None:
+                continue
+            if running.pidfd < 0 and not processes.is_alive(running.process, self.boot_id):
+                self._ended(jid)
+            elif not running.killed:
+                self._bound(jid, running, now)
+
+    def next_due(self) -> Optional[float]:
+        """Return when `tick` has something to do; None: nothing runs."""
+        return self._next_look if self._running else None
+
+    def close(self) -> None:
+        """Let go of everything; running jobs go on."""
+        for running in self._running.values():
+            if running.pidfd >= 0:
+                self._loop.forget(running.pidfd)
+                os.close(running.pidfd)
+        self._running.clear()
+        self.template.close()
+
+    def _begin(self, jid: str) -> None:
+        folder = self.store.folder(jid)
+        self._positions.pop(jid, None)
+        try:
+            spec = folder.read_spec().spec
+        except JobFolderError as error:
+            self._log.error(f"job {jid}: {error}")
+            self.queue.drop(jid)
+            return
+        if spec.not_after and spec.not_after < self._wall() and not folder.attempts():
+            self.queue.drop(jid)
+            self._fail(spec, "it waited too long in the queue: it may not start any more")
+            return
+        self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
+        try:
+            self.template.fork(jid, self._start(), self._clock.monotonic())
+        except OSError as error:
+            self._log.error(f"job {jid}: no process can be made: {error}")
+            self._template_gone([jid])
+
+    def _forked(self, jid: str, pid: int, start: Optional[int]) -> None:
+        running = self._running.get(jid)
+        if running is None:
+            return
+        if start is None:
+            self._ended(jid)
+            return
+        self._attach(jid, running, ProcessRef(pid, start, self.boot_id))
+
+    def _watch(self, spec: JobSpec, process: ProcessRef) -> None:
+        running = Running(spec.output_limit, float(spec.deadline_seconds))
+        self._running[spec.jid] = running
+        self._attach(spec.jid, running, process)
+
+    def _attach(self, jid: str, running: Running, process: ProcessRef) -> None:
+        running.process = process
+        running.pidfd = processes.open_pidfd(process, self.boot_id)
+        if running.pidfd >= 0:
+            self._loop.watch(running.pidfd, lambda _mask: self._ended(jid))
+        if running.killed:
+            processes.kill_tree(process, self.boot_id)
+
+    def _template_gone(self, jids: List[str]) -> None:
+        if jids:
+            self._log.warning(f"the template process died with {len(jids)} jobs to fork")
+        for jid in jids:
+            self._ended(jid)
+
+    def _ended(self, jid: str) -> None:
+        running = self._running.pop(jid, None)
+        if running is None:
+            return
+        if running.pidfd >= 0:
+            self._loop.forget(running.pidfd)
+            os.close(running.pidfd)
+        folder = self.store.folder(jid)
+        if folder.has_return():
+            self._done(folder)
+        else:
+            self._without_return(folder, running.killed)
+        self.start_next()
+
+    def _without_return(self, folder: JobFolder, killed: str) -> None:
+        spec = folder.read_spec().spec
+        try:
+            claim = folder.claimed_by()
+        except JobFolderError:
+            claim = None
+        if claim and processes.is_alive(claim.process, self.boot_id):
+            # Forked twice, around a restart of the agent: the one that took the job works on.
+            self._watch(spec, claim.process)
+        elif killed:
+            self._fail(spec, killed)
+        elif claim is None and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
+            self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
+            self.queue.drop(spec.jid)
+            self.queue.add(entry_of(spec))
+        else:
+            self._died(spec, folder)
+
+    def _died(self, spec: JobSpec, folder: JobFolder) -> None:
+        """A worker ended without a return: a power cut, the OOM killer, a crash."""
+        claim = folder.claimed_by()
+        if claim:
+            processes.kill_tree(claim.process, self.boot_id, claim.scope)
+        chain = spec.fun.startswith("mgractionchains.")
+        if claim and chain and folder.attempts() + 1 < ATTEMPTS:
+            self._log.warning(f"job {spec.jid}: its process died; going on from its journal")
+            folder.release()
+            self.queue.drop(spec.jid)
+            self.queue.add(entry_of(spec))
+            return
+        tail = folder.output_tail()
+        text = "interrupted: the job's process ended without a result; what it did is not known"
+        self._fail(spec, f"{text}\n{tail}" if tail else text)
+
+    def _fail(self, spec: JobSpec, text: str) -> None:
+        """Give the job a return that says why there is no other."""
+        folder = self.store.folder(spec.jid)
+        now = self._wall()
+        ret = JobReturn(spec.jid, spec.fun, spec.args, False, 1, text, now, 0.0)
+        folder.finish(wire.pack_body(JobReturned(ret)))
+        self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
+        self._done(folder)
+
+    def _done(self, folder: JobFolder) -> None:
+        self.queue.drop(folder.jid)
+        self._positions.pop(folder.jid, None)
+        self._unclaimed.pop(folder.jid, None)
+        self._listener.on_done(folder.jid, folder.read_aside())
+
+    def _bound(self, jid: str, running: Running, now: float) -> None:
+        assert running.process is not None
+        age = now - running.process.start / _TICKS
+        if age > running.deadline_seconds + GRACE_SECONDS:
+            self._kill(jid, f"killed: not done after {running.deadline_seconds:.0f} seconds")
+        elif self.store.folder(jid).output_size() > max(running.spec_limit, OUTPUT_FLOOR):
+            self._kill(jid, f"killed: it printed more than {running.spec_limit} bytes")
+
+    def _kill(self, jid: str, why: str) -> None:
+        running = self._running[jid]
+        running.killed = running.killed or why
+        if running.process is not None:
+            try:
+                claim = self.store.folder(jid).claimed_by()
+            except JobFolderError:
+                claim = None
+            scope = claim.scope if claim else ""
+            processes.kill_tree(running.process, self.boot_id, scope)
+
+    def _wall(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def _boot_id(start: Start) -> str:
+    try:
+        return read_boot_id(start.settings.boot_id_file)
+    except OSError:
+        # Nothing is then taken for alive, so nothing is ever killed by mistake.
+        return ""
+
+
+def entry_of(spec: JobSpec) -> Entry:
+    """Return a job's place in line."""
+    serial = spec.fun in QUEUED and spec.kwargs.get("concurrent") is not True
+    chain = spec.chain.chain_id if spec.chain else None
+    if chain is None and spec.fun == "mgractionchains.start" and spec.args:
+        first = spec.args[0]
+        chain = first if isinstance(first, int) else None
+    return Entry(spec.jid, serial, chain, spec.fun == _RESUME)

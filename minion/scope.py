@@ -1,0 +1,52 @@
+"""A worker's own systemd scope, so that stopping the agent does not stop the job.
+
+Asked of systemd by busctl (systemd.scope(5)): no D-Bus library, and no wrapper process around a
+worker that is forked. Where systemd does not run, a worker lives in its own session only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import List
+
+#: Exists exactly where systemd is the init (sd_booted(3)).
+BOOTED = "/run/systemd/system"
+_SECONDS = 10
+
+
+def scope_name(jid: str) -> str:
+    """Return the name of a job's scope."""
+    return f"catena-job-{jid}.scope"
+
+
+def start_argv(busctl: str, name: str, pid: int) -> List[str]:
+    """Return the argv that puts *pid* into a new scope *name*.
+
+    Delegate=no and no limits: a job may use what the host has, as on a shell.
+    """
+    head = "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
+    properties = [
+        *("Description", "s", "a job of the catena agent"),
+        *("PIDs", "au", "1", str(pid)),
+        *("CollectMode", "s", "inactive-or-failed"),
+    ]
+    return [
+        *(busctl, "--quiet", "call", *head.split(), "StartTransientUnit", "ssa(sv)a(sa(sv))"),
+        *(name, "fail", "3", *properties, "0"),
+    ]
+
+
+def enter(jid: str) -> str:
+    """Put this process into a scope of its own; return the scope's name, "" without one."""
+    busctl = shutil.which("busctl")
+    if not os.path.isdir(BOOTED) or busctl is None:  # noqa: PTH112  # one stat, no Path needed
+        return ""
+    name = scope_name(jid)
+    argv = start_argv(busctl, name, os.getpid())
+    try:
+        done = subprocess.run(argv, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return name if done.returncode == 0 else ""

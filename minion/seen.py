@@ -1,0 +1,86 @@
+"""The job ids that this minion is done with, so that none is run a second time.
+
+A text file of lines `<expiry> <jid> <why>`, appended and fsynced before a job's folder goes. A
+line torn by a power cut is skipped: its folder is then still there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Dict, Tuple
+
+from catena.core.files import read_limited, sync_folder, write_all, write_durable
+
+#: How long a job id is remembered beyond the time until which its order may arrive.
+MARGIN_SECONDS = 24 * 3600
+#: Same, where the order has no such time.
+KEEP_SECONDS = 7 * 24 * 3600
+_LIMIT = 64 * 1024 * 1024
+_WHY = ("done", "cancelled")
+
+
+class SeenJobs:
+    """Remembers job ids until no order of theirs can arrive any more.
+
+    Args:
+        path: the file.
+        now: wall clock, seconds since the epoch.
+    """
+
+    def __init__(self, path: Path, now: float) -> None:
+        self._path = path
+        self._seen: Dict[str, Tuple[int, str]] = {}
+        lines = self._load(now)
+        if lines > 2 * len(self._seen) + 100 or not path.exists():
+            self._compact()
+
+    def add(self, jid: str, not_after: float, now: float, why: str = "done") -> None:
+        """Remember *jid*, durably.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        expiry = int(max(not_after + MARGIN_SECONDS, now) if not_after else now + KEEP_SECONDS)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self._path, flags, 0o600)
+        try:
+            write_all(handle, f"{expiry} {jid} {why}\n".encode("ascii"))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        self._seen[jid] = (expiry, why)
+
+    def why(self, jid: str) -> str:
+        """Return "done", "cancelled", or "" for a job that is not known here."""
+        return self._seen.get(jid, (0, ""))[1]
+
+    def __contains__(self, jid: str) -> bool:
+        return jid in self._seen
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def expire(self, now: float) -> None:
+        """Forget what no order can bring back; the file follows at the next start."""
+        for jid in [jid for jid, (expiry, _) in self._seen.items() if expiry < now]:
+            del self._seen[jid]
+
+    def _load(self, now: float) -> int:
+        if not self._path.exists():
+            return 0
+        lines = read_limited(self._path, _LIMIT).decode("ascii", "replace").split("\n")
+        for line in lines:
+            parts = line.split(" ")
+            if len(parts) == 3 and parts[0].isdigit() and parts[2] in _WHY:
+                if int(parts[0]) >= now:
+                    self._seen[parts[1]] = (int(parts[0]), parts[2])
+        if lines[-1]:
+            # The torn tail must not join the next line.
+            self._compact()
+        return len(lines)
+
+    def _compact(self) -> None:
+        text = "".join(f"{end} {jid} {why}\n" for jid, (end, why) in self._seen.items())
+        write_durable(self._path, text.encode("ascii"))
+        sync_folder(self._path.parent)

@@ -1,0 +1,117 @@
+"""The daemon's end of its template: made at the first job, asked to fork, let go when idle."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Callable, List, Optional
+
+from catena.minion import blob
+from catena.minion.blob import Start
+from catena.minion.interpreter import python_argv
+from catena.minion.loop import Loop
+
+_MESSAGE_BYTES = 4096
+
+
+class TemplateLink:
+    """At most one template process.
+
+    Args:
+        loop: where the answers are read.
+        on_forked: called with (jid, pid, start ticks or None) for each job that was forked.
+        on_gone: called with the jids that were asked for and not answered when it died.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        on_forked: Callable[[str, int, Optional[int]], None],
+        on_gone: Callable[[List[str]], None],
+    ) -> None:
+        self._loop = loop
+        self._on_forked = on_forked
+        self._on_gone = on_gone
+        self._pair: Optional[socket.socket] = None
+        self._pid = 0
+        self._asked: List[str] = []
+        self.last_used = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a template."""
+        return self._pair is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether jobs were asked for and not forked yet."""
+        return bool(self._asked)
+
+    def fork(self, jid: str, start: Start, now: float) -> None:
+        """Have job *jid* forked; the answer comes through `on_forked`.
+
+        Raises:
+            OSError: no process could be made.
+        """
+        if self._pair is None:
+            self._start(start)
+        assert self._pair is not None
+        self.last_used = now
+        self._asked.append(jid)
+        try:
+            self._pair.send(json.dumps({"jid": jid}).encode("ascii"))
+        except OSError:
+            self._gone()
+
+    def close(self) -> None:
+        """Let the template go; what it forked stays."""
+        if self._pair is not None:
+            self._loop.forget(self._pair.fileno())
+            self._pair.close()
+            self._pair = None
+
+    def reap(self) -> None:
+        """Collect a template that has ended, so that no zombie stays."""
+        if self._pid and self._pair is None:
+            try:
+                done, _ = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:
+                done = self._pid
+            if done:
+                self._pid = 0
+
+    def _start(self, start: Start) -> None:
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        handle = blob.write(start)
+        its.set_inheritable(True)
+        argv = python_argv("catena.minion.template", str(handle), str(its.fileno()))
+        try:
+            # Its environment is the daemon's as it is now; its signals are all at their defaults.
+            self._pid = os.posix_spawn(argv[0], argv, dict(os.environ), setsid=True, setsigmask=[])
+        finally:
+            its.close()
+            os.close(handle)
+        self._pair = mine
+        self._loop.watch(mine.fileno(), self._read)
+
+    def _read(self, mask: int) -> None:
+        assert self._pair is not None
+        try:
+            message = self._pair.recv(_MESSAGE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._gone()
+            return
+        answer = json.loads(message)
+        if answer["jid"] in self._asked:
+            self._asked.remove(answer["jid"])
+            self._on_forked(answer["jid"], answer["pid"], answer["start"])
+
+    def _gone(self) -> None:
+        self.close()
+        lost, self._asked = self._asked, []
+        self._on_gone(lost)

@@ -1,0 +1,141 @@
+"""One job in a process of its own, forked from the template.
+
+It takes the job (once), runs it, makes the outcome durable and ends. It needs the daemon for
+files, pillar and events only: a daemon that is killed meanwhile changes nothing, its successor
+finds the outcome in the job's folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Callable, Optional
+
+from catena.core import records
+from catena.core.clock import read_boot_id
+from catena.core.errors import CatenaError
+from catena.core.job import JobReturn, JobSpec
+from catena.fileserver.remote import CachingClient
+from catena.minion import scope
+from catena.minion.blob import Start
+from catena.minion.jobs import Aside, Claim, JobFolder, JobStore
+from catena.minion.place import place_of
+from catena.minion.processes import reference
+from catena.minion.service import SocketService
+from catena.runtime import chain_run
+from catena.runtime.executor import Outcome, execute
+from catena.runtime.host import Place
+from catena.runtime.session import Session, remote_session
+from catena.transport import wire
+from catena.transport.messages import JobReturned
+
+#: prctl(2): orphans below come to this process, so that the whole tree can be found and killed.
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Let orphaned descendants become children of this process."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def detach(output: str) -> None:
+    """Leave the template: own session, default signals, stdout and stderr into a file."""
+    os.setsid()
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    written = os.open(output, flags, 0o600)
+    os.dup2(nothing, 0)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
+    os.close(nothing)
+    os.close(written)
+
+
+def run(start: Start, jid: str) -> int:
+    """Run job *jid* of the store in this process; return its exit code."""
+    folder = JobStore(start.cache_dir).folder(jid)
+    detach(str(folder.output))
+    become_subreaper()
+    spec = folder.read_spec().spec
+    place = place_of(start)
+    began = time.time()
+    session: Optional[Session] = None
+    fault = ""
+    service = SocketService(start.run_dir)
+    try:
+        files = CachingClient(service, start.cache_dir / "files")
+        session = remote_session(place, spec, service, files)
+        changes = not session.context.functions[spec.fun].mark.reads
+    except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
+        changes, fault = True, traceback.format_exc()
+    if not _take(folder, start, changes):
+        return 0
+    # A function that is not known is the executor's to report, in its own words.
+    outcome = _attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
+    _keep(folder, place, spec, outcome)
+    service.close()
+    return 0
+
+
+def _take(folder: JobFolder, start: Start, changes: bool) -> bool:
+    boot_id = read_boot_id(start.settings.boot_id_file)
+    me = reference(os.getpid(), boot_id)
+    if me is None or folder.has_return():
+        return False
+    name = scope.enter(folder.jid) if changes else ""
+    return folder.claim(Claim(me, name))
+
+
+def _attempt(session: Session, spec: JobSpec) -> Outcome:
+    began = time.time()
+    try:
+        return execute(session, spec)
+    except (Exception, SystemExit):  # noqa: BLE001  # custom code may even call sys.exit
+        return Outcome(_failed(spec, began, traceback.format_exc()))
+
+
+def _failed(spec: JobSpec, began: float, text: str) -> JobReturn:
+    return JobReturn(
+        spec.jid, spec.fun, spec.args, False, 1, text, began, max(0.0, time.time() - began)
+    )
+
+
+def _keep(folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> None:
+    sys.stdout.flush()
+    aside = aside_of(place, outcome)
+    try:
+        body = wire.pack_body(JobReturned(outcome.ret))
+    except CatenaError as error:
+        text = f"The value of {spec.fun} can't be sent: {error}"
+        body = wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text)))
+    folder.finish(body, aside)
+
+
+def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:
+    """Return what the daemon must know of chains on this host, and what it must do now."""
+    after = outcome.after if outcome else chain_run.pending_after(place)
+    chain = chain_run.open_chain(place)
+    return Aside(
+        after=records.encode(after) if after else {},
+        open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
+        pending_resume=chain_run.pending_resume(place),
+    )
+
+
+def exit_after(work: Callable[[], int]) -> None:
+    """Run *work* as the rest of this forked process: nothing of the template's end is run."""
+    code = 1
+    try:
+        code = work()
+    except BaseException:  # noqa: BLE001  # a forked child never returns to its template's loop
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,265 @@
+"""Versions of the agent side by side, and the change from one to the next.
+
+    agent_dir/versions/<version>/site/                 the unpacked wheel (and wheels beside it)
+    agent_dir/versions/<version>/catena-version.json   says that `site` is whole
+    agent_dir/current -> versions/<version>            switched by one rename(2)
+
+A version is not a virtual environment: it stands before the dependencies of the interpreter that
+runs the agent, so that it needs no network; wheels of new dependencies may be given beside it.
+
+`cache_dir/agent_upgrade.json` is the change's record, for the daemon, its guard and the resume of
+a chain (boundary agent_upgrade):
+
+    state      asked      installed; the daemon restarts into it after the job's return
+               switching  `current` names it; it has until `deadline` to be welcomed by the master
+               confirmed  it was; `session` is its agent process
+               fell_back  it was not; `current` names `previous` again; `reason` says why
+    version, previous, asked, deadline (wall clock, seconds), session, reason
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+import catena
+from catena.core import records
+from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError, UsageError
+from catena.core.files import read_limited, sync_folder, write_durable
+
+VERSION_FILE = "catena-version.json"
+STATE_FILE = "agent_upgrade.json"
+#: How long a new agent has from the switch to the master's Welcome.
+WELCOME_SECONDS = 120
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}\Z")
+_WHEEL = re.compile(r"catena-([0-9][0-9A-Za-z.+!_]*)-.*\.whl\Z")
+_LIMIT = 64 * 1024
+_TRIAL_SECONDS = 60
+
+
+class BadWheelError(UsageError):
+    """A file is not a wheel of catena."""
+
+
+class UpgradeState(str, Enum):
+    """How far a change of versions is."""
+
+    asked = "asked"
+    switching = "switching"
+    confirmed = "confirmed"
+    fell_back = "fell_back"
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """The record of a change."""
+
+    state: UpgradeState
+    version: str
+    #: Version that ran before; "" when none was installed side by side.
+    previous: str
+    asked: float
+    deadline: float = 0.0
+    session: str = ""
+    reason: str = ""
+
+
+def read(cache_dir: Path) -> Optional[Upgrade]:
+    """Return the record of the last change; None without one (or with a damaged one)."""
+    try:
+        return records.decode(Upgrade, json.loads(read_limited(cache_dir / STATE_FILE, _LIMIT)))
+    except (OSError, ValueError, CatenaError):
+        return None
+
+
+def write(cache_dir: Path, upgrade: Upgrade) -> None:
+    """Keep the record, durably."""
+    write_durable(cache_dir / STATE_FILE, json.dumps(records.encode(upgrade)).encode("utf-8"))
+
+
+def installed(agent_dir: Path) -> List[str]:
+    """Return the versions that are installed whole, sorted."""
+    found = (agent_dir / "versions").glob(f"*/{VERSION_FILE}")
+    return sorted(path.parent.name for path in found)
+
+
+def current(agent_dir: Path) -> str:
+    """Return the version that `current` names; "" when there is none."""
+    try:
+        name = (agent_dir / "current").readlink().name
+    except OSError:
+        return ""
+    return name if (agent_dir / "versions" / name / VERSION_FILE).is_file() else ""
+
+
+def site_of(agent_dir: Path, version: str) -> Path:
+    """Return the folder to put on the path for *version*."""
+    return (agent_dir / "versions" / version / "site").resolve()
+
+
+def switch(agent_dir: Path, version: str) -> None:
+    """Let `current` name *version* ("": nothing), so that after a cut it is the old or the new.
+
+    Raises:
+        NotFoundError: that version is not installed.
+    """
+    link = agent_dir / "current"
+    if not version:
+        link.unlink(missing_ok=True)
+        sync_folder(agent_dir)
+        return
+    if version not in installed(agent_dir):
+        raise NotFoundError(f"agent version {version} is not installed in {agent_dir}")
+    fresh = agent_dir / f".current.{os.getpid()}"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(Path("versions") / version)
+    fresh.rename(link)
+    sync_folder(agent_dir)
+
+
+def version_of_wheel(name: str) -> str:
+    """Return the version that a wheel's file name carries.
+
+    Raises:
+        BadWheelError: it is not the name of a wheel of catena (PEP 427).
+    """
+    found = _WHEEL.match(name)
+    if found is None:
+        raise BadWheelError(f"{name}: not catena-<version>-….whl")
+    return found.group(1)
+
+
+def install(agent_dir: Path, wheels: Sequence[Path], name: str = "") -> str:
+    """Unpack wheels as a version beside the others, try it, and return its version.
+
+    Args:
+        agent_dir: see above; made if missing.
+        wheels: catena's wheel first, then wheels of dependencies that the host lacks.
+        name: file name of catena's wheel, where the path's own is another (a cache's).
+
+    Raises:
+        BadWheelError: not a wheel, or one whose files would leave the folder.
+        CommandExecutionError: what was unpacked does not start on this host; it is removed.
+    """
+    # Imported here: the daemon needs this module, and an idle one must stay small.
+    import shutil
+
+    version = version_of_wheel(name or wheels[0].name)
+    home = agent_dir / "versions" / version
+    if (home / VERSION_FILE).is_file():
+        return version
+    home.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    fresh = home.with_name(f".{version}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    site = fresh / "site"
+    site.mkdir(mode=0o755, parents=True)
+    try:
+        for wheel in wheels:
+            _unpack(wheel, site)
+        _try_out(site, version)
+        text = json.dumps({"version": version, "python": sys.executable})
+        write_durable(fresh / VERSION_FILE, text.encode("utf-8"), 0o644)
+        shutil.rmtree(home, ignore_errors=True)
+        fresh.rename(home)
+        sync_folder(home.parent)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return version
+
+
+def ask(agent_dir: Path, cache_dir: Path, version: str) -> Upgrade:
+    """Ask the daemon to become *version* after the running job's return.
+
+    Raises:
+        NotFoundError: that version is not installed.
+    """
+    if not _VERSION.match(version) or version not in installed(agent_dir):
+        raise NotFoundError(f"agent version {version[:80]!r} is not installed in {agent_dir}")
+    upgrade = Upgrade(UpgradeState.asked, version, current(agent_dir), time.time())
+    write(cache_dir, upgrade)
+    return upgrade
+
+
+def begin_switch(agent_dir: Path, cache_dir: Path) -> Optional[Upgrade]:
+    """Switch to the version that was asked for; None when none was."""
+    upgrade = read(cache_dir)
+    if upgrade is None or upgrade.state is not UpgradeState.asked:
+        return None
+    deadline = time.time() + WELCOME_SECONDS
+    upgrade = replace(upgrade, state=UpgradeState.switching, deadline=deadline)
+    # The record first: a cut in between leaves the old agent, whose guard or start puts it right.
+    write(cache_dir, upgrade)
+    switch(agent_dir, upgrade.version)
+    return upgrade
+
+
+def confirm(cache_dir: Path, session: str) -> bool:
+    """The running agent was welcomed; return whether a change was waiting for that."""
+    upgrade = read(cache_dir)
+    if upgrade is None or upgrade.state is not UpgradeState.switching:
+        return False
+    if upgrade.version != catena.__version__:
+        return False
+    write(cache_dir, replace(upgrade, state=UpgradeState.confirmed, session=session))
+    return True
+
+
+def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
+    """Let `current` name the version before; return whether a change was under way."""
+    upgrade = read(cache_dir)
+    if upgrade is None or upgrade.state is not UpgradeState.switching:
+        return False
+    switch(agent_dir, upgrade.previous)
+    write(cache_dir, replace(upgrade, state=UpgradeState.fell_back, reason=reason))
+    return True
+
+
+def _unpack(wheel: Path, site: Path) -> None:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for entry in archive.infolist():
+                parts = Path(entry.filename).parts
+                if Path(entry.filename).is_absolute() or ".." in parts:
+                    raise BadWheelError(f"{wheel.name}: {entry.filename!r} leaves the folder")
+            archive.extractall(site)
+            bad = archive.testzip()
+    except (zipfile.BadZipFile, OSError) as error:
+        raise BadWheelError(f"{wheel.name}: {error}") from None
+    if bad:
+        raise BadWheelError(f"{wheel.name}: {bad} is damaged")
+
+
+def _try_out(site: Path, version: str) -> None:
+    """Import the new agent in a process of its own: what can't start never becomes current."""
+    import subprocess
+
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r}); import catena, catena.minion.daemon, "
+        "catena.minion.launch, catena.minion.template; print(catena.__version__)"
+    )
+    environment: Dict[str, str] = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", code],
+            capture_output=True,
+            timeout=_TRIAL_SECONDS,
+            env=environment,
+            cwd="/",
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommandExecutionError(f"agent {version} does not start: {error}") from None
+    said = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode or said != version:
+        why = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [said]
+        raise CommandExecutionError(f"agent {version} does not start: {why[0]}")
