@@ -81,6 +81,11 @@ class EventBus:
         after_commit(conn, lambda: self._publish(event))
         return event
 
+    def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
+        """Return whether a minion's event is stored."""
+        rule = (EVENTS.c.source == source) & (EVENTS.c.event_id == event_id)
+        return conn.execute(sa.select(EVENTS.c.seq).where(rule)).first() is not None
+
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
         """Store an event by itself; return it once it is durable."""
         return await self._store.write(lambda conn: self.record(conn, tag, data, source))

@@ -95,7 +95,7 @@ class Handover:
                 self._show(order, "queued", "its connection takes no more")
         now = self._moves.clock.now().timestamp()
         for jid, minions in sent.items():
-            self._store.post(_marking(jid, minions, now), lazy=True)
+            self._store.later(_marking(jid, minions, now))
 
     def cancel(self, minion: str, jid: str, reason: str) -> bool:
         """Tell a connected minion to stop a job; False when it isn't reached now."""

@@ -15,6 +15,9 @@ from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.job_model import JobRequest, Order
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 
+#: A row of columns known by name.
+Row = sa.Row[Any]
+
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
 
@@ -87,7 +90,7 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
     return None if found is None else str(found)
 
 
-def spec_of(job: sa.Row[Any], chain: Mapping[str, Any] | None = None, epoch: int = 0) -> JobSpec:
+def spec_of(job: Row, chain: Mapping[str, Any] | None = None, epoch: int = 0) -> JobSpec:
     """Return the spec that a row of JOBS (and a delivery's chain) describes."""
     return JobSpec(
         jid=job.jid,
@@ -106,7 +109,7 @@ def spec_of(job: sa.Row[Any], chain: Mapping[str, Any] | None = None, epoch: int
     )
 
 
-def job(conn: sa.Connection, jid: str) -> sa.Row[Any]:
+def job(conn: sa.Connection, jid: str) -> Row:
     """Return the row of a job.
 
     Raises:
@@ -118,13 +121,13 @@ def job(conn: sa.Connection, jid: str) -> sa.Row[Any]:
     return row
 
 
-def delivery(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
+def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
     """Return the row of one delivery, or None."""
     rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
     return conn.execute(sa.select(DELIVERIES).where(rule)).one_or_none()
 
 
-def deliveries(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+def deliveries(conn: sa.Connection, jid: str) -> Sequence[Row]:
     """Return the deliveries of a job by minion id."""
     query = sa.select(DELIVERIES).where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)
     return conn.execute(query).all()
@@ -139,7 +142,7 @@ _OF_DELIVERY = (
 )
 
 
-def open_of(conn: sa.Connection, minion: str) -> Sequence[sa.Row[Any]]:
+def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
     """Return the open deliveries of a minion joined with their jobs, oldest first."""
     query = (
         sa.select(JOBS, *_OF_DELIVERY)
@@ -151,7 +154,7 @@ def open_of(conn: sa.Connection, minion: str) -> Sequence[sa.Row[Any]]:
     return conn.execute(query).all()
 
 
-def unacknowledged(conn: sa.Connection, before: float) -> Sequence[sa.Row[Any]]:
+def unacknowledged(conn: sa.Connection, before: float) -> Sequence[Row]:
     """Return deliveries that were sent before *before* and not acknowledged, with their jobs."""
     query = (
         sa.select(JOBS, *_OF_DELIVERY)
@@ -231,7 +234,7 @@ def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float)
         conn.execute(sa.update(DELIVERIES).where(rule).values(values))
 
 
-def due_to_expire(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
+def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
     """Return jid, minion and state of deliveries that were not handed over by their time."""
     waiting = (Delivery.held.value, Delivery.queued.value)
     query = (
@@ -240,7 +243,7 @@ def due_to_expire(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
         .where(JOBS.c.ended.is_(None), JOBS.c.not_after < now, DELIVERIES.c.state.in_(waiting))
         .limit(SLICE)
     )
-    return conn.execute(query).all()
+    return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
 
 
 def store_return(
@@ -269,13 +272,13 @@ def has_return(conn: sa.Connection, jid: str, minion: str) -> bool:
     return conn.execute(sa.select(RETURNS.c.jid).where(rule)).first() is not None
 
 
-def returns(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:
     """Return the stored returns of a job by minion id."""
     query = sa.select(RETURNS).where(RETURNS.c.jid == jid).order_by(RETURNS.c.minion)
     return conn.execute(query).all()
 
 
-def progress(conn: sa.Connection, jid: str) -> Sequence[sa.Row[Any]]:
+def progress(conn: sa.Connection, jid: str) -> Sequence[Row]:
     """Return the stored steps of a job, per minion in their order."""
     query = sa.select(PROGRESS).where(PROGRESS.c.jid == jid)
     return conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq)).all()

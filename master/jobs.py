@@ -223,7 +223,7 @@ class Jobs:
         rows = job_rows.due_to_expire(conn, now)
         for row in rows:
             detail = "not handed over by its time; the minion was not connected"
-            self._moves.move(conn, (row.jid, row.minion, row.state), Cause.expire, detail)
+            self._moves.move(conn, row, Cause.expire, detail)
         return len(rows)
 
 

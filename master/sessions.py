@@ -37,6 +37,7 @@ class Sessions:
     def __init__(self) -> None:
         self._by_minion: dict[str, Session] = {}
         self._by_route: dict[tuple[str, bytes], Session] = {}
+        self._by_machine: dict[str, Session] = {}
 
     def get(self, minion: str) -> Session | None:
         """Return the session of *minion*, or None."""
@@ -47,21 +48,23 @@ class Sessions:
         return self._by_route.get((peer.socket, peer.routing_id))
 
     def of_machine(self, machine_id: str) -> Session | None:
-        """Return a session of a host with that machine id, or None."""
-        found = (s for s in self._by_minion.values() if s.machine_id == machine_id)
-        return next(found, None)
+        """Return the session of the host with that machine id, or None."""
+        return self._by_machine.get(machine_id)
 
     def put(self, session: Session) -> None:
         """Make *session* the one of its minion."""
         old = self._by_minion.get(session.minion)
         if old is not None:
-            self._by_route.pop((old.peer.socket, old.peer.routing_id), None)
+            self.drop(old)
         self._by_minion[session.minion] = session
+        self._by_machine[session.machine_id] = session
         self._by_route[session.peer.socket, session.peer.routing_id] = session
 
     def drop(self, session: Session) -> bool:
         """Forget *session*; False when a newer one has taken its place."""
         self._by_route.pop((session.peer.socket, session.peer.routing_id), None)
+        if self._by_machine.get(session.machine_id) is session:
+            del self._by_machine[session.machine_id]
         if self._by_minion.get(session.minion) is not session:
             return False
         del self._by_minion[session.minion]

@@ -9,6 +9,7 @@ the order in which they were posted.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import queue
 import threading
@@ -23,6 +24,8 @@ import sqlalchemy as sa
 
 from catena.core.errors import CatenaError, TryLaterError
 from catena.master.store import schema
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -56,10 +59,10 @@ class _Outcome:
     work: _Work
     value: Any = None
     error: BaseException | None = None
-    hooks: tuple[Callable[[], None], ...] = ()
+    hooks: tuple[Callable[[], object], ...] = ()
 
 
-def after_commit(conn: sa.Connection, hook: Callable[[], None]) -> None:
+def after_commit(conn: sa.Connection, hook: Callable[[], object]) -> None:
     """Have *hook* called in the event loop once the running transaction is durable.
 
     Call it from inside a function given to `Store.post`; if that function fails, so that nothing
@@ -125,6 +128,10 @@ class Store:
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(_Work(fn, future, lazy))
         return future
+
+    def later(self, fn: Callable[[sa.Connection], object]) -> None:
+        """Queue *fn* as lazy work that nobody waits for; its error is logged."""
+        self.post(fn, lazy=True).add_done_callback(_log_error)
 
     async def write(self, fn: Callable[[sa.Connection], T]) -> T:
         """Run *fn* in a transaction; return its value once it is durable."""
@@ -244,6 +251,12 @@ def _failed(work: _Work, error: Exception, alone: bool) -> _Outcome:
     if alone:
         raise _SingleError(error)
     return _Outcome(work, error=error)
+
+
+def _log_error(future: asyncio.Future[Any]) -> None:
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        log.error("the store could not keep something: %s", error)
 
 
 def _settle(outcomes: list[_Outcome]) -> None:

@@ -1,0 +1,98 @@
+"""Queries on minions and their sessions; each runs in the transaction of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.master.store.tables import MINIONS, SESSIONS
+from catena.transport.messages import Hello
+
+_SLICE = 5000
+
+
+def up(conn: sa.Connection) -> list[str]:
+    """Return the minions that are up."""
+    return [row.id for row in conn.execute(sa.select(MINIONS.c.id).where(MINIONS.c.up))]
+
+
+def minion(conn: sa.Connection, hello: Hello, address: str, now: float) -> bool:
+    """Store what a Hello says; return whether the minion came up by it."""
+    values = {
+        "machine_id": hello.machine_id,
+        "version": hello.version[:64],
+        "boot_id": hello.boot_id,
+        "session": hello.session,
+        "address": address,
+        "grains": hello.grains,
+        "pending_resume": hello.pending_resume,
+        "last_seen": now,
+    }
+    found = conn.execute(sa.select(MINIONS.c.up).where(MINIONS.c.id == hello.id)).one_or_none()
+    came_up = found is None or not found.up
+    if came_up:
+        values |= {"up": True, "since": now}
+    if found is None:
+        conn.execute(sa.insert(MINIONS).values(id=hello.id, **values))
+    else:
+        conn.execute(sa.update(MINIONS).where(MINIONS.c.id == hello.id).values(values))
+    return came_up
+
+
+def caller(conn: sa.Connection, hello: Hello, address: str, now: float) -> None:
+    """Store the grains of a host that only asks (`catena call` without a daemon)."""
+    values: dict[str, Any] = {"grains": hello.grains, "last_seen": now}
+    if conn.execute(sa.update(MINIONS).where(MINIONS.c.id == hello.id).values(values)).rowcount:
+        return
+    values |= {"machine_id": hello.machine_id, "address": address, "since": now, "up": False}
+    conn.execute(sa.insert(MINIONS).values(id=hello.id, **values))
+
+
+def grains(conn: sa.Connection, name: str, data: dict[str, Any], now: float) -> None:
+    """Store grains that a minion collected anew."""
+    change = sa.update(MINIONS).where(MINIONS.c.id == name)
+    conn.execute(change.values(grains=data, last_seen=now))
+
+
+def new_session(conn: sa.Connection, name: str, session: str, now: float) -> bool:
+    """Remember an agent process; False when it was known."""
+    rule = (SESSIONS.c.minion == name) & (SESSIONS.c.session == session)
+    if conn.execute(sa.select(SESSIONS.c.at).where(rule)).first() is not None:
+        return False
+    conn.execute(sa.insert(SESSIONS).values(minion=name, session=session, at=now))
+    return True
+
+
+def seen(conn: sa.Connection, names: Collection[str], now: float) -> None:
+    """Store when minions were last heard."""
+    every = list(names)
+    for start in range(0, len(every), _SLICE):
+        rule = MINIONS.c.id.in_(every[start : start + _SLICE])
+        conn.execute(sa.update(MINIONS).where(rule).values(last_seen=now))
+
+
+def down(conn: sa.Connection, names: Collection[str], now: float) -> list[str]:
+    """Mark minions as down; return those that were up."""
+    rule = MINIONS.c.id.in_(list(names)) & MINIONS.c.up
+    changed = [row.id for row in conn.execute(sa.select(MINIONS.c.id).where(rule))]
+    if changed:
+        change = sa.update(MINIONS).where(MINIONS.c.id.in_(changed))
+        conn.execute(change.values(up=False, since=now))
+    return sorted(changed)
+
+
+def conflict(conn: sa.Connection, name: str, why: str, now: float) -> None:
+    """Keep why a second claimant of an identity was refused, for the lists."""
+    values = {"conflict": why, "conflict_at": now}
+    if not conn.execute(sa.update(MINIONS).where(MINIONS.c.id == name).values(values)).rowcount:
+        row = {"id": name, "since": now, "last_seen": 0.0, **values}
+        conn.execute(sa.insert(MINIONS).values(row))
+
+
+def prune_sessions(conn: sa.Connection, before: float) -> int:
+    """Forget agent processes that began before *before* and are not the newest of theirs."""
+    live = sa.select(MINIONS.c.session).where(MINIONS.c.id == SESSIONS.c.minion)
+    rule = (SESSIONS.c.at < before) & SESSIONS.c.session.not_in(live.scalar_subquery())
+    return conn.execute(sa.delete(SESSIONS).where(rule)).rowcount

@@ -1,0 +1,36 @@
+"""How much one minion, or one address, may ask of the master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: Buckets that are remembered; the ones used longest ago are forgotten (they are full again).
+REMEMBERED = 20_000
+
+
+class RateLimit:
+    """A token bucket per name.
+
+    Args:
+        per_second: how fast tokens come back.
+        burst: how many may be spent at once.
+        monotonic: seconds since boot.
+    """
+
+    def __init__(self, per_second: float, burst: float, monotonic: Callable[[], float]) -> None:
+        self._rate = per_second
+        self._burst = burst
+        self._now = monotonic
+        #: name -> (tokens, when).
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def allow(self, name: str) -> bool:
+        """Spend one token of *name*; False when it has none."""
+        now = self._now()
+        tokens, when = self._buckets.pop(name, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - when) * self._rate)
+        allowed = tokens >= 1.0
+        self._buckets[name] = (tokens - 1.0 if allowed else tokens, now)
+        while len(self._buckets) > REMEMBERED:
+            del self._buckets[next(iter(self._buckets))]
+        return allowed

@@ -1,0 +1,235 @@
+"""What minions say about their jobs: each fact is stored once, then acked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.clock import Clock
+from catena.core.errors import NotAllowedError
+from catena.core.ids import jid as checked_jid
+from catena.core.job import JobProgress, JobReturn
+from catena.core.records import encode
+from catena.master import job_rows
+from catena.master.delivery import MACHINE, Cause, Delivery
+from catena.master.event_bus import EventBus
+from catena.master.feed import JobFeed
+from catena.master.handover import Handover, Moves
+from catena.master.job_model import Order
+from catena.master.sessions import Link
+from catena.master.store.database import Store, after_commit
+from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
+from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
+from catena.transport.peers import Peer
+
+#: A value larger than this is not repeated in the return's event; the job has it.
+EVENT_VALUE_LIMIT = 256 * 1024
+#: Steps of one job on one minion that are kept; later ones are shown live only.
+PROGRESS_LIMIT = 20_000
+_NO_JOB = "no job of this minion has that id"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnParts:
+    """What the return service works with."""
+
+    store: Store
+    bus: EventBus
+    feed: JobFeed
+    moves: Moves
+    handover: Handover
+    link: Link
+    clock: Clock
+
+
+class Returns:
+    """Stores each fact once, tells observers in the same transaction, acks after the commit."""
+
+    def __init__(self, parts: ReturnParts) -> None:
+        self._parts = parts
+
+    def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any]:
+        """The order is durable on the minion."""
+        jid = checked_jid(message.jid)
+        detail = f"waits behind {message.position}" if message.position > 0 else ""
+        return self._parts.store.post(
+            lambda conn: self._step(conn, jid, minion, Cause.receive, detail), lazy=True
+        )
+
+    def rejected(self, minion: str, message: JobRejected) -> asyncio.Future[Any]:
+        """The minion will not run the order."""
+        jid = checked_jid(message.jid)
+        reason = message.reason[:1000]
+        return self._parts.store.post(lambda conn: self._reject(conn, jid, minion, reason))
+
+    def progressed(self, minion: str, progress: JobProgress) -> asyncio.Future[Any]:
+        """A running job made a step."""
+        checked_jid(progress.jid)
+        return self._parts.store.post(
+            lambda conn: self._progress(conn, minion, progress), lazy=True
+        )
+
+    def returned(
+        self, peer: Peer, minion: str, ret: JobReturn, envelope: Envelope
+    ) -> asyncio.Future[Any]:
+        """A job ended; the minion is told so once that is durable.
+
+        Raises:
+            BadNameError: the jid is none.
+        """
+        checked_jid(ret.jid)
+
+        def store(conn: sa.Connection) -> None:
+            orders = self._store(conn, minion, ret)
+            after_commit(conn, lambda: self._after(peer, ret.jid, envelope, orders))
+
+        return self._parts.store.post(store)
+
+    def _after(self, peer: Peer, jid: str, envelope: Envelope, orders: list[Order]) -> None:
+        self._parts.link.send(peer, ReturnStored(jid), envelope.msg_id)
+        self._parts.handover.send(orders)
+
+    def _step(
+        self, conn: sa.Connection, jid: str, minion: str, cause: Cause, detail: str
+    ) -> Delivery | None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        return self._parts.moves.move(conn, (jid, minion, row.state), cause, detail)
+
+    def _reject(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        cause = Cause.stopped if row.cancel else Cause.reject
+        self._parts.moves.move(conn, (jid, minion, row.state), cause, row.cancel or reason)
+        orders = self._parts.moves.release(conn, jid)
+        after_commit(conn, lambda: self._parts.handover.send(orders))
+
+    def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
+        row = job_rows.delivery(conn, progress.jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        if MACHINE.is_final(Delivery(row.state)) or not 0 < progress.seq <= PROGRESS_LIMIT:
+            return
+        if not _insert_progress(conn, minion, progress):
+            return
+        cause = Cause.receive if progress.kind == "queued" else Cause.progress
+        at = (progress.jid, minion, row.state)
+        # Only the first step moves the delivery; the others are seen by their own items.
+        if MACHINE.allows(Delivery(row.state), cause) and (
+            MACHINE.next(Delivery(row.state), cause).value != row.state
+        ):
+            self._parts.moves.move(conn, at, cause, _sentence(progress))
+        for observer in self._parts.moves.observers:
+            for tag, data in observer.on_progress(conn, minion, progress):
+                self._parts.bus.record(conn, tag, data)
+        item = {
+            "type": "progress",
+            "minion": minion,
+            "seq": progress.seq,
+            "kind": progress.kind,
+            "data": progress.data,
+        }
+        after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
+
+    def _store(self, conn: sa.Connection, minion: str, ret: JobReturn) -> list[Order]:
+        if job_rows.has_return(conn, ret.jid, minion):
+            return []
+        now = self._parts.clock.now().timestamp()
+        row = job_rows.delivery(conn, ret.jid, minion)
+        if row is None:
+            self._adopt(conn, minion, ret, now)
+            row = job_rows.delivery(conn, ret.jid, minion)
+            assert row is not None
+        cause = Cause.stopped if row.cancel else Cause.ret
+        moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
+        job_rows.store_return(conn, minion, ret, now, late=moved is None)
+        self._tell(conn, minion, ret, now)
+        return self._parts.moves.release(conn, ret.jid)
+
+    def _tell(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
+        bus = self._parts.bus
+        bus.record(conn, events.job_ret(ret.jid, minion), _event(minion, ret, now))
+        for observer in self._parts.moves.observers:
+            for tag, data in observer.on_return(conn, minion, ret):
+                bus.record(conn, tag, data)
+        item = {"type": "return", "minion": minion, "ret": encode(ret)}
+        after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
+
+    def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
+        """Make a job of a return whose job began on the minion itself (startup_states).
+
+        Raises:
+            NotAllowedError: the jid is that of a job which this minion was not given.
+        """
+        if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
+            raise NotAllowedError(_NO_JOB)
+        job = {
+            "jid": ret.jid,
+            "fun": ret.fun[:255],
+            "args": list(ret.fun_args),
+            "kwargs": {},
+            "user": minion[:64],
+            "tgt": minion,
+            "tgt_type": "list",
+            "metadata": {},
+            "missing": [],
+            "issued": ret.started,
+            "not_after": now,
+            "deadline_seconds": 0,
+            "open": 1,
+        }
+        conn.execute(sa.insert(JOBS).values(job))
+        state = Delivery.received.value
+        row = {"jid": ret.jid, "minion": minion, "state": state, "changed": now}
+        conn.execute(sa.insert(DELIVERIES).values(row))
+
+
+def _insert_progress(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:
+    rule = (PROGRESS.c.jid == progress.jid) & (PROGRESS.c.minion == minion)
+    rule = rule & (PROGRESS.c.seq == progress.seq)
+    if conn.execute(sa.select(PROGRESS.c.seq).where(rule)).first() is not None:
+        return False
+    row = {
+        "jid": progress.jid,
+        "minion": minion,
+        "seq": progress.seq,
+        "kind": progress.kind[:32],
+        "data": progress.data,
+        "when": progress.when,
+    }
+    conn.execute(sa.insert(PROGRESS).values(row))
+    return True
+
+
+def _sentence(progress: JobProgress) -> str:
+    if progress.kind == "queued":
+        return f"waits behind {progress.data.get('position', '?')}"
+    return ""
+
+
+def _event(minion: str, ret: JobReturn, now: float) -> dict[str, Any]:
+    """Return the data of salt/job/<jid>/ret/<id> under Salt's keys."""
+    data = {
+        "cmd": "_return",
+        "id": minion,
+        "success": ret.success,
+        "return": ret.value,
+        "retcode": ret.retcode,
+        "jid": ret.jid,
+        "fun": ret.fun,
+        "fun_args": list(ret.fun_args),
+        "ts": now,
+    }
+    if ret.out:
+        data["out"] = ret.out
+    size = len(msgpack.packb(ret.value))
+    if size > EVENT_VALUE_LIMIT:
+        data |= {"return": None, "return_bytes": size}
+    return data

@@ -1,0 +1,93 @@
+"""Which accepted minions a target expression means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.errors import NotFoundError
+from catena.core.suggest import unknown
+from catena.core.target import Nodegroups, Subject, Target, parse
+from catena.master.store.database import Store
+from catena.master.store.tables import MINIONS
+
+#: Types that need nothing but the id.
+_BY_ID = frozenset({"glob", "pcre", "list"})
+_PILLAR_WORD = re.compile(r"(?:^|[\s(])[IJ]@")
+_WILD = frozenset("*?[")
+
+#: Returns the pillars of minions, freshly compiled or from a short-lived cache.
+Pillars = Callable[[Collection[str]], Awaitable[Mapping[str, Mapping[str, Any]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSources:
+    """Where facts of minions come from."""
+
+    store: Store
+    #: Ids of the accepted minions, live.
+    ids: Callable[[], Collection[str]]
+    nodegroups: Nodegroups
+    pillars: Pillars
+
+
+class Targets:
+    """Resolves targets on the master: a minion never learns of a job that isn't its own."""
+
+    def __init__(self, sources: TargetSources) -> None:
+        self._sources = sources
+
+    async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
+        """Return the accepted minions that match, sorted; empty when none does.
+
+        Raises:
+            TargetError: the expression is malformed.
+            NotFoundError: it names a minion that isn't accepted; the nearest name is offered.
+        """
+        target = parse(tgt, tgt_type, self._sources.nodegroups)
+        ids = self._sources.ids()
+        if target.ids is not None:
+            self.check(target.ids)
+            return tuple(sorted(set(target.ids)))
+        if tgt_type == "glob" and not _WILD.intersection(tgt) and tgt:
+            self.check((tgt,))
+            return (tgt,)
+        if tgt_type in _BY_ID:
+            return tuple(sorted(name for name in ids if target.matches(Subject(name))))
+        pillars = await self._sources.pillars(ids) if self._needs_pillar(tgt, tgt_type) else {}
+        return await self._sources.store.read(lambda conn: _matching(conn, target, ids, pillars))
+
+    def check(self, minions: Collection[str]) -> None:
+        """Raise NotFoundError, with the nearest name, unless all *minions* are accepted."""
+        ids = self._sources.ids()
+        for name in minions:
+            if name not in ids:
+                raise NotFoundError(unknown("minion", name, ids))
+
+    def _needs_pillar(self, tgt: str, tgt_type: str) -> bool:
+        if tgt_type.startswith("pillar"):
+            return True
+        words = [tgt]
+        for group in self._sources.nodegroups.values():
+            words += [group] if isinstance(group, str) else group
+        return any(_PILLAR_WORD.search(text) for text in words)
+
+
+def _matching(
+    conn: sa.Connection,
+    target: Target,
+    ids: Collection[str],
+    pillars: Mapping[str, Mapping[str, Any]],
+) -> tuple[str, ...]:
+    grains = {
+        row.id: row.grains for row in conn.execute(sa.select(MINIONS.c.id, MINIONS.c.grains))
+    }
+    return tuple(
+        name
+        for name in sorted(ids)
+        if target.matches(Subject(name, grains.get(name) or {}, pillars.get(name) or {}))
+    )
