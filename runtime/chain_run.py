@@ -6,17 +6,40 @@ For the agent beside the functions of `mgractionchains`:
 - `pending_resume(place)` is what a Hello carries.
 - `pending_after(place)` is asked when the agent starts: a reboot that was armed and promised, but
   that has not happened because the agent or the host stopped just before it.
+- `refuse_boundary(place, reason)` is told when the boundary can't be passed (a new agent that did
+  not come up); the next resume then fails that action, visibly.
 - A job of a chain whose process died without a return is run again with the same JobSpec: it
   continues from the journal and returns what the chunk came to.
 """
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional, cast
 
+from catena.core.clock import Clock
 from catena.core.context import Context
-from catena.runtime.host import After, Place
+from catena.core.errors import (
+    CatenaError,
+    CommandExecutionError,
+    InvalidStateError,
+    TryLaterError,
+)
+from catena.core.job import ActionKind, Boundary, ChainManifest
+from catena.runtime import chain_manifest
+from catena.runtime.boot import boot_time
+from catena.runtime.chain_record import ActionState, ChainState
+from catena.runtime.chain_store import Chain, ChainStore
+from catena.runtime.chunk_run import ChunkHooks, ChunkRunner
+from catena.runtime.host import After, AfterKind, BaseHost, Place
+from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile, ResumePoint
+
+log = logging.getLogger(__name__)
+
+#: How often a reboot or agent restart that did not happen is asked of the agent.
+ISSUES = 2
 
 
 @dataclass(frozen=True)
@@ -27,30 +50,427 @@ class OpenChain:
     epoch: int
     #: Name of the chain's state: "received", "running", "waiting".
     state: str
-    #: Chunk that runs, or that will run after the boundary.
+    #: Chunk that runs, ran last, or 0.
     chunk: int
 
 
+class ChainHost:
+    """Chains on one host: the store, the resume file and the host, put together.
+
+    Args:
+        host: the host; its place says where everything lies.
+        clock: the time; the host's by default.
+    """
+
+    def __init__(self, host: BaseHost, clock: Optional[Clock] = None) -> None:
+        self.host = host
+        self.place = host.place
+        self.store = _store(host.place, host.boot_id(), clock or host.clock)
+        self.file = ResumeFile(host.place.conf_dir, host.place.pki_dir)
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def start(self, context: Context, chain_id: int) -> Dict[str, Any]:
+        """Run (or continue, or repeat the results of) the first chunk of a chain.
+
+        Raises:
+            InvalidStateError: another chain's resume file is there; the message says what clears
+                it.
+            CommandExecutionError: no chunks, changed chunks, or a chunk that can't be compiled.
+        """
+        self._refuse_inside_chunk()
+        with self.store.lock():
+            point = self.file.taken() or self.file.waiting()
+            if point and point.actionchain_id != chain_id:
+                raise InvalidStateError(
+                    f"action chain {chain_id} can't start: chain {point.actionchain_id} waits on "
+                    f"this minion ({self.file.path}); to give that one up: {CLEAR_COMMAND}"
+                )
+            self._settle(chain_id)
+            self.store.receive(self._manifest(context, chain_id), context.files)
+            with self.store.open(chain_id) as chain:
+                if chain is None:
+                    raise CommandExecutionError(f"chain {chain_id} has gone from this host")
+                if chain.view.state is ChainState.received:
+                    _sync_custom(context)
+                return self._run(chain, context, 1)
+
+    def _refuse_inside_chunk(self) -> None:
+        if self.host.chunk_open:
+            raise InvalidStateError("a state of a chunk can't start or resume a chain")
+
+    def _manifest(self, context: Context, chain_id: int) -> ChainManifest:
+        machine_id = self.place.machine_id
+        manifest = context.job.chain if context.job else None
+        if manifest is None:
+            known = self.store.look(chain_id)
+            if known is not None:
+                return known.manifest
+            manifest = chain_manifest.from_files(context.files, chain_id, machine_id)
+        if manifest is None:
+            raise CommandExecutionError(
+                f"action chain {chain_id}: no chunk of it for machine {machine_id!r} on the "
+                "file server"
+            )
+        chain_manifest.check(manifest, chain_id, machine_id)
+        return manifest
+
+    def _settle(self, chain_id: int) -> None:
+        """Close chains whose last action was a reboot that has happened since."""
+        for seen in self.store.chains():
+            if seen.manifest.chain_id == chain_id or not _is_proven_final(seen, self.host):
+                continue
+            with self.store.open(seen.manifest.chain_id) as chain:
+                if chain:
+                    self._prove(chain, chain.view.chunk)
+                    chain.record("closed", outcome="done", reason="the last reboot has happened")
+
+    # -- resume --------------------------------------------------------------------------------
+
+    def resume(self, context: Context) -> Dict[str, Any]:
+        """Run what may run now of the chain that waits.
+
+        Returns:
+            State results of the chunks that ran; {} without a resume file; {"not_resumed": why}
+            where the boundary is not proven yet.
+
+        Raises:
+            MalformedResumeFileError: the resume file is not one of this agent.
+        """
+        self._refuse_inside_chunk()
+        merged: Dict[str, Any] = {}
+        with self.store.lock():
+            for seen in self.store.chains():
+                if _is_proven_final(seen, self.host):
+                    self._settle(0)
+                    break
+            while True:
+                point = self.file.taken() or self.file.waiting()
+                if point is None:
+                    return merged
+                with self.store.open(point.actionchain_id) as chain:
+                    if chain is None:
+                        chain_id = point.actionchain_id
+                        self._adopt(context, point)
+                        log.warning("chain %d was not kept here; goes on with files", chain_id)
+                        continue
+                    before = (chain.view.chunk, chain.view.state)
+                    why = self._advance(chain, context, point, merged)
+                    stuck = before == (chain.view.chunk, chain.view.state)
+                if why:
+                    return merged or {"not_resumed": why}
+                if stuck and self.file.taken() is None and self.file.waiting() == point:
+                    raise InvalidStateError(f"chain {point.actionchain_id} does not advance")
+
+    def _advance(
+        self, chain: Chain, context: Context, point: ResumePoint, merged: Dict[str, Any]
+    ) -> str:
+        """Take one step with the chain of *point*; return why there is none to take, or ""."""
+        if chain.ended:
+            self.file.clear()
+            return "" if merged else f"chain {point.actionchain_id} is {chain.view.state.value}"
+        if self.file.taken() is not None:
+            merged.update(self._run(chain, context, point.chunk))
+            return ""
+        previous = point.chunk - 1
+        if previous >= 1 and previous not in chain.view.ended:
+            merged.update(self._run(chain, context, previous))
+            return ""
+        if chain.view.refused:
+            merged.update(self._refuse(chain, previous))
+            return ""
+        why = self._unproven(chain, point)
+        if why:
+            return why
+        self._prove(chain, previous)
+        self.file.take()
+        merged.update(self._run(chain, context, point.chunk))
+        return ""
+
+    def _unproven(self, chain: Chain, point: ResumePoint) -> str:
+        boot_id, session = self.host.boot_id(), self.host.agent_session()
+        if point.boot_id != boot_id:
+            return ""
+        if point.boundary == Boundary.agent_upgrade.value:
+            if session and session != point.session:
+                return ""
+            return f"chain {point.actionchain_id} waits for a new agent; this is still the old one"
+        return (
+            f"chain {point.actionchain_id} waits for a reboot; "
+            f"this is still the boot in which it was asked for ({boot_id})"
+        )
+
+    def _prove(self, chain: Chain, number: int) -> None:
+        """Record that the reboot at the end of a chunk has happened."""
+        action = chain.boundary_action(number) if number >= 1 else None
+        if action is None or action.kind is not ActionKind.reboot:
+            return
+        view = chain.view.action(action.action_id)
+        if view.state in (ActionState.armed, ActionState.begun):
+            hooks = ChunkHooks(chain, number, self.host, self.host.cancelled)
+            hooks.prove_reboot(action, view.key, "system.reboot")
+
+    def _refuse(self, chain: Chain, number: int) -> Dict[str, Any]:
+        """Fail the boundary's action with the reason that the agent gave."""
+        why = chain.view.refused
+        action = chain.boundary_action(number)
+        results = chain.results(number)
+        failed: Dict[str, Any] = {}
+        for key, row in results.items():
+            if action and row.get("__id__") == action.state_id:
+                failed[key] = {**row, "result": False, "comment": why}
+        chain.record("closed", outcome="failed", reason=why)
+        self.file.clear()
+        return failed
+
+    def _adopt(self, context: Context, point: ResumePoint) -> None:
+        """Take in the chain of a resume file whose folder was lost, from the file server."""
+        chain_id = point.actionchain_id
+        manifest = chain_manifest.from_files(context.files, chain_id, self.place.machine_id)
+        if manifest is None or len(manifest.chunks) < point.chunk:
+            raise CommandExecutionError(
+                f"the chunks of chain {chain_id} are neither on this host nor on the file server; "
+                f"to give that chain up: {CLEAR_COMMAND}"
+            )
+        if manifest.chunks[point.chunk - 1].sha256 != point.sha256:
+            raise CommandExecutionError(
+                f"chunk {point.chunk} of chain {chain_id} is not the one that the resume file "
+                f"names; to give that chain up: {CLEAR_COMMAND}"
+            )
+        self.store.receive(manifest, context.files)
+        with self.store.open(chain_id) as chain:
+            for number in range(1, point.chunk):
+                if chain and number not in chain.view.ended:
+                    chain.save_results(number, {})
+                    if chain.view.state is not ChainState.running:
+                        chain.record("chunk", chunk=number)
+                    chain.record("chunk_end", chunk=number, outcome="waiting")
+
+    # -- both ----------------------------------------------------------------------------------
+
+    def _run(self, chain: Chain, context: Context, number: int) -> Dict[str, Any]:
+        results = ChunkRunner(chain, context, self.host, self.file).run(number)
+        if chain.ended and chain.view.state is not ChainState.done:
+            self.file.clear()
+        elif number in chain.view.ended:
+            taken = self.file.taken()
+            if taken and taken.chunk == number:
+                self.file.drop_taken()
+            if chain.view.state is ChainState.waiting and chain.view.chunk == number:
+                self.host.after = self._promise(chain)
+        if self.host.after is None and self.host.armed and chain.view.state is ChainState.done:
+            # A reboot that an SLS asked for by itself, in the chain's last chunk.
+            self.host.after = self._reboot(chain, self.host.armed.at_minutes * 60)
+        return results
+
+    @contextmanager
+    def waiting_chain(self) -> Iterator[Optional[Chain]]:
+        """Give the chain that waits at a boundary for writing, or None; the lock must be held."""
+        for seen in self.store.chains():
+            if seen.view.state is ChainState.waiting:
+                with self.store.open(seen.manifest.chain_id) as chain:
+                    yield chain
+                return
+        yield None
+
+    def promise_again(self) -> Optional[After]:
+        """Return what the waiting chain still asks of the agent; the lock must be held."""
+        with self.waiting_chain() as chain:
+            return self._promise(chain) if chain else None
+
+    def _promise(self, chain: Chain) -> Optional[After]:
+        """Return what the agent has to do for the boundary, counted; None when it is done."""
+        if chain.view.issued >= ISSUES or chain.view.refused:
+            return None
+        after = _boundary_after(chain, self.host)
+        if after is not None:
+            chain.record("issued")
+        return after
+
+    def _reboot(self, chain: Chain, delay_seconds: int) -> After:
+        return After(
+            AfterKind.reboot,
+            chain.manifest.chain_id,
+            delay_seconds,
+            tuple(self.host.reboot_command()),
+            self.host.boot_id(),
+            self.host.agent_session(),
+        )
+
+    # -- next, clean ---------------------------------------------------------------------------
+
+    def next(
+        self, chain_id: int, number: int, next_action_id: Optional[int], filerefs: str
+    ) -> ResumePoint:
+        """Write the resume file for chunk *number* of a chain.
+
+        The boot and session that it names are those in which the boundary's action first began,
+        so that writing it once more after the reboot does not ask for another one.
+
+        Raises:
+            InvalidStateError: the chain is not on this host, or has no such chunk.
+        """
+        chain = self.store.look(chain_id)
+        if chain is None:
+            raise InvalidStateError(f"chain {chain_id} was not started on this host")
+        chunk = chain.chunk(number)
+        previous = chain.chunk(number - 1) if number > 1 else chunk
+        boot_id, session = self.host.boot_id(), self.host.agent_session()
+        action = chain.boundary_action(previous.number)
+        if action is not None and chain.view.action(action.action_id).attempt:
+            view = chain.view.action(action.action_id)
+            boot_id, session = view.boot_id, view.session
+        point = ResumePoint(
+            next_chunk=chunk.sls,
+            actionchain_id=chain_id,
+            chunk=number,
+            next_action_id=next_action_id,
+            persist_boot_time=boot_time(),
+            boot_id=boot_id,
+            session=session,
+            boundary=previous.boundary.value,
+            sha256=chunk.sha256,
+            epoch=chain.manifest.epoch,
+            ssh_extra_filerefs=filerefs,
+        )
+        self.file.write(point)
+        return point
+
+    def clean(self, chain_id: Optional[int], reason: str) -> bool:
+        """Give up the chain that waits (or chain *chain_id* only); return whether there was one.
+
+        Raises:
+            TryLaterError: another job runs a chain right now.
+        """
+        if self.host.chunk_open:
+            # A state of the running chunk: the chunk's own end records what became of the chain.
+            return self.file.clear()
+        found = False
+        with self.store.lock(wait=False):
+            for seen in self.store.chains():
+                if seen.ended or chain_id not in (None, seen.manifest.chain_id):
+                    continue
+                with self.store.open(seen.manifest.chain_id) as chain:
+                    if chain:
+                        chain.record("closed", outcome="cancelled", reason=reason)
+                        found = True
+            return self._clear_file(chain_id) or found
+
+    def _clear_file(self, chain_id: Optional[int]) -> bool:
+        if chain_id is not None:
+            try:
+                point = self.file.taken() or self.file.waiting()
+            except CatenaError:
+                point = None
+            if point and point.actionchain_id != chain_id:
+                return False
+        return self.file.clear()
+
+
+def _store(place: Place, boot_id: str, clock: Clock) -> ChainStore:
+    return ChainStore(place.cache_dir, boot_id, place.session, clock)
+
+
+def _sync_custom(context: Context) -> None:
+    """Fetch custom states and modules before a chain, as Uyuni does; a failure is only logged."""
+    for kind in ("states", "modules"):
+        try:
+            if context.host.sync(kind):
+                context.functions.forget()
+                context.states.forget()
+        except (CatenaError, OSError) as error:
+            log.error("custom %s could not be fetched: %s", kind, error)
+
+
+def _is_proven_final(chain: Chain, host: BaseHost) -> bool:
+    """Return whether the chain ended in a reboot that has happened, and nothing follows."""
+    view = chain.view
+    if view.state is not ChainState.waiting or view.chunk != len(chain.manifest.chunks):
+        return False
+    action = chain.boundary_action(view.chunk)
+    return action is not None and view.action(action.action_id).boot_id != host.boot_id()
+
+
+def _boundary_after(chain: Chain, host: BaseHost) -> Optional[After]:
+    """Return what has to happen at the end of the chain's chunk; None when it has happened."""
+    view = chain.view
+    boundary = chain.chunk(view.chunk).boundary
+    action = chain.boundary_action(view.chunk)
+    begun = view.action(action.action_id) if action else None
+    boot_id, session = host.boot_id(), host.agent_session()
+    common = (chain.manifest.chain_id, begun.delay_seconds if begun else 0)
+    if boundary is Boundary.agent_upgrade:
+        asked = begun.session if begun and begun.attempt else session
+        if asked != session:
+            return None
+        return After(AfterKind.restart_agent, *common, (), boot_id, session)
+    if begun is None or begun.state is not ActionState.armed or begun.boot_id != boot_id:
+        return None
+    return After(AfterKind.reboot, *common, tuple(host.reboot_command()), boot_id, session)
+
+
+def _chains_at(place: Place) -> ChainHost:
+    """Return the chains of a host for the agent, which looks and records but runs nothing."""
+    return ChainHost(BaseHost(place, cast(Any, None)))
+
+
 def open_chain(place: Place) -> Optional[OpenChain]:
-    """Return the chain that has begun on this host and not ended, or None."""
-    raise NotImplementedError
+    """Return the chain that has begun on this host and not ended, or None.
+
+    A chain whose last action is a reboot that has happened counts as ended.
+    """
+    chains = _chains_at(place)
+    for chain in chains.store.chains():
+        if not chain.ended and not _is_proven_final(chain, chains.host):
+            manifest, view = chain.manifest, chain.view
+            return OpenChain(manifest.chain_id, manifest.epoch, view.state.value, view.chunk)
+    return None
 
 
 def pending_resume(place: Place) -> Dict[str, Any]:
-    """Return what the resume file says and the current boot time; {} without one."""
-    raise NotImplementedError
+    """Return what the resume file says, with `running` and `current_boot_time`; {} without one.
+
+    Raises:
+        MalformedResumeFileError: it is not one of this agent.
+    """
+    file = ResumeFile(place.conf_dir, place.pki_dir)
+    taken = file.taken()
+    point = taken or file.waiting()
+    if point is None:
+        return {}
+    found = dict(vars(point))
+    if found["next_action_id"] is None:
+        del found["next_action_id"]
+    return {**found, "running": taken is not None, "current_boot_time": boot_time()}
 
 
 def pending_after(place: Place) -> Optional[After]:
-    """Return a promised reboot or agent restart that has not happened, to be done now."""
-    raise NotImplementedError
+    """Return a promised reboot or agent restart that has not happened, to be done now.
+
+    Asked once when the agent starts. It is promised at most twice in all (`ISSUES`).
+    """
+    chains = _chains_at(place)
+    if not chains.store.folder.is_dir():
+        return None
+    try:
+        with chains.store.lock(wait=False):
+            return chains.promise_again()
+    except TryLaterError:
+        return None  # the chunk still runs, in a process that outlived the agent
 
 
-def start(context: Context, chain_id: int) -> Dict[str, Any]:
-    """Run (or continue) the first chunk of a chain; return its state results."""
-    raise NotImplementedError
+def refuse_boundary(place: Place, reason: str) -> bool:
+    """Record that the boundary at which a chain waits can't be passed; the next resume fails it.
 
+    Args:
+        place: where the agent lives.
+        reason: for people, one sentence.
 
-def resume(context: Context) -> Dict[str, Any]:
-    """Run what may run now of the chain that waits; return its state results, {} if none does."""
-    raise NotImplementedError
+    Returns:
+        Whether a chain waits at all.
+    """
+    chains = _chains_at(place)
+    with chains.store.lock(wait=False), chains.waiting_chain() as chain:
+        if chain:
+            chain.record("refused", reason=reason)
+        return chain is not None

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
+from catena.core.errors import CatenaError, NotFoundError, UsageError
 from catena.core.job import JobReturn, JobSpec
-from catena.runtime.host import After
+from catena.core.plugins import FunctionMark, Plugin
+from catena.runtime.arguments import bind
+from catena.runtime.host import After, PillarError
+from catena.runtime.results import plain, shorten
 from catena.runtime.session import Session
+
+log = logging.getLogger(__name__)
+
+#: Salt's codes of a job: a state failed; anything else went wrong.
+STATES_FAILED = 2
+WENT_WRONG = 1
 
 
 @dataclass(frozen=True)
@@ -21,6 +34,86 @@ class Outcome:
 def execute(session: Session, spec: JobSpec) -> Outcome:
     """Run *spec* to its end and return what it came to; a failing job is no exception.
 
-    Only what stops a process (KeyboardInterrupt, SystemExit) passes through.
+    Only what stops a process (KeyboardInterrupt, SystemExit) passes through. The deadline of the
+    spec is kept by who started this process, who can kill the whole tree.
+
+    Args:
+        session: of this job; its host tells the progress.
+        spec: the job.
+
+    Returns:
+        The return, as it goes to the master, and what has to happen after it is safe.
     """
-    raise NotImplementedError
+    clock = session.host.clock
+    started, begun = clock.now().timestamp(), clock.monotonic()
+    context = session.context.with_(job=spec)
+    context.scratch.pop("retcode", None)
+    mark = FunctionMark()
+    try:
+        plugin = context.functions[spec.fun]
+        mark = plugin.mark
+        value, retcode = _call(plugin, session, spec)
+    except Exception as error:  # noqa: BLE001 - the edge of the job: every fault becomes its return
+        value, retcode = _fault(spec, error)
+    value, truncated = shorten(plain(value), spec.output_limit)
+    ret = JobReturn(
+        jid=spec.jid,
+        fun=spec.fun,
+        fun_args=_fun_args(spec),
+        success=retcode == 0,
+        retcode=retcode,
+        value=value,
+        started=started,
+        duration_seconds=max(0.0, clock.monotonic() - begun),
+        out=mark.out,
+        truncated=truncated,
+    )
+    return Outcome(ret, session.host.after)
+
+
+def _call(plugin: Plugin, session: Session, spec: JobSpec) -> Tuple[Any, int]:
+    context = session.context.with_(job=spec)
+    bound = bind(plugin, spec.args, spec.kwargs)
+    value = plugin.call(context, *bound.args, **bound.kwargs)
+    return value, judge(plugin.mark, value, context.scratch.get("retcode"))
+
+
+def judge(mark: FunctionMark, value: Any, said: Any = None) -> int:
+    """Return the code of a job by Salt's rules.
+
+    Args:
+        mark: of the function.
+        value: what it returned.
+        said: what it left in `__context__["retcode"]`.
+    """
+    if mark.fails == "states":
+        if isinstance(value, (list, tuple)):
+            return WENT_WRONG
+        if isinstance(value, AbstractMapping) and any(map(_is_failed, value.values())):
+            return STATES_FAILED
+    elif mark.fails == "bool" and value is False:
+        return WENT_WRONG
+    return said if isinstance(said, int) and not isinstance(said, bool) else 0
+
+
+def _is_failed(row: Any) -> bool:
+    return isinstance(row, AbstractMapping) and row.get("result") is False
+
+
+def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
+    """Return the value and code of a job that raised."""
+    if isinstance(error, PillarError) and error.errors:
+        return ["Pillar failed to render with the following messages:", *error.errors], WENT_WRONG
+    if isinstance(error, NotFoundError) and spec.fun in str(error):
+        return str(error), WENT_WRONG
+    if isinstance(error, (CatenaError, UsageError)):
+        return f"ERROR: {error}", WENT_WRONG
+    log.warning("%s of job %s failed", spec.fun, spec.jid, exc_info=error)
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return f"The function {spec.fun} raised an exception:\n{trace}", WENT_WRONG
+
+
+def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:
+    """Return the arguments as Salt's events carry them: keywords as one dict at the end."""
+    kwargs = plain({key: value for key, value in spec.kwargs.items() if not key.startswith("__")})
+    return (*plain(list(spec.args)), *([kwargs] if kwargs else ()))

@@ -84,6 +84,10 @@ class After:
     session: str = ""
 
 
+def _never() -> bool:
+    return False
+
+
 class AgentService(Protocol):
     """What the agent does for a job process; in the daemon, behind its unix socket."""
 
@@ -124,6 +128,9 @@ class BaseHost:
         #: Set by the runtime while a chunk runs; arm_reboot is refused otherwise.
         self.chunk_open = False
         self.armed: Optional[RebootRequest] = None
+        #: Whether somebody called the job off; set by who runs the job process. A host that is
+        #: shutting down is no reason: the chain goes on after the boot.
+        self.cancelled: Callable[[], bool] = _never
         #: What the executor hands to the agent beside the return.
         self.after: Optional[After] = None
 

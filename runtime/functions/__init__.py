@@ -1,1 +1,15 @@
 """Execution functions that need the runtime: mgractionchains, cp, saltutil, grains, pillar."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+#: Name before the dot -> where its functions are.
+INDEX: Dict[str, str] = {
+    "agent": "catena.runtime.functions.agent",
+    "cp": "catena.runtime.functions.cp",
+    "grains": "catena.runtime.functions.grains",
+    "mgractionchains": "catena.runtime.functions.mgractionchains",
+    "pillar": "catena.runtime.functions.pillar",
+    "saltutil": "catena.runtime.functions.saltutil",
+}

@@ -1,0 +1,170 @@
+"""What a chain consists of: its manifest checked, or read off its chunk files.
+
+A master sends the manifest with the job. Where none came (a chain rendered by another system, a
+call by hand), the chunk files themselves say enough: their form is fixed, so a few patterns read
+it and no YAML library is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+from catena.core.context import FileClient
+from catena.core.errors import CommandExecutionError, LimitError, UsageError
+from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
+
+#: Bounds of what is taken from a master: far above any real chain.
+CHUNKS_LIMIT = 1000
+ACTIONS_LIMIT = 10_000
+CHUNK_SIZE_LIMIT = 16 * 1024 * 1024
+FOLDER = "actionchains"
+
+_FILE = re.compile(
+    r"actionchains/actionchain_([0-9]{1,18})_([A-Za-z0-9._-]{1,64})_([0-9]{1,6})\.sls"
+)
+_STATE = re.compile(r"^(mgr_actionchain_([0-9]+)_action_([0-9]+)_chunk_([0-9]+)):\s*$")
+_OTHER_STATE = re.compile(r"^([A-Za-z0-9_]+):\s*$")
+_FACT = re.compile(r"^\s*-?\s+(name|mods):\s*(\S.*?)\s*$")
+
+#: Functions and SLS whose second run could do a thing twice.
+_ONCE_FUNCTIONS = re.compile(r"cmd\.")
+_ONCE_SLS = frozenset({"remotecommands"})
+
+
+def sls_name(chain_id: int, machine_id: str, number: int) -> str:
+    """Return the SLS name of a chunk."""
+    return f"{FOLDER}.actionchain_{chain_id}_{machine_id}_{number}"
+
+
+def file_name(chain_id: int, machine_id: str, number: int) -> str:
+    """Return the file name of a chunk, without its folder."""
+    return f"actionchain_{chain_id}_{machine_id}_{number}.sls"
+
+
+def check(manifest: ChainManifest, chain_id: int, machine_id: str) -> None:
+    """Refuse a manifest that is not of this chain and host, or has odd names or numbers.
+
+    Raises:
+        UsageError: the message says what is wrong.
+        LimitError: it has too many chunks or actions, or too large ones.
+    """
+    if manifest.chain_id != chain_id:
+        raise UsageError(f"the manifest is of chain {manifest.chain_id}, not {chain_id}")
+    if manifest.machine_id != machine_id:
+        raise UsageError(
+            f"chain {chain_id} was rendered for machine {manifest.machine_id[:80]!r}, "
+            f"this is {machine_id!r}"
+        )
+    if not manifest.chunks:
+        raise UsageError(f"chain {chain_id} has no chunks for this machine")
+    actions = sum(len(chunk.actions) for chunk in manifest.chunks)
+    if len(manifest.chunks) > CHUNKS_LIMIT or actions > ACTIONS_LIMIT:
+        raise LimitError(f"chain {chain_id}: {len(manifest.chunks)} chunks, {actions} actions")
+    for position, chunk in enumerate(manifest.chunks, 1):
+        if chunk.number != position or chunk.sls != sls_name(chain_id, machine_id, position):
+            raise UsageError(
+                f"chain {chain_id}: chunk {position} is named {chunk.sls[:120]!r}, "
+                f"number {chunk.number}"
+            )
+        if not 0 <= chunk.size <= CHUNK_SIZE_LIMIT:
+            raise LimitError(f"chain {chain_id}: chunk {position} of {chunk.size} bytes")
+
+
+def fetch_chunk(files: FileClient, chunk: ChunkManifest) -> bytes:
+    """Return the bytes of a chunk from the file server, checked against its hash.
+
+    Raises:
+        CommandExecutionError: it is not there, or is not what the manifest says.
+    """
+    path = f"{FOLDER}/{chunk.sls.partition('.')[2]}.sls"
+    found = files.fetch(path)
+    if found is None:
+        raise CommandExecutionError(f"salt://{path} is not on the file server")
+    data = found.read_bytes()
+    check_bytes(data, chunk, f"salt://{path}")
+    return data
+
+
+def check_bytes(data: bytes, chunk: ChunkManifest, where: str) -> None:
+    """Refuse bytes that are not those of *chunk*.
+
+    Raises:
+        CommandExecutionError: hash or size differ.
+    """
+    found = hashlib.sha256(data).hexdigest()
+    if found != chunk.sha256 or len(data) != chunk.size:
+        raise CommandExecutionError(
+            f"{where} is not chunk {chunk.number} as the chain has it: "
+            f"SHA-256 {found}, expected {chunk.sha256}"
+        )
+
+
+def from_files(files: FileClient, chain_id: int, machine_id: str) -> Optional[ChainManifest]:
+    """Return the manifest that the chunk files of a chain imply, or None when there are none.
+
+    Raises:
+        CommandExecutionError: a chunk is missing between others.
+    """
+    found: Dict[int, str] = {}
+    for entry in files.entries(prefix=FOLDER + "/"):
+        match = _FILE.fullmatch(entry.path)
+        if match and int(match[1]) == chain_id and match[2] == machine_id:
+            found[int(match[3])] = entry.path
+    if not found:
+        return None
+    chunks = []
+    for number in range(1, max(found) + 1):
+        local = files.fetch(found[number]) if number in found else None
+        if local is None:
+            raise CommandExecutionError(f"chain {chain_id}: chunk {number} is missing")
+        chunks.append(_chunk_of(local, chain_id, machine_id, number, number < max(found)))
+    return ChainManifest(chain_id, machine_id, 0, tuple(chunks))
+
+
+def _chunk_of(
+    path: Path, chain_id: int, machine_id: str, number: int, has_next: bool
+) -> ChunkManifest:
+    data = path.read_bytes()
+    actions = actions_of(data.decode("utf-8", "replace"))
+    boundary = Boundary.none
+    if has_next:
+        reboots = any(action.kind is ActionKind.reboot for action in actions)
+        boundary = Boundary.reboot if reboots else Boundary.agent_upgrade
+    return ChunkManifest(
+        number,
+        sls_name(chain_id, machine_id, number),
+        hashlib.sha256(data).hexdigest(),
+        len(data),
+        boundary,
+        actions,
+    )
+
+
+def actions_of(text: str) -> Tuple[ActionManifest, ...]:
+    """Return the actions that a chunk's text names, with the kind that their function implies."""
+    actions: List[ActionManifest] = []
+    state: Optional[Tuple[str, int]] = None
+    facts: Dict[str, str] = {}
+    for line in [*text.splitlines(), "end_of_chunk:"]:
+        if not _OTHER_STATE.match(line):
+            fact = _FACT.match(line)
+            if fact:
+                facts.setdefault(fact[1], fact[2].strip("'\""))
+            continue
+        if state:
+            actions.append(ActionManifest(state[1], state[0], _kind(facts)))
+        match = _STATE.match(line)
+        state = (match[1], int(match[3])) if match else None
+        facts = {}
+    return tuple(actions)
+
+
+def _kind(facts: Dict[str, str]) -> ActionKind:
+    if facts.get("name") == "system.reboot":
+        return ActionKind.reboot
+    if _ONCE_FUNCTIONS.match(facts.get("name", "")) or facts.get("mods") in _ONCE_SLS:
+        return ActionKind.once
+    return ActionKind.idempotent

@@ -1,0 +1,310 @@
+"""What a host keeps of its chains: manifest, chunks, journal, results of chunks.
+
+All of a chain lies in `<cache_dir>/chains/<id>/` and is there, hash-checked and durable, before
+its first action. The folder comes into being by one rename, so a chain is received wholly or not
+at all. One process at a time runs chains on a host: it holds the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+from catena.core.clock import Clock
+from catena.core.context import FileClient, FileEntry
+from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
+from catena.core.files import (
+    private_folder,
+    read_limited,
+    rename_durable,
+    sync_folder,
+    write_durable,
+)
+from catena.core.job import ActionManifest, ChainManifest, ChunkManifest
+from catena.core.records import decode, encode
+from catena.runtime import chain_manifest
+from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
+from catena.runtime.journal import Journal, Record, read_records
+
+MANIFEST_LIMIT = 64 * 1024 * 1024
+RESULTS_LIMIT = 256 * 1024 * 1024
+#: Ended chains whose folders are kept, newest first; older ones go when a chain is received.
+KEEP_ENDED = 20
+
+
+class FencedError(InvalidStateError):
+    """The order is older than what this host has of the chain."""
+
+
+class ChainChangedError(CatenaError):
+    """Two different chains were sent under one id and epoch."""
+
+
+class Chain:
+    """One received chain.
+
+    Args:
+        folder: where it lies.
+        boot_id: id of the running boot, for its records.
+        session: id of the agent process, for its records.
+        clock: the time, for its records.
+        journal: its open journal; None to look only.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stamp: Dict[str, Any],
+        clock: Optional[Clock] = None,
+        journal: Optional[Journal] = None,
+    ) -> None:
+        self.folder = folder
+        data = json.loads(read_limited(folder / "manifest.json", MANIFEST_LIMIT))
+        self.manifest = decode(ChainManifest, data, str(folder / "manifest.json"))
+        self._stamp = stamp
+        self._clock = clock
+        self._journal = journal
+        records = journal.records if journal else read_records(folder / "journal")
+        self.view: ChainView = fold(records)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return CHAIN.is_final(self.view.state)
+
+    def chunk(self, number: int) -> ChunkManifest:
+        """Return the manifest of a chunk, counted from 1.
+
+        Raises:
+            InvalidStateError: it has no such chunk.
+        """
+        if not 1 <= number <= len(self.manifest.chunks):
+            raise InvalidStateError(
+                f"chain {self.manifest.chain_id} has {len(self.manifest.chunks)} chunks, "
+                f"no chunk {number}"
+            )
+        return self.manifest.chunks[number - 1]
+
+    def boundary_action(self, number: int) -> Optional[ActionManifest]:
+        """Return the action that makes the boundary at the end of a chunk (its last), or None."""
+        actions = self.chunk(number).actions
+        return actions[-1] if actions else None
+
+    def record(self, kind: str, use_reserve: bool = False, **fields: Any) -> None:
+        """Write one record durably and move the view by it.
+
+        Raises:
+            OSError: it is not on disk; nothing that it announces may happen.
+        """
+        if self._journal is None:
+            raise InvalidStateError(f"chain {self.manifest.chain_id} is open for reading only")
+        record: Record = {"kind": kind, **fields, **self._stamp, "epoch": self.manifest.epoch}
+        if self._clock:
+            record["at"] = self._clock.now().timestamp()
+        # The view moves first: a record that can't follow must not reach the disk.
+        try:
+            apply(self.view, record)
+            self._journal.append(record, use_reserve)
+        except BaseException:
+            self.view = fold(self._journal.records)
+            raise
+        if self.ended:
+            self._journal.release_reserve()
+
+    def files(self) -> Dict[str, Path]:
+        """Return the chunk files by the paths under which an SLS name finds them."""
+        found = {}
+        for chunk in self.manifest.chunks:
+            stem = chunk.sls.partition(".")[2]
+            local = self.folder / f"{stem}.sls"
+            for name in (stem, stem.replace(".", "/")):
+                found[f"{chain_manifest.FOLDER}/{name}.sls"] = local
+        return found
+
+    def check_chunk(self, number: int) -> None:
+        """Refuse to go on with a chunk file that is not what was received.
+
+        Raises:
+            CommandExecutionError: it has been changed on this host's disk.
+        """
+        chunk = self.chunk(number)
+        path = self.folder / f"{chunk.sls.partition('.')[2]}.sls"
+        data = read_limited(path, chain_manifest.CHUNK_SIZE_LIMIT)
+        chain_manifest.check_bytes(data, chunk, str(path))
+
+    def save_results(self, number: int, results: Dict[str, Any]) -> None:
+        """Keep what a chunk came to, durably; before its `chunk_end` is recorded."""
+        data = json.dumps(results, ensure_ascii=True).encode("ascii")
+        write_durable(self.folder / f"results_{number}.json", data)
+
+    def results(self, number: int) -> Dict[str, Any]:
+        """Return what an ended chunk came to."""
+        data = read_limited(self.folder / f"results_{number}.json", RESULTS_LIMIT)
+        found: Dict[str, Any] = json.loads(data)
+        return found
+
+
+class ChainStore:
+    """All chains of a host.
+
+    Args:
+        cache_dir: the agent's private folder.
+        boot_id: id of the running boot.
+        session: id of the agent process, or "".
+        clock: the time.
+    """
+
+    def __init__(self, cache_dir: Path, boot_id: str, session: str, clock: Clock) -> None:
+        self.folder = cache_dir / "chains"
+        self._stamp = {"boot_id": boot_id, "session": session}
+        self._clock = clock
+
+    @contextmanager
+    def lock(self, wait: bool = True) -> Iterator[None]:
+        """Be the only process of this host that runs a chain.
+
+        Args:
+            wait: for another process to end; else give up at once.
+
+        Raises:
+            TryLaterError: not *wait*, and another process holds it.
+        """
+        private_folder(self.folder)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self.folder / ".lock", flags, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise TryLaterError("a chain is running on this host") from None
+            yield
+        finally:
+            os.close(handle)
+
+    def look(self, chain_id: int) -> Optional[Chain]:
+        """Return a received chain for reading, or None."""
+        folder = self.folder / str(chain_id)
+        if not (folder / "manifest.json").exists():
+            return None
+        return Chain(folder, self._stamp)
+
+    @contextmanager
+    def open(self, chain_id: int) -> Iterator[Optional[Chain]]:
+        """Give a received chain for writing, or None; the lock must be held."""
+        folder = self.folder / str(chain_id)
+        if not (folder / "manifest.json").exists():
+            yield None
+            return
+        with Journal(folder / "journal") as journal:
+            yield Chain(folder, self._stamp, self._clock, journal)
+
+    def chains(self) -> List[Chain]:
+        """Return every received chain for reading, newest first."""
+        if not self.folder.is_dir():
+            return []
+        folders = [f for f in self.folder.iterdir() if (f / "manifest.json").exists()]
+        folders = [f for f in folders if f.name.isdigit()]
+        folders.sort(key=lambda f: f.stat().st_mtime, reverse=True)
+        return [Chain(folder, self._stamp) for folder in folders]
+
+    def receive(self, manifest: ChainManifest, files: FileClient) -> None:
+        """Fetch all chunks of a chain and keep them durably; a chain that is here stays as it is.
+
+        Args:
+            manifest: checked (`chain_manifest.check`).
+            files: where the chunks come from.
+
+        Raises:
+            FencedError: this host has the chain under a higher epoch.
+            ChainChangedError: this host has another chain under the same id and epoch.
+            CommandExecutionError: a chunk is missing or is not what the manifest says.
+            OSError: it could not be kept; nothing was received.
+        """
+        known = self.look(manifest.chain_id)
+        if known and not self._is_newer(manifest, known.manifest):
+            return
+        texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
+        private_folder(self.folder)
+        staging = self.folder / f".new-{manifest.chain_id}"
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(mode=0o700)
+        for chunk, data in zip(manifest.chunks, texts):
+            write_durable(staging / f"{chunk.sls.partition('.')[2]}.sls", data)
+        body = json.dumps(encode(manifest)).encode("ascii")
+        write_durable(staging / "manifest.json", body)
+        target = self.folder / str(manifest.chain_id)
+        if known:
+            shutil.rmtree(self._old(known), ignore_errors=True)
+            rename_durable(target, self._old(known))
+        rename_durable(staging, target)
+        with self.open(manifest.chain_id) as chain:
+            if chain:
+                chain.record("received", manifest=hashlib.sha256(body).hexdigest())
+        self._forget_old()
+
+    def _old(self, chain: Chain) -> Path:
+        return self.folder / f".old-{chain.manifest.chain_id}-{chain.manifest.epoch}"
+
+    @staticmethod
+    def _is_newer(manifest: ChainManifest, known: ChainManifest) -> bool:
+        if manifest.epoch > known.epoch:
+            return True
+        if manifest.epoch < known.epoch:
+            raise FencedError(
+                f"chain {manifest.chain_id}: order of epoch {manifest.epoch}, "
+                f"this host has epoch {known.epoch}"
+            )
+        if manifest != known:
+            raise ChainChangedError(
+                f"chain {manifest.chain_id} of epoch {manifest.epoch} was sent a second time "
+                "with other chunks"
+            )
+        return False
+
+    def _forget_old(self) -> None:
+        ended = [chain.folder for chain in self.chains() if chain.ended]
+        old = sorted(self.folder.glob(".old-*"), key=lambda f: f.stat().st_mtime, reverse=True)
+        for folder in [*ended[KEEP_ENDED:], *old[KEEP_ENDED:]]:
+            shutil.rmtree(folder, ignore_errors=True)
+        sync_folder(self.folder)
+
+
+class PinnedFiles:
+    """A file client whose chunk files are the ones that were received; all else is *inner*'s."""
+
+    def __init__(self, inner: FileClient, pinned: Dict[str, Path]) -> None:
+        self._inner = inner
+        self._pinned = pinned
+
+    def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
+        """Return the received chunk, or what *inner* has."""
+        return self._pinned.get(path) or self._inner.fetch(path, saltenv)
+
+    def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
+        """Return the entry of the received chunk, or what *inner* has."""
+        local = self._pinned.get(path)
+        if local is None:
+            return self._inner.entry(path, saltenv)
+        data = local.read_bytes()
+        return FileEntry(path, hashlib.sha256(data).hexdigest(), len(data), 0o600)
+
+    def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
+        """Return *inner*'s entries and the received chunks."""
+        mine = [self.entry(path) for path in self._pinned if path.startswith(prefix)]
+        found = {entry.path: entry for entry in self._inner.entries(saltenv, prefix)}
+        found.update({entry.path: entry for entry in mine if entry})
+        return [found[path] for path in sorted(found)]
+
+    def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
+        """Return *inner*'s folders."""
+        return self._inner.folders(saltenv, prefix)
+
+    def environments(self) -> List[str]:
+        """Return *inner*'s environments, and base."""
+        return sorted({"base", *self._inner.environments()})

@@ -1,0 +1,279 @@
+"""One chunk as a state run whose every action is journalled.
+
+`begin` is on disk before an action's first effect, `end` before anybody is told of it. What a
+crash between the two means is decided here, by the action's kind (`reliability.md` 3.2).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable, Dict, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.job import ActionKind, ActionManifest, Boundary
+from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
+from catena.runtime.chain_store import Chain, PinnedFiles
+from catena.runtime.host import BaseHost
+from catena.runtime.resume_file import ResumeFile
+from catena.runtime.results import json_ready, plain, state_ret
+from catena.states.compiler import api
+from catena.states.compiler.model import Low, Row
+
+log = logging.getLogger(__name__)
+
+#: Attempts of an action that a crash may cost before it counts as failed.
+ATTEMPTS: Dict[ActionKind, int] = {
+    ActionKind.idempotent: 3,
+    ActionKind.agent_upgrade: 3,
+    ActionKind.reboot: 2,
+    ActionKind.once: 1,
+}
+#: Of one action's result in the journal, bytes; the return carries the rest.
+RET_LIMIT = 1024 * 1024
+_COMMENT_SHOWN = 2000
+
+INTERRUPTED = (
+    "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
+    "wholly or not at all. It is not started a second time by itself: look at the host, then "
+    "retry the chain from this action or cancel it."
+)
+TOO_OFTEN = "Given up: the host or its agent stopped in each of {attempts} attempts at this."
+
+
+class ChunkHooks:
+    """The journal beside a state run.
+
+    Args:
+        chain: open for writing.
+        number: the chunk that runs.
+        host: where it runs.
+        cancelled: asked before every state.
+    """
+
+    def __init__(
+        self, chain: Chain, number: int, host: BaseHost, cancelled: Callable[[], bool]
+    ) -> None:
+        self._chain = chain
+        self._number = number
+        self._host = host
+        self._cancelled = cancelled
+        self._actions = {action.state_id: action for action in chain.chunk(number).actions}
+        #: Rows so far, of actions and of all other states.
+        self.rows: Dict[str, Row] = {}
+
+    def cancelled(self) -> bool:
+        """Return whether nothing more may begin."""
+        return self._cancelled() or self._stopped()
+
+    def _stopped(self) -> bool:
+        views = (self._chain.view.action(a.action_id) for a in self._actions.values())
+        return any(view.state is ActionState.interrupted for view in views)
+
+    def before(self, low: Low) -> Optional[Row]:
+        """Return the recorded row of an action that must not run again, else journal its begin."""
+        action = self._actions.get(low.id)
+        if action is None:
+            return None
+        row = self._settled(action, low)
+        if row is not None:
+            self.rows[low.key] = row
+            return row
+        self._chain.record("begin", action=action.action_id)
+        self._tell(action, "begin", {"attempt": self._chain.view.action(action.action_id).attempt})
+        return None
+
+    def after(self, low: Low, row: Row) -> None:
+        """Journal an action's end; then tell of it."""
+        self.rows[low.key] = row
+        action = self._actions.get(low.id)
+        if action is None:
+            self._host.progress("state", {"key": low.key, "ret": plain(row)})
+            return
+        view = self._chain.view.action(action.action_id)
+        if view.state is not ActionState.begun:
+            # Never begun: its requisites were not met.
+            self._tell(action, "end", {**_shown(row), "outcome": "skipped"})
+            return
+        kept = state_ret(row, RET_LIMIT)
+        armed = action.kind is ActionKind.reboot and self._host.armed and row.get("result")
+        if armed and self._host.armed:
+            delay = max(0, self._host.armed.at_minutes) * 60
+            self._chain.record(
+                "armed", True, action=action.action_id, key=low.key, ret=kept, delay_seconds=delay
+            )
+            self._tell(action, "end", {**_shown(row), "outcome": "armed"})
+            return
+        outcome = "failed" if row.get("result") is False else "done"
+        self._end(action, low.key, kept, outcome)
+
+    def _settled(self, action: ActionManifest, low: Low) -> Optional[Row]:
+        """Return what stands for *action* after earlier attempts; None when it has to run."""
+        view = self._chain.view.action(action.action_id)
+        if ACTION.is_final(view.state):
+            return dict(view.ret or {})
+        if view.state is ActionState.pending:
+            return None
+        if action.kind is ActionKind.reboot and view.boot_id != self._host.boot_id():
+            return self.prove_reboot(action, low.key, low.name)
+        if view.attempt < ATTEMPTS[action.kind]:
+            return None
+        if action.kind is ActionKind.once:
+            return self._end(action, low.key, _row(low, False, INTERRUPTED), "interrupted")
+        text = TOO_OFTEN.format(attempts=view.attempt)
+        return self._end(action, low.key, _row(low, False, text), "failed")
+
+    def prove_reboot(self, action: ActionManifest, key: str, name: str) -> Row:
+        """Record that a reboot that was begun in another boot has happened; return its row."""
+        view = self._chain.view.action(action.action_id)
+        row = dict(view.ret or {"name": name, "changes": {}, "__id__": action.state_id})
+        row["result"] = True
+        row["comment"] = f"Rebooted: the boot id is now {self._host.boot_id()}."
+        return self._end(action, key, row, "done")
+
+    def call_off(self, action: ActionManifest, why: str) -> None:
+        """Turn an armed reboot into a failure."""
+        view = self._chain.view.action(action.action_id)
+        if view.state is not ActionState.armed:
+            return
+        row = {**(view.ret or {}), "result": False, "changes": {}, "comment": why}
+        self.rows[view.key] = self._end(action, view.key, row, "failed")
+
+    def _end(self, action: ActionManifest, key: str, row: Row, outcome: str) -> Row:
+        self._chain.record(
+            "end", True, action=action.action_id, key=key, ret=row, outcome=outcome
+        )
+        self._tell(action, "end", {**_shown(row), "outcome": outcome})
+        return row
+
+    def _tell(self, action: ActionManifest, event: str, more: Dict[str, Any]) -> None:
+        data = {
+            "chain_id": self._chain.manifest.chain_id,
+            "chunk": self._number,
+            "action_id": action.action_id,
+            "state_id": action.state_id,
+            "event": event,
+        }
+        self._host.progress("action", {**data, **more})
+
+
+def _shown(row: Row) -> Dict[str, Any]:
+    return {
+        "result": row.get("result"),
+        "comment": str(row.get("comment", ""))[:_COMMENT_SHOWN],
+        "changed": bool(row.get("changes")),
+    }
+
+
+def _row(low: Low, result: bool, comment: str) -> Row:
+    return {
+        "name": low.name,
+        "changes": {},
+        "result": result,
+        "comment": comment,
+        "__id__": low.id,
+        "__sls__": low.sls,
+    }
+
+
+class ChunkRunner:
+    """Runs chunks of one chain, one after the other.
+
+    Args:
+        chain: open for writing.
+        context: of the job.
+        host: where it runs.
+        resume_file: of this host.
+    """
+
+    def __init__(
+        self, chain: Chain, context: Context, host: BaseHost, resume_file: ResumeFile
+    ) -> None:
+        self._chain = chain
+        self._context = context
+        self._host = host
+        self._resume_file = resume_file
+
+    def run(self, number: int) -> Dict[str, Any]:
+        """Run a chunk to its end, or return what it came to if it ended before.
+
+        Returns:
+            Salt's dict of state results.
+
+        Raises:
+            CommandExecutionError: the chunk can't be compiled; the chain has then failed.
+            CatenaError: it could not begin (no pillar, a changed file); the chain goes on when it
+                is asked again.
+        """
+        chain = self._chain
+        if number in chain.view.ended:
+            return chain.results(number)
+        chain.check_chunk(number)
+        files = PinnedFiles(self._context.files, chain.files())
+        context = self._context.with_(files=files)
+        compiled = api.compile_sls(context, [chain.chunk(number).sls], "base")
+        if chain.view.state is not ChainState.running:
+            chain.record("chunk", chunk=number)
+        if compiled.errors:
+            self._close(number, "failed", {})
+            raise CommandExecutionError("\n".join(compiled.errors))
+        hooks = ChunkHooks(chain, number, self._host, self._host.cancelled)
+        self._host.chunk_open, self._host.armed = True, None
+        try:
+            rows = api.run(context, compiled.low, hooks)
+        finally:
+            self._host.chunk_open = False
+        hooks.rows = {**dict(rows), **{k: v for k, v in hooks.rows.items() if k in rows}}
+        return self._judge(number, hooks)
+
+    def _judge(self, number: int, hooks: ChunkHooks) -> Dict[str, Any]:
+        """Decide what the chunk came to, and record it."""
+        views = self._views(number)
+        fault = self._fault(number, hooks.rows)
+        boundary = self._chain.boundary_action(number)
+        if fault and boundary:
+            hooks.call_off(boundary, f"The reboot was called off: {fault}.")
+        results = json_ready(plain(hooks.rows))
+        if any(view.state is ActionState.interrupted for view in views.values()):
+            outcome = "interrupted"
+        elif fault:
+            outcome = "cancelled" if self._host.cancelled() else "failed"
+        else:
+            outcome = "waiting" if self._has_boundary(number) else "done"
+        self._close(number, outcome, results)
+        return dict(results)
+
+    def _views(self, number: int) -> Dict[int, ActionView]:
+        actions = self._chain.chunk(number).actions
+        return {a.action_id: self._chain.view.action(a.action_id) for a in actions}
+
+    def _fault(self, number: int, rows: Dict[str, Row]) -> str:
+        """Return why the chain must not go on, or ""."""
+        for row in rows.values():
+            if row.get("result") is False:
+                return f"{row.get('__id__') or row.get('name')} failed"
+        if self._host.cancelled():
+            return "the job was cancelled"
+        ran = {str(row.get("__id__")) for row in rows.values()}
+        missing = [a for a in self._chain.chunk(number).actions if a.state_id not in ran]
+        if missing:
+            return f"{missing[0].state_id} is not in the chunk"
+        if self._chain.chunk(number).boundary is not Boundary.none:
+            point = self._resume_file.waiting()
+            mine = self._chain.manifest.chain_id
+            if point is None or (point.actionchain_id, point.chunk) != (mine, number + 1):
+                return "no resume file was written for the next chunk"
+        return ""
+
+    def _has_boundary(self, number: int) -> bool:
+        if self._chain.chunk(number).boundary is not Boundary.none:
+            return True
+        return any(v.state is ActionState.armed for v in self._views(number).values())
+
+    def _close(self, number: int, outcome: str, results: Dict[str, Any]) -> None:
+        self._chain.save_results(number, results)
+        self._chain.record("chunk_end", True, chunk=number, outcome=outcome)
+        if outcome in ("waiting", "done"):
+            self._resume_file.drop_taken()
+        else:
+            self._resume_file.clear()

@@ -1,0 +1,94 @@
+"""Custom files of the file roots (`_modules/*.py`, `_grains/*.py`, …) brought onto this host."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Dict, List
+
+from catena.core.context import FileClient
+from catena.core.errors import CatenaError, UsageError
+from catena.core.files import private_folder, write_durable
+from catena.core.suggest import unknown
+
+log = logging.getLogger(__name__)
+
+#: Kind as saltutil.sync_<kind> has it -> folder below the file roots.
+KINDS: Dict[str, str] = {
+    "beacons": "_beacons",
+    "clouds": "_clouds",
+    "engines": "_engines",
+    "executors": "_executors",
+    "grains": "_grains",
+    "log_handlers": "_log_handlers",
+    "matchers": "_matchers",
+    "modules": "_modules",
+    "output": "_output",
+    "proxymodules": "_proxy",
+    "renderers": "_renderers",
+    "returners": "_returners",
+    "sdb": "_sdb",
+    "serializers": "_serializers",
+    "states": "_states",
+    "utils": "_utils",
+}
+SIZE_LIMIT = 16 * 1024 * 1024
+
+
+class CustomFileTooLargeError(CatenaError):
+    """A custom file is too large to be code."""
+
+
+def sync_files(files: FileClient, extmods: Path, kind: str, saltenv: str) -> List[str]:
+    """Make `<extmods>/<kind>/` what the file roots have; return new and changed names, sorted.
+
+    Args:
+        files: the file server.
+        extmods: folder of all custom files of this host.
+        kind: a key of KINDS.
+        saltenv: environment; several separated by commas, the first one wins.
+
+    Returns:
+        Names such as "modules.vsphere"; a file that went away is removed and not named.
+
+    Raises:
+        UsageError: no such kind.
+    """
+    if kind not in KINDS:
+        raise UsageError(unknown("kind of custom file", kind, KINDS))
+    wanted = _wanted(files, KINDS[kind], saltenv.split(","))
+    folder = extmods / kind
+    if not wanted and not folder.is_dir():
+        return []
+    private_folder(extmods)
+    private_folder(folder)
+    changed = []
+    for name, data in sorted(wanted.items()):
+        target = folder / name
+        if target.is_file() and target.read_bytes() == data:
+            continue
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durable(target, data)
+        changed.append(f"{kind}.{name.rpartition('.')[0].replace('/', '.')}")
+    for stale in sorted(folder.rglob("*"), reverse=True):
+        name = stale.relative_to(folder).as_posix()
+        if stale.is_file() and name not in wanted:
+            stale.unlink()
+        elif stale.is_dir() and not any(stale.iterdir()):
+            stale.rmdir()
+    return changed
+
+
+def _wanted(files: FileClient, prefix: str, environments: List[str]) -> Dict[str, bytes]:
+    wanted: Dict[str, bytes] = {}
+    for saltenv in environments:
+        for entry in files.entries(saltenv, prefix + "/"):
+            name = entry.path[len(prefix) + 1 :]
+            if not name.endswith(".py") or name in wanted or ".." in name.split("/"):
+                continue
+            if entry.size > SIZE_LIMIT:
+                raise CustomFileTooLargeError(f"salt://{entry.path}: {entry.size} bytes")
+            local = files.fetch(entry.path, saltenv)
+            if local is not None:
+                wanted[name] = local.read_bytes()
+    return wanted

@@ -1,0 +1,118 @@
+"""Action chains on this host, under the names and arguments of Uyuni's module."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Dict, Optional
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.core.plugins import function
+from catena.runtime.boot import boot_time
+from catena.runtime.chain_run import ChainHost, pending_resume
+from catena.runtime.host import BaseHost
+
+
+def _chains(context: Context) -> ChainHost:
+    if not isinstance(context.host, BaseHost):
+        raise UsageError("action chains run on minions only")
+    return ChainHost(context.host)
+
+
+def _number(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if isinstance(value, bool) or not 0 <= number < 10**18:
+        raise UsageError(f"{name} must be a number, not {str(value)[:80]!r}")
+    return number
+
+
+@function(queued=True, out="highstate", fails="states")
+def start(context: Context, actionchain_id: int) -> Dict[str, Any]:
+    """Start an action chain: fetch and check all its chunks, run the first one.
+
+    Started again after a crash it goes on where it was; finished actions do not run again.
+
+    Args:
+        context: the call's context.
+        actionchain_id: number of the chain.
+
+    Returns:
+        The state results of the first chunk.
+
+    CLI Example:
+        catena run web1 mgractionchains.start 131
+    """
+    return _chains(context).start(context, _number("actionchain_id", actionchain_id))
+
+
+@function(name="next")
+def next_(
+    context: Context,
+    actionchain_id: int,
+    chunk: int,
+    next_action_id: Optional[int] = None,
+    current_action_id: Optional[int] = None,
+    ssh_extra_filerefs: Optional[str] = None,
+    reboot_required: Optional[bool] = None,
+) -> Dict[str, Any]:
+    """Write the resume file: *chunk* is what goes on after the boundary.
+
+    Args:
+        context: the call's context.
+        actionchain_id: number of the chain.
+        chunk: number of the next chunk.
+        next_action_id: its first action.
+        current_action_id: accepted for chains of transactional systems; not used.
+        ssh_extra_filerefs: files that the next chunk needs over SSH, joined by commas.
+        reboot_required: accepted for chains of transactional systems; not used.
+
+    Returns:
+        What was written.
+    """
+    point = _chains(context).next(
+        _number("actionchain_id", actionchain_id),
+        _number("chunk", chunk),
+        None if next_action_id is None else _number("next_action_id", next_action_id),
+        ssh_extra_filerefs or "",
+    )
+    return {key: value for key, value in asdict(point).items() if value is not None}
+
+
+@function(reads=True)
+def get_pending_resume(context: Context) -> Dict[str, Any]:
+    """Return what the resume file says and the current boot time; {} when no chain waits."""
+    return pending_resume(_chains(context).place)
+
+
+@function(queued=True, out="highstate", fails="states")
+def resume(context: Context) -> Dict[str, Any]:
+    """Go on with the chain that waits on this host, if its boundary is proven.
+
+    Returns:
+        The state results of what ran; {} when no chain waits; {"not_resumed": why} when it has
+        to wait longer.
+    """
+    return _chains(context).resume(context)
+
+
+@function()
+def clean(
+    context: Context,
+    actionchain_id: Optional[int] = None,
+    current_action_id: Optional[int] = None,
+    reboot_required: Optional[bool] = None,
+) -> Dict[str, Any]:
+    """Give up the chain that waits on this host and remove its resume file.
+
+    Args:
+        context: the call's context.
+        actionchain_id: only this chain; any by default.
+        current_action_id: accepted for chains of transactional systems; not used.
+        reboot_required: accepted for chains of transactional systems; not used.
+    """
+    chain_id = None if actionchain_id is None else _number("actionchain_id", actionchain_id)
+    removed = _chains(context).clean(chain_id, "mgractionchains.clean")
+    return {"success": True, "removed": removed, "current_boot_time": boot_time()}

@@ -1,0 +1,72 @@
+"""All grains of this host: collected, custom, from the static file, configured.
+
+Later ones win: collected < custom `_grains` < the static file `<conf_dir>/grains` < config.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Mapping
+
+from catena.core.files import read_limited
+from catena.runtime.grains import facts, net, release
+from catena.runtime.grains.custom import custom_grains
+
+log = logging.getLogger(__name__)
+
+STATIC_LIMIT = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class GrainSources:
+    """Where the grains of a host come from."""
+
+    id: str
+    machine_id: str
+    #: YAML; may be missing.
+    static_file: Path
+    #: `grains:` of the configuration; wins over everything.
+    configured: Mapping[str, Any] = field(default_factory=dict)
+    #: Folder of custom _grains; may be missing.
+    custom: Path = Path("/nonexistent")
+    #: Root of the file system that is looked at; for tests and images.
+    root: Path = Path("/")
+
+
+def collect(sources: GrainSources) -> Dict[str, Any]:
+    """Return all grains of a host, collected now, under Salt's names."""
+    grains: Dict[str, Any] = {"id": sources.id}
+    for part in (release.collect, facts.collect, net.collect):
+        grains.update(part(sources.root))
+    if sources.machine_id:
+        grains["machine_id"] = sources.machine_id
+    grains["server_id"] = facts.server_id(sources.id)
+    static = static_grains(sources.static_file)
+    early = {**grains, **static, **sources.configured}
+    grains.update(custom_grains(sources.custom, early))
+    grains.update(static)
+    grains.update(sources.configured)
+    return grains
+
+
+def static_grains(path: Path) -> Dict[str, Any]:
+    """Return what the static grains file says; {} when it is missing, empty or broken (logged)."""
+    try:
+        text = read_limited(path, STATIC_LIMIT)
+    except FileNotFoundError:
+        return {}
+    if not text.strip():
+        return {}
+    from catena.renderers import yaml
+
+    try:
+        found = yaml.load(text.decode("utf-8"))
+    except Exception as error:  # noqa: BLE001 - a person's file; the host must come up without it
+        log.error("static grains %s can't be read: %s", path, error)
+        return {}
+    if not isinstance(found, dict):
+        log.error("static grains %s: not a mapping", path)
+        return {}
+    return dict(found)

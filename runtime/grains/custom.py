@@ -1,0 +1,73 @@
+"""Custom `_grains` of the file roots: every public function of every file gives a mapping."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import logging
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Dict, Mapping, Optional
+
+from catena.runtime.salt_names import salt_names
+
+log = logging.getLogger(__name__)
+
+
+def custom_grains(folder: Path, grains: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return what the custom grains files in *folder* give, in the order of their names.
+
+    Args:
+        folder: where `saltutil.sync_grains` put them; may be missing.
+        grains: what is known so far; handed to functions with a parameter `grains`.
+
+    A file that fails is logged and gives nothing.
+    """
+    found: Dict[str, Any] = {}
+    if not folder.is_dir():
+        return found
+    for path in sorted(folder.glob("*.py")):
+        with salt_names():
+            module = _load(path, {**grains, **found})
+            if module is None:
+                continue
+            for name, function in sorted(vars(module).items()):
+                if name.startswith("_") or not isinstance(function, FunctionType):
+                    continue
+                if function.__module__ == module.__name__:
+                    found.update(_call(path, function, {**grains, **found}))
+    return found
+
+
+def _load(path: Path, grains: Dict[str, Any]) -> Optional[ModuleType]:
+    name = f"catena_custom.grains.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__.update({"__grains__": grains, "__opts__": {"grains": grains}, "__salt__": {}})
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        said = module.__virtual__() if hasattr(module, "__virtual__") else True
+        refused = said is False or (isinstance(said, tuple) and not said[0])
+        return None if refused else module
+    except Exception:  # noqa: BLE001 - somebody else's code
+        log.exception("custom grains %s can't be loaded", path)
+        return None
+    finally:
+        sys.modules.pop(name, None)
+
+
+def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[str, Any]:
+    wants = "grains" in inspect.signature(function).parameters
+    try:
+        value = function(grains=grains) if wants else function()
+    except Exception:  # noqa: BLE001 - somebody else's code
+        log.exception("custom grain %s of %s failed", function.__name__, path)
+        return {}
+    if value and not isinstance(value, dict):
+        log.error("custom grain %s of %s gave no mapping", function.__name__, path)
+        return {}
+    return dict(value or {})

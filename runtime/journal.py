@@ -1,0 +1,223 @@
+"""An append-only file of records that a power cut can't falsify.
+
+One record is one line: CRC-32 in hex, a space, JSON, a newline. `append` returns only when the
+record is on disk. After a cut the last line may be torn: it was never promised to anybody and is
+cut off. A bad line in front of good ones is damage, which no cut makes: the journal is refused.
+
+What the records mean is `chain_record`'s affair.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Tuple, Type
+
+from catena.core.errors import CatenaError, LimitError
+from catena.core.files import sync_folder, write_all
+
+#: A chain's journal is some records per action; this bounds a damaged or hostile one.
+JOURNAL_LIMIT = 256 * 1024 * 1024
+#: Larger results are shortened before they come here (`results.shorten`).
+RECORD_LIMIT = 4 * 1024 * 1024
+#: Space kept so that an `end` can still be written when the disk is full.
+RESERVE_BYTES = 1024 * 1024
+
+Record = Dict[str, Any]
+
+
+class JournalDamagedError(CatenaError):
+    """A journal has a bad record in front of good ones."""
+
+
+def encode_line(record: Record) -> bytes:
+    """Return *record* as the bytes of one line.
+
+    Raises:
+        LimitError: it is larger than RECORD_LIMIT.
+    """
+    body = json.dumps(record, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    if len(body) > RECORD_LIMIT:
+        raise LimitError(f"journal record of {len(body)} bytes; {RECORD_LIMIT} are allowed")
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def decode_line(line: bytes) -> Optional[Record]:
+    """Return the record of one line without its newline, or None when it is not whole."""
+    if len(line) < 10 or line[8:9] != b" ":
+        return None
+    body = line[9:]
+    if line[:8] != b"%08x" % zlib.crc32(body):
+        return None
+    try:
+        record = json.loads(body)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def decode_all(data: bytes) -> Tuple[List[Record], int]:
+    """Return the whole records of *data* and the length in bytes up to which it is good.
+
+    Raises:
+        JournalDamagedError: a bad line stands in front of a good one, or the numbers have a gap.
+    """
+    records: List[Record] = []
+    good = 0
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        record = decode_line(data[start:end]) if end >= 0 else None
+        if record is None:
+            _refuse_good_line_after(data[start:])
+            break
+        if record.get("seq") != len(records) + 1:
+            raise JournalDamagedError(
+                f"record {len(records) + 1} says that it is {record.get('seq')}"
+            )
+        records.append(record)
+        good = start = end + 1
+    return records, good
+
+
+def _refuse_good_line_after(tail: bytes) -> None:
+    for line in tail.split(b"\n")[1:]:
+        if decode_line(line) is not None:
+            raise JournalDamagedError("a damaged record stands in front of whole ones")
+
+
+class Journal:
+    """An open journal: its records so far, and a way to add one durably.
+
+    Args:
+        path: the file; made (durably, with its space reserve beside it) when missing.
+
+    Raises:
+        JournalDamagedError: see `decode_all`; the message names the file.
+        LimitError: it is larger than JOURNAL_LIMIT.
+        OSError: it can't be read or made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reserve = path.with_name(path.name + ".reserve")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._handle = os.open(path, flags, 0o600)
+        try:
+            self.records, self._size = self._load()
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def _load(self) -> Tuple[List[Record], int]:
+        found = os.fstat(self._handle).st_size
+        if found > JOURNAL_LIMIT:
+            raise LimitError(f"{self.path}: larger than {JOURNAL_LIMIT} bytes")
+        try:
+            records, good = decode_all(_read_all(self._handle, found))
+        except JournalDamagedError as error:
+            raise JournalDamagedError(f"{self.path}: {error}") from None
+        if good < found:
+            os.ftruncate(self._handle, good)
+            os.fsync(self._handle)
+        if not records:
+            self._keep_reserve()
+            sync_folder(self.path.parent)
+        return records, good
+
+    def _keep_reserve(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self._reserve, flags, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, RESERVE_BYTES)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def append(self, record: Record, use_reserve: bool = False) -> Record:
+        """Add *record*, numbered; when this returns, it is on disk.
+
+        Args:
+            record: plain data; "seq" is set here.
+            use_reserve: on a full disk give up the reserve rather than fail: for an `end`, whose
+                effect has happened already. A `begin` fails instead, before any effect.
+
+        Raises:
+            OSError: it is not on disk, and will not be found there later.
+            LimitError: it is too large.
+        """
+        numbered = {**record, "seq": len(self.records) + 1}
+        line = encode_line(numbered)
+        try:
+            self._write(line)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not use_reserve:
+                raise
+            self._reserve.unlink(missing_ok=True)
+            self._write(line)
+        self.records.append(numbered)
+        self._size += len(line)
+        return numbered
+
+    def _write(self, line: bytes) -> None:
+        os.lseek(self._handle, self._size, os.SEEK_SET)
+        try:
+            write_all(self._handle, line)
+            os.fsync(self._handle)
+        except OSError:
+            # What was written in part must not be taken for a record by a later reader.
+            os.ftruncate(self._handle, self._size)
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def release_reserve(self) -> None:
+        """Give the reserve back; nothing more will be written."""
+        self._reserve.unlink(missing_ok=True)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+
+def read_records(path: Path) -> List[Record]:
+    """Return the whole records of a journal without touching it; [] when there is none.
+
+    Raises:
+        JournalDamagedError: see `decode_all`.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    try:
+        return decode_all(data)[0]
+    except JournalDamagedError as error:
+        raise JournalDamagedError(f"{path}: {error}") from None
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    parts = []
+    os.lseek(handle, 0, os.SEEK_SET)
+    while size > 0:
+        part = os.read(handle, min(size, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

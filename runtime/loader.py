@@ -1,0 +1,372 @@
+"""The one adapter between Salt's contract for custom modules and the plug-ins of catena.
+
+A custom file gets its `__salt__`, `__grains__`, `__pillar__`, `__opts__`, `__context__`,
+`__states__`, `__env__` and `__utils__` around every call, from the context of that call; its
+`__virtual__`, `__virtualname__`, `__func_alias__` and `__outputter__` are obeyed; `import
+salt.exceptions` and a few `salt.utils` work while it loads or runs (`salt_names`). Nothing else
+in catena knows of this contract.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import logging
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
+from catena.core.suggest import unknown
+from catena.core.types import StateResult
+from catena.runtime.salt_names import salt_names
+
+log = logging.getLogger(__name__)
+
+_VIRTUAL_NAME = re.compile(r"""^__virtualname__\s*=\s*['"]([A-Za-z0-9_]+)['"]""", re.M)
+_QUOTED = re.compile(r"""['"]([A-Za-z0-9_]+)['"]""")
+_ABSENT = object()
+
+
+class MalformedStateError(CatenaError):
+    """A custom state function did not return a state's result."""
+
+
+class FunctionMap(Mapping[str, Callable[..., Any]]):
+    """`__salt__` and `__states__`: functions by name, bound to one call's context."""
+
+    def __init__(self, context: Context, registry: Registry) -> None:
+        self._context = context
+        self._registry = registry
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        try:
+            plugin = self._registry[name]
+        except NotFoundError as error:
+            raise KeyError(str(error)) from None
+        return partial(plugin.call, self._context)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._registry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._registry.names())
+
+    def __len__(self) -> int:
+        return len(self._registry.names())
+
+
+class OptionMap(Dict[str, Any]):
+    """`__opts__`: a copy of the options, with `test` of the running call."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One custom file that was loaded."""
+
+    #: Its name before the dot: __virtualname__, what __virtual__ said, or the file's.
+    name: str
+    module: ModuleType
+    #: Why it is not available; "" when it is.
+    refused: str = ""
+
+
+class Loader:
+    """Custom files of one host, loaded when a name asks for them.
+
+    Args:
+        extmods: folder with a folder per kind ("modules", "states", "grains", …).
+    """
+
+    def __init__(self, extmods: Path) -> None:
+        self._extmods = extmods
+        self._context: Optional[Context] = None
+        self._loaded: Dict[Tuple[str, Path], Loaded] = {}
+
+    def bind(self, context: Context) -> None:
+        """Take the context with which `__virtual__` functions are asked."""
+        self._context = context
+
+    def forget(self) -> None:
+        """Load everything anew on its next use."""
+        self._loaded.clear()
+
+    def files(self, kind: str) -> List[Path]:
+        """Return the custom files of a kind, sorted."""
+        folder = self._extmods / kind
+        return sorted(folder.glob("*.py")) if folder.is_dir() else []
+
+    def find(self, kind: str, name: str) -> Tuple[Optional[Loaded], str]:
+        """Return (the file that serves *name*, "") or (None, why there is none, or "").
+
+        Only files that can have that name are loaded: it is the file's own, or stands in quotes in
+        its text (`__virtualname__`, the value of `__virtual__`).
+        """
+        reason = ""
+        candidates = self.files(kind)
+        candidates.sort(key=lambda path: path.stem != name)
+        for path in candidates:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if path.stem != name and name not in _QUOTED.findall(text):
+                continue
+            loaded = self._load(kind, path)
+            if loaded.name == name and not loaded.refused:
+                return loaded, ""
+            if loaded.refused and name in (path.stem, loaded.name):
+                reason = loaded.refused
+        return None, reason
+
+    def _load(self, kind: str, path: Path) -> Loaded:
+        key = (kind, path)
+        if key not in self._loaded:
+            self._loaded[key] = self._load_anew(kind, path)
+        return self._loaded[key]
+
+    def _load_anew(self, kind: str, path: Path) -> Loaded:
+        full_name = f"catena_custom.{kind}.{path.stem}"
+        spec = importlib.util.spec_from_file_location(full_name, path)
+        if spec is None or spec.loader is None:
+            return Loaded(path.stem, ModuleType(full_name), "not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        name = path.stem
+        context = self._context
+        try:
+            with salt_names(), injected(module, context, self):
+                # Never left in sys.modules: a name of ours must not answer to anybody's import.
+                sys.modules[full_name] = module
+                spec.loader.exec_module(module)
+                name, refused = _virtual(module, path.stem)
+        except Exception as error:  # noqa: BLE001 - somebody else's code: any fault is its own
+            log.warning("custom file %s can't be loaded: %s", path, error, exc_info=True)
+            return Loaded(name, module, f"{type(error).__name__}: {error}")
+        finally:
+            sys.modules.pop(full_name, None)
+        return Loaded(name, module, refused)
+
+    def module_functions(self, kind: str, name: str) -> Optional[Dict[str, Plugin]]:
+        """Return the plug-ins of the custom file that serves *name*, or None."""
+        loaded, _ = self.find(kind, name)
+        if loaded is None:
+            return None
+        return {
+            f"{name}.{label}": self._plugin(kind, f"{name}.{label}", function, loaded)
+            for label, function in public_functions(loaded.module).items()
+        }
+
+    def _plugin(self, kind: str, name: str, function: FunctionType, loaded: Loaded) -> Plugin:
+        origin = f"salt://_{kind}/{loaded.module.__name__.rpartition('.')[2]}.py"
+        if kind == "states":
+            call: Callable[..., Any] = partial(_call_state, self, loaded.module, function)
+            mark: Any = StateMark(name.partition(".")[2])
+        else:
+            outputters = getattr(loaded.module, "__outputter__", {})
+            label = name.partition(".")[2]
+            call = partial(_call_function, self, loaded.module, function)
+            mark = FunctionMark(label, out=str(outputters.get(label, "")))
+        return Plugin(name, _with_signature(call, function), mark, origin)
+
+
+class CustomRegistry(Registry):
+    """A registry that also finds custom files, and says why one of them is not available.
+
+    Args:
+        kind: what they are called in messages.
+        index: the built-ins.
+        mark: FunctionMark or StateMark.
+        loader: of the custom files.
+        folder: "modules" or "states".
+    """
+
+    def __init__(
+        self, kind: str, index: Mapping[str, str], mark: type, loader: Loader, folder: str
+    ) -> None:
+        super().__init__(kind, index, mark, partial(loader.module_functions, folder))
+        self._loader = loader
+        self._folder = folder
+        self._built_in = dict(index)
+
+    def missing(self, name: str) -> str:
+        """Return why *name* is not available, in Salt's words where a custom file refused."""
+        prefix = name.partition(".")[0]
+        reason = self._loader.find(self._folder, prefix)[1]
+        if reason:
+            return f"'{prefix}' __virtual__ returned False: {reason}"
+        return f"'{name}' is not available."
+
+    def __getitem__(self, name: str) -> Plugin:
+        found = self.module(name.partition(".")[0]).get(name)
+        if found is not None:
+            return found
+        text = self.missing(name)
+        if text.endswith("available."):
+            text = f"{text} {unknown(self.kind, name, self._nearby(name)).capitalize()}"
+        raise NotFoundError(text)
+
+    def _nearby(self, name: str) -> List[str]:
+        """Return the names that a message may offer, importing one module at most."""
+        prefix = name.partition(".")[0]
+        inside = list(self.module(prefix))
+        if inside:
+            return inside
+        function = name.partition(".")[2]
+        return [f"{other}.{function}" for other in self.prefixes()]
+
+    def names(self) -> List[str]:
+        """Return every name, of built-ins and of custom files; imports them all."""
+        for path in self._loader.files(self._folder):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            virtual = _VIRTUAL_NAME.search(text)
+            self.module(virtual[1] if virtual else path.stem)
+        return super().names()
+
+    def forget(self) -> None:
+        """Load custom files anew on their next use."""
+        super().forget()
+        self._loader.forget()
+
+
+def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
+    """Return the functions that a custom file offers, by the name they have outside."""
+    aliases = getattr(module, "__func_alias__", {})
+    allowed = getattr(module, "__load__", None)
+    found = {}
+    for name, member in vars(module).items():
+        if name.startswith("_") or not isinstance(member, FunctionType):
+            continue
+        if member.__module__ != module.__name__ or (allowed is not None and name not in allowed):
+            continue
+        found[str(aliases.get(name, name))] = member
+    return found
+
+
+def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
+    """Return (name, reason for which it is not available or "")."""
+    name = getattr(module, "__virtualname__", stem)
+    ask = getattr(module, "__virtual__", None)
+    said: Any = ask() if callable(ask) else True
+    reason = ""
+    if isinstance(said, tuple):
+        said, reason = said[0], str(said[1]) if len(said) > 1 else ""
+    if isinstance(said, str):
+        return said, ""
+    if said:
+        return str(name), ""
+    return str(name), reason or "no reason given"
+
+
+@contextmanager
+def injected(module: ModuleType, context: Optional[Context], loader: Loader) -> Iterator[None]:
+    """Put Salt's names into *module* for as long as its code runs; then back what was there."""
+    if context is None:
+        yield
+        return
+    names = _names(context, loader)
+    before = {name: module.__dict__.get(name, _ABSENT) for name in names}
+    module.__dict__.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            # Left in place after the first call: closures and threads of the module may still
+            # look, and an old value is better than a NameError.
+            if value is not _ABSENT:
+                module.__dict__[name] = value
+
+
+def _names(context: Context, loader: Loader) -> Dict[str, Any]:
+    opts = OptionMap(context.opts)
+    opts.update(test=context.test, saltenv=context.saltenv, grains=context.grains)
+    return {
+        "__salt__": FunctionMap(context, context.functions),
+        "__states__": FunctionMap(context, context.states),
+        "__grains__": context.grains,
+        "__pillar__": context.pillar,
+        "__opts__": opts,
+        "__context__": context.scratch,
+        "__env__": context.saltenv,
+        "__utils__": UtilityMap(context, loader),
+        "__low__": {},
+        "__instance_id__": "",
+    }
+
+
+class UtilityMap(Mapping[str, Callable[..., Any]]):
+    """`__utils__`: functions of custom `_utils` files, by "file.function"."""
+
+    def __init__(self, context: Context, loader: Loader) -> None:
+        self._context = context
+        self._loader = loader
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        found = self._loader.module_functions("utils", name.partition(".")[0]) or {}
+        if name not in found:
+            raise KeyError(f"'{name}' is not among the custom _utils")
+        return partial(found[name].call, self._context)
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._loader.files("utils"):
+            yield from self._loader.module_functions("utils", path.stem) or {}
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _call_function(
+    loader: Loader,
+    module: ModuleType,
+    function: FunctionType,
+    context: Context,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    with salt_names(), injected(module, context, loader):
+        return function(*args, **kwargs)
+
+
+def _call_state(
+    loader: Loader,
+    module: ModuleType,
+    function: FunctionType,
+    context: Context,
+    *args: Any,
+    **kwargs: Any,
+) -> StateResult:
+    with salt_names(), injected(module, context, loader):
+        ret = function(*args, **kwargs)
+    if not isinstance(ret, dict) or not isinstance(ret.get("changes"), dict):
+        raise MalformedStateError(
+            f"{function.__name__} of {module.__name__} did not return a dict with changes, "
+            "result and comment"
+        )
+    comment = ret.get("comment", "")
+    if isinstance(comment, (list, tuple)):
+        comment = "\n".join(str(line) for line in comment)
+    warnings = tuple(str(text) for text in ret.get("warnings", ()))
+    return StateResult(ret.get("result"), ret["changes"], str(comment), warnings)
+
+
+def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
+    """Return *call* with the signature of *function* behind a context, for binding and docs."""
+
+    def custom(context: Context, *args: Any, **kwargs: Any) -> Any:
+        return call(context, *args, **kwargs)
+
+    found = inspect.signature(function)
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = list(found.parameters.values())
+    clash = [p.name for p in parameters if p.name == "context"]
+    if clash:
+        first = first.replace(name="catena_context")
+    # A positional-only parameter may stand before any kind of parameter.
+    custom.__signature__ = found.replace(parameters=[first, *parameters])  # type: ignore[attr-defined]
+    custom.__doc__ = function.__doc__
+    custom.__name__ = function.__name__
+    custom.__module__ = function.__module__
+    return custom

@@ -1,0 +1,125 @@
+"""Values of functions as plain data that JSON and MessagePack carry, within a size.
+
+A result is never lost because it is too large: its longest texts are shortened, visibly, until it
+fits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping as AbstractMapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time
+from enum import Enum
+from typing import Any, Dict, List, Tuple
+
+DEPTH_LIMIT = 100
+#: Lengths to which texts are cut, one after the other, until the whole fits.
+_CUTS = (256 * 1024, 64 * 1024, 16 * 1024, 4096, 1024, 256)
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return *value* as None, bool, int (64 bit), float, str, bytes, list and dict of str keys.
+
+    Sets become sorted lists, records dicts, anything unknown its text.
+    """
+    if value is None or isinstance(value, (bool, str, bytes)):
+        return _scalar(value)
+    if isinstance(value, int):
+        return int(value) if -(1 << 63) <= value < 1 << 64 else str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if depth >= DEPTH_LIMIT:
+        return str(type(value).__name__)
+    return _container(value, depth + 1)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        # A text with lone surrogates (a file name in no encoding) can't be sent as UTF-8.
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return value
+
+
+def _container(value: Any, depth: int) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, AbstractMapping):
+        return {_key(key): plain(item, depth) for key, item in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted((plain(item, depth) for item in value), key=str)
+    if isinstance(value, (list, tuple)):
+        return [plain(item, depth) for item in value]
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if hasattr(value, "__iter__") and not isinstance(value, type):
+        return [plain(item, depth) for item in value]
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    return plain(key) if isinstance(key, str) else str(key)
+
+
+def size_of(value: Any) -> int:
+    """Return about how many bytes *value* (plain) takes on the wire."""
+    return len(json.dumps(value, ensure_ascii=False, default=repr).encode("utf-8", "replace"))
+
+
+def shorten(value: Any, limit: int) -> Tuple[Any, bool]:
+    """Return (*value* of at most about *limit* bytes, whether it was shortened).
+
+    Args:
+        value: plain data.
+        limit: bytes.
+    """
+    if size_of(value) <= limit:
+        return value, False
+    for longest in _CUTS:
+        cut = _cut(value, longest)
+        if size_of(cut) <= limit:
+            return cut, True
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return _cut(text, max(limit // 4, 64)), True
+
+
+def _cut(value: Any, longest: int) -> Any:
+    if isinstance(value, (str, bytes)) and len(value) > longest:
+        note = f"\n[… {len(value) - longest} more …]"
+        head = value[:longest]
+        return head + (note if isinstance(head, str) else note.encode("utf-8"))  # type: ignore[operator]
+    if isinstance(value, dict):
+        return {key: _cut(item, longest) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cut(item, longest) for item in value]
+    return value
+
+
+def json_ready(value: Any) -> Any:
+    """Return plain data with bytes as text, for the journal and result files."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_ready(item) for item in value]
+    return value
+
+
+def state_ret(ret: Any, limit: int) -> Dict[str, Any]:
+    """Return one state's result dict, plain, JSON-ready and within *limit* bytes."""
+    ready = json_ready(plain(ret))
+    short, cut = shorten(ready, limit)
+    if isinstance(short, dict):
+        return short
+    kept = {key: ready[key] for key in _SMALL if isinstance(ready, dict) and key in ready}
+    return {**kept, "changes": {}, "comment": "[result too large to keep]", "truncated": cut}
+
+
+_SMALL: List[str] = ["name", "result", "__sls__", "__run_num__", "__id__", "start_time", "duration"]

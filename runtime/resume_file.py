@@ -1,0 +1,207 @@
+"""The resume file: which chunk of which chain goes on after the next boot (design §2).
+
+`<conf_dir>/minion.d/_mgractionchains.conf` is flat YAML, one `key: value` a line, written here by
+hand and read by a strict parser, so that neither a YAML library nor its tricks are needed. Its
+last line is an HMAC-SHA256 over all lines before it, by a key that only root reads: a file that
+somebody else put there is refused. `resume` renames it to `….running` before the chunk runs and
+unlinks that after the chunk's end is in the journal; it is never deleted first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from catena.core.errors import CatenaError, LimitError
+from catena.core.files import read_limited, rename_durable, unlink_durable, write_durable
+from catena.core.suggest import unknown
+
+NAME = "_mgractionchains.conf"
+SIZE_LIMIT = 64 * 1024
+KEY_BYTES = 32
+CLEAR_COMMAND = "catena run <minion> mgractionchains.clean"
+_LINE = re.compile(r"([a-z_]+): (.*)")
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
+
+
+class MalformedResumeFileError(CatenaError):
+    """The resume file is not one that this agent wrote."""
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """What a resume file says."""
+
+    #: SLS name of the next chunk, actionchains.actionchain_<C>_<MACHINE>_<N>.
+    next_chunk: str
+    actionchain_id: int
+    #: Its number, counted from 1.
+    chunk: int
+    #: First action of the next chunk; None when the chunk has none.
+    next_action_id: Optional[int]
+    #: When the boot began in which this was written: ISO 8601, for people.
+    persist_boot_time: str
+    #: The boot in which this was written; another one is the proof of a reboot.
+    boot_id: str
+    #: The agent process in which this was written; another one proves an agent upgrade.
+    session: str
+    #: "reboot" or "agent_upgrade": which of the two proofs is asked for.
+    boundary: str
+    #: SHA-256 of the next chunk's file.
+    sha256: str
+    epoch: int = 0
+    #: Handed back for SSH, as given (joined by commas).
+    ssh_extra_filerefs: str = ""
+
+
+_FIELDS = {f.name: f for f in dataclasses.fields(ResumePoint)}
+_NUMBERS = frozenset({"actionchain_id", "chunk", "epoch", "next_action_id"})
+
+
+class ResumeFile:
+    """The resume file of one agent, waiting (`path`) or taken (`running`).
+
+    Args:
+        conf_dir: the agent's configuration folder.
+        pki_dir: folder of keys; the HMAC's key is made there when missing, mode 0600.
+    """
+
+    def __init__(self, conf_dir: Path, pki_dir: Path) -> None:
+        self.path = conf_dir / "minion.d" / NAME
+        self.running = self.path.with_name(NAME + ".running")
+        self._key_path = pki_dir / "resume.key"
+
+    def write(self, point: ResumePoint) -> None:
+        """Replace the waiting file, durably.
+
+        Raises:
+            OSError: nothing was replaced.
+            LimitError: it would be larger than 64 KiB.
+        """
+        data = serialise(point, self._key())
+        if len(data) > SIZE_LIMIT:
+            raise LimitError(f"resume file of {len(data)} bytes; {SIZE_LIMIT} are allowed")
+        self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_durable(self.path, data)
+
+    def waiting(self) -> Optional[ResumePoint]:
+        """Return what the waiting file says, or None without one.
+
+        Raises:
+            MalformedResumeFileError: it is not a file of this agent; the message names the cure.
+        """
+        return self._read(self.path)
+
+    def taken(self) -> Optional[ResumePoint]:
+        """Return what the file of the running chunk says, or None without one."""
+        return self._read(self.running)
+
+    def take(self) -> None:
+        """Rename the waiting file to the running one, durably."""
+        rename_durable(self.path, self.running)
+
+    def drop_taken(self) -> None:
+        """Remove the file of the running chunk, durably."""
+        if self.running.exists():
+            unlink_durable(self.running)
+
+    def clear(self) -> bool:
+        """Remove both; return whether there was one."""
+        found = [path for path in (self.path, self.running) if os.path.lexists(path)]
+        for path in found:
+            unlink_durable(path)
+        return bool(found)
+
+    def _read(self, path: Path) -> Optional[ResumePoint]:
+        try:
+            data = read_limited(path, SIZE_LIMIT)
+        except FileNotFoundError:
+            return None
+        except (LimitError, OSError) as error:
+            raise self._malformed(path, str(error)) from error
+        try:
+            return parse(data, self._key())
+        except MalformedResumeFileError as error:
+            raise self._malformed(path, str(error)) from None
+
+    @staticmethod
+    def _malformed(path: Path, why: str) -> MalformedResumeFileError:
+        return MalformedResumeFileError(
+            f"malformed resume file {path}: {why}; to give that chain up: {CLEAR_COMMAND}"
+        )
+
+    def _key(self) -> bytes:
+        try:
+            key = read_limited(self._key_path, KEY_BYTES)
+        except FileNotFoundError:
+            key = b""
+        if len(key) == KEY_BYTES:
+            return key
+        key = secrets.token_bytes(KEY_BYTES)
+        self._key_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durable(self._key_path, key)
+        return key
+
+
+def serialise(point: ResumePoint, key: bytes) -> bytes:
+    """Return the bytes of a resume file."""
+    lines = []
+    for name in _FIELDS:
+        value = getattr(point, name)
+        if value is None:
+            continue
+        text = str(value) if name in _NUMBERS else json.dumps(value)
+        lines.append(f"{name}: {text}\n")
+    body = "".join(lines).encode("ascii")
+    return body + b'hmac: "%s"\n' % hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
+
+
+def parse(data: bytes, key: bytes) -> ResumePoint:
+    """Return what the bytes of a resume file say.
+
+    Raises:
+        MalformedResumeFileError: wrong HMAC, unknown, missing or repeated key, wrong type.
+    """
+    body, mark, tail = data.rpartition(b"hmac: ")
+    proof = hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
+    if not mark or not hmac.compare_digest(tail, b'"%s"\n' % proof):
+        raise MalformedResumeFileError("it does not carry this agent's signature")
+    values: Dict[str, Any] = {}
+    for number, line in enumerate(body.decode("ascii", "replace").splitlines(), 1):
+        found = _LINE.match(line)
+        if not found or found[1] in values:
+            raise MalformedResumeFileError(f"line {number} is not a new 'key: value'")
+        if found[1] not in _FIELDS:
+            raise MalformedResumeFileError(f"line {number}: {unknown('key', found[1], _FIELDS)}")
+        values[found[1]] = _value(found[1], found[2], number)
+    values.setdefault("next_action_id", None)
+    missing = [n for n, f in _FIELDS.items() if n not in values and _is_required(f)]
+    if missing:
+        raise MalformedResumeFileError(f"key {missing[0]!r} is missing")
+    return ResumePoint(**values)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING
+
+
+def _value(name: str, text: str, number: int) -> Any:
+    if name in _NUMBERS:
+        if _NUMBER.match(text):
+            return int(text)
+        raise MalformedResumeFileError(f"line {number}: {name} must be a number")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, str):
+        raise MalformedResumeFileError(f"line {number}: {name} must be text in double quotes")
+    return value
