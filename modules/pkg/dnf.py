@@ -1,0 +1,120 @@
+"""Fedora, RHEL and their kin: dnf over the rpm database."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, Wanted
+from catena.modules.pkg.rpm import RpmDatabase, specs
+
+_LIST_FORMAT = "%{name}\\t%{epoch}\\t%{version}-%{release}\\n"
+
+
+def install_command(wanted: Sequence[Wanted], options: InstallOptions) -> List[str]:
+    """Return the dnf command line that installs."""
+    words = ["dnf", "-q", "-y"]
+    if options.skip_verify:
+        words.append("--nogpgcheck")
+    if options.from_repo:
+        words += ["--disablerepo=*", f"--enablerepo={options.from_repo}"]
+    if not options.recommends:
+        words.append("--setopt=install_weak_deps=False")
+    targets = list(options.files) or specs([(i.name, i.version) for i in wanted], "-")
+    return [*words, *options.extra, "install", "--", *targets]
+
+
+def parse_listed(text: str) -> Dict[str, str]:
+    """Return name -> version of a repoquery in _LIST_FORMAT; the last line of a name wins."""
+    found: Dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition("\t")
+        epoch, _, version = rest.partition("\t")
+        if version:
+            found[name] = version if epoch in ("0", "") else f"{epoch}:{version}"
+    return found
+
+
+class Dnf:
+    """dnf (or yum where it is the same program) and rpm."""
+
+    name = "dnf"
+
+    def __init__(self, context: Context) -> None:
+        self._run = Tool(context, {"LC_ALL": "C.UTF-8"})
+        self._rpm = RpmDatabase(context, {})
+
+    def installed(self) -> Installed:
+        """Return what is installed, by name."""
+        return self._rpm.installed()
+
+    def candidates(self, names: Sequence[str]) -> Dict[str, str]:
+        """Return the newest version that the repositories offer, "" for unknown names."""
+        text = self._run(
+            "dnf", "-q", "repoquery", "--available", "--latest-limit=1",
+            "--queryformat", _LIST_FORMAT, "--", *names,
+        )  # fmt: skip
+        return {**dict.fromkeys(names, ""), **parse_listed(text)}
+
+    def upgrades(self) -> Dict[str, str]:
+        """Return every installed package that has a newer version."""
+        return parse_listed(
+            self._run("dnf", "-q", "repoquery", "--upgrades", "--latest-limit=1",
+                      "--queryformat", _LIST_FORMAT)
+        )  # fmt: skip
+
+    def refresh(self) -> None:
+        """Fetch the repositories' indexes anew."""
+        self._run("dnf", "-q", "-y", "clean", "expire-cache")
+        self._run("dnf", "-q", "-y", "makecache")
+
+    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+        """Install; versions below the installed ones are a downgrade of their own in dnf."""
+        installed = self.installed()
+        down = [item for item in wanted if self._is_older(item, installed)]
+        up = [item for item in wanted if item not in down]
+        if up or options.files:
+            self._run(*install_command(up, options))
+        if down:
+            if not options.downgrade:
+                names = ", ".join(item.name for item in down)
+                raise CommandExecutionError(
+                    f"newer than wanted, and no downgrade allowed: {names}"
+                )
+            command = install_command(down, options)
+            command[command.index("install")] = "downgrade"
+            self._run(*command)
+
+    def _is_older(self, item: Wanted, installed: Installed) -> bool:
+        present = installed.get(item.name)
+        return bool(item.version and present and self.compare(item.version, present[-1]) < 0)
+
+    def remove(self, names: Sequence[str], purge: bool) -> None:
+        """Remove packages; rpm knows no purge."""
+        self._run("dnf", "-q", "-y", "remove", "--", *names)
+
+    def upgrade_all(self, dist: bool) -> None:
+        """Upgrade everything."""
+        self._run("dnf", "-q", "-y", "distro-sync" if dist else "upgrade")
+
+    def compare(self, left: str, right: str) -> int:
+        """Compare by rpm's rules."""
+        return self._rpm.compare(left, right)
+
+    def hold(self, names: Sequence[str], on: bool) -> None:
+        """Hold or unhold packages; needs dnf's versionlock plug-in."""
+        self._run("dnf", "-q", "-y", "versionlock", "add" if on else "delete", "--", *names)
+
+    def held(self) -> List[str]:
+        """Return the packages that are held."""
+        code, out, _ = self._run.status("dnf", "-q", "versionlock", "list")
+        return out.split() if code == 0 else []
+
+    def files_of(self, name: str) -> List[str]:
+        """Return the files of an installed package."""
+        return self._rpm.files_of(name)
+
+    def owner_of(self, path: str) -> str:
+        """Return the package that *path* belongs to, or ""."""
+        return self._rpm.owner_of(path)

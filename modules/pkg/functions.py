@@ -1,0 +1,354 @@
+"""pkg.*: packages, whatever manages them here."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shutil
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import function
+from catena.modules.arguments import listed, truth
+from catena.modules.pkg.apt import Apt
+from catena.modules.pkg.dnf import Dnf
+from catena.modules.pkg.provider import (
+    Installed,
+    InstallOptions,
+    Provider,
+    Wanted,
+    changes,
+    checked_name,
+    checked_version,
+)
+from catena.modules.pkg.zypper import Zypper
+
+#: Family of the distribution -> its provider; checked before tools are looked for, since Debian
+#: ships dnf and zypper as ordinary packages.
+_BY_FAMILY: Mapping[str, Callable[[Context], Provider]] = {
+    "Debian": Apt,
+    "RedHat": Dnf,
+    "Suse": Zypper,
+}
+_BY_TOOL: Sequence[Tuple[str, Callable[[Context], Provider]]] = (
+    ("apt-get", Apt),
+    ("zypper", Zypper),
+    ("dnf", Dnf),
+)
+_BY_NAME: Mapping[str, Callable[[Context], Provider]] = {"apt": Apt, "dnf": Dnf, "zypper": Zypper}
+_OPERATOR = re.compile(r"\s*(<=|>=|==|!=|<|>|=)?\s*(\S+)\s*\Z")
+
+Names = Union[None, str, List[Any]]
+
+
+def provider(context: Context) -> Provider:
+    """Return the package manager of this host.
+
+    The setting `providers.pkg` (apt, dnf, zypper) wins; then the family of the distribution; then
+    what is installed.
+
+    Raises:
+        CommandExecutionError: there is none that we know.
+    """
+    named = str(context.opts.get("providers.pkg"))
+    if named in _BY_NAME:
+        return _BY_NAME[named](context)
+    family = _BY_FAMILY.get(str(context.grains.get("os_family")))
+    if family is not None:
+        return family(context)
+    for tool, kind in _BY_TOOL:
+        if shutil.which(tool):
+            return kind(context)
+    raise CommandExecutionError("no package manager that catena knows is on this host")
+
+
+def wanted_packages(name: Optional[str], pkgs: Any, version: Optional[str] = None) -> List[Wanted]:
+    """Return what `name`, `version` and `pkgs` ask for.
+
+    *pkgs* is a list of names and of {name: version}; *name* may be a comma-separated list.
+
+    Raises:
+        UsageError: a name or version breaks the grammar, or nothing is asked for.
+    """
+    found: List[Wanted] = []
+    items = pkgs if pkgs else listed(name)
+    for item in listed(items) if isinstance(items, str) else items:
+        if isinstance(item, Mapping):
+            found += [_wanted(key, value) for key, value in item.items()]
+        else:
+            found.append(_wanted(item, version if not pkgs else None))
+    if not found:
+        raise UsageError("no package was named")
+    return found
+
+
+def _wanted(name: Any, version: Any) -> Wanted:
+    text = "" if version in (None, "latest") else str(version).strip().lstrip("=")
+    return Wanted(checked_name(str(name)), text)
+
+
+def satisfies(provider: Provider, have: Sequence[str], want: str) -> bool:
+    """Return whether one of the installed versions is what *want* asks for.
+
+    *want* is a version, a version with a `*`, or an operator and a version (">=1.2").
+    """
+    if not have or not want:
+        return bool(have)
+    if "*" in want:
+        return any(fnmatch.fnmatchcase(version, want) for version in have)
+    parsed = _OPERATOR.match(want)
+    if parsed is None:
+        raise UsageError(f"{want!r} is no version")
+    operator, version = parsed[1] or "==", checked_version(parsed[2])
+    tests: Mapping[str, Callable[[int], bool]] = {
+        "<": lambda c: c < 0, "<=": lambda c: c <= 0, ">": lambda c: c > 0,
+        ">=": lambda c: c >= 0, "==": lambda c: c == 0, "=": lambda c: c == 0,
+        "!=": lambda c: c != 0,
+    }  # fmt: skip
+    return any(tests[operator](provider.compare(present, version)) for present in have)
+
+
+def _resolved(tool: Provider, wanted: Sequence[Wanted]) -> List[Wanted]:
+    """Return *wanted* with operators and globs replaced by the candidate that satisfies them."""
+    odd = [item for item in wanted if re.match(r"[<>!]", item.version) or "*" in item.version]
+    if not odd:
+        return [Wanted(item.name, checked_version(item.version)) for item in wanted]
+    offered = tool.candidates([item.name for item in odd])
+    found = []
+    for item in wanted:
+        if item not in odd:
+            found.append(Wanted(item.name, checked_version(item.version)))
+        elif satisfies(tool, [v for v in (offered[item.name],) if v], item.version):
+            found.append(Wanted(item.name, offered[item.name]))
+        else:
+            offer = offered[item.name] or "nothing"
+            raise CommandExecutionError(
+                f"{item.name}: {item.version} is wanted, the repositories offer {offer}"
+            )
+    return found
+
+
+def _files(context: Context, sources: Any) -> Dict[str, str]:
+    """Return package name -> local file of Salt's `sources`: [{name: salt://… or path}]."""
+    found: Dict[str, str] = {}
+    for item in sources or ():
+        if not isinstance(item, Mapping):
+            raise UsageError("sources is a list of {package name: file}")
+        for name, where in item.items():
+            path = str(where)
+            if path.startswith("salt://"):
+                local = context.files.fetch(path[len("salt://") :], context.saltenv)
+                if local is None:
+                    raise CommandExecutionError(f"{path} was not found")
+                path = str(local)
+            found[checked_name(str(name))] = path
+    return found
+
+
+@function()
+def install(
+    context: Context,
+    name: Optional[str] = None,
+    refresh: bool = False,
+    pkgs: Any = None,
+    sources: Any = None,
+    version: Optional[str] = None,
+    **options: Any,
+) -> Dict[str, Dict[str, str]]:
+    """Install packages; return {name: {"old": version, "new": version}} of what changed.
+
+    Args:
+        context: the host.
+        name: package, or several separated by commas.
+        refresh: fetch the repositories' indexes first.
+        pkgs: list of names and of {name: version}.
+        sources: list of {name: file or salt:// address}, instead of repositories.
+        version: of *name*.
+        options: fromrepo, skip_verify, install_recommends, downloadonly is not supported.
+
+    Raises:
+        CommandExecutionError: the package manager failed; the message has its own words.
+    """
+    tool = provider(context)
+    if truth(refresh):
+        tool.refresh()
+    files = _files(context, sources)
+    wanted = [] if files else _resolved(tool, wanted_packages(name, pkgs, version))
+    before = tool.installed()
+    tool.install(wanted, _options(options, tuple(files.values())))
+    return changes(before, tool.installed())
+
+
+def _options(given: Mapping[str, Any], files: Tuple[str, ...]) -> InstallOptions:
+    return InstallOptions(
+        files=files,
+        downgrade=truth(given.get("allow_downgrade", True)),
+        from_repo=str(given.get("fromrepo") or ""),
+        skip_verify=truth(given.get("skip_verify", False)),
+        recommends=truth(given.get("install_recommends", True)),
+    )
+
+
+def _remove(context: Context, name: Optional[str], pkgs: Any, purge: bool) -> Any:
+    tool = provider(context)
+    before = tool.installed()
+    present = [item.name for item in wanted_packages(name, pkgs) if item.name in before]
+    if not present:
+        return {}
+    tool.remove(present, purge)
+    return changes(before, tool.installed())
+
+
+@function()
+def remove(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Any:
+    """Remove packages; return what changed. Packages that are not installed are ignored."""
+    return _remove(context, name, pkgs, purge=False)
+
+
+@function()
+def purge(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Any:
+    """Remove packages and their configuration; return what changed."""
+    return _remove(context, name, pkgs, purge=True)
+
+
+@function(reads=True)
+def list_pkgs(context: Context, versions_as_list: bool = False) -> Dict[str, Any]:
+    """Return the installed packages: name -> version (several are joined by commas)."""
+    found = provider(context).installed()
+    if truth(versions_as_list):
+        return dict(found)
+    return {name: ",".join(versions) for name, versions in sorted(found.items())}
+
+
+@function(reads=True)
+def version(context: Context, *names: str) -> Any:
+    """Return the installed version of one package ("" if none), or a dict for several."""
+    found: Installed = provider(context).installed()
+    answers = {name: ",".join(found.get(name, ())) for name in names}
+    return answers if len(names) != 1 else answers[names[0]]
+
+
+@function(reads=True)
+def latest_version(context: Context, *names: str, refresh: bool = False) -> Any:
+    """Return the version that an upgrade would bring, "" where the newest is installed."""
+    tool = provider(context)
+    if truth(refresh):
+        tool.refresh()
+    offered = tool.candidates([checked_name(name) for name in names])
+    installed = tool.installed()
+    answers = {
+        name: new
+        if new and not any(tool.compare(old, new) >= 0 for old in installed.get(name, ()))
+        else ""
+        for name, new in offered.items()
+    }
+    return answers if len(names) != 1 else answers[names[0]]
+
+
+@function(name="available_version", reads=True)
+def available_version(context: Context, *names: str, refresh: bool = False) -> Any:
+    """Return as latest_version (Salt's older name)."""
+    return latest_version(context, *names, refresh=refresh)
+
+
+@function(reads=True)
+def upgrade_available(context: Context, name: str) -> bool:
+    """Return whether a newer version of *name* is to be had."""
+    return bool(latest_version(context, name))
+
+
+@function(reads=True)
+def list_upgrades(context: Context, refresh: bool = False) -> Dict[str, str]:
+    """Return every installed package that has a newer version, with that version."""
+    tool = provider(context)
+    if truth(refresh):
+        tool.refresh()
+    return tool.upgrades()
+
+
+@function()
+def refresh_db(context: Context) -> bool:
+    """Fetch the repositories' indexes."""
+    provider(context).refresh()
+    return True
+
+
+@function()
+def upgrade(context: Context, refresh: bool = False, dist_upgrade: bool = False) -> Any:
+    """Upgrade every package; return what changed."""
+    tool = provider(context)
+    if truth(refresh):
+        tool.refresh()
+    before = tool.installed()
+    tool.upgrade_all(truth(dist_upgrade))
+    return changes(before, tool.installed())
+
+
+@function(reads=True)
+def version_cmp(context: Context, pkg1: str, pkg2: str) -> int:
+    """Compare two versions by this host's rules: -1, 0 or 1."""
+    return provider(context).compare(checked_version(str(pkg1)), checked_version(str(pkg2)))
+
+
+def _hold(context: Context, name: Optional[str], pkgs: Any, on: bool) -> Dict[str, Any]:
+    tool = provider(context)
+    held = set(tool.held())
+    names = [item.name for item in wanted_packages(name, pkgs)]
+    todo = [found for found in names if (found in held) is not on]
+    if todo:
+        tool.hold(todo, on)
+    now, then = ("hold", "unhold") if on else ("unhold", "hold")
+    return {
+        found: {
+            "name": found,
+            "result": True,
+            "changes": {"new": now, "old": then} if found in todo else {},
+            "comment": f"Package {found} is {'now' if found in todo else 'already'} {now}.",
+        }
+        for found in names
+    }
+
+
+@function()
+def hold(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Dict[str, Any]:
+    """Keep packages at their version."""
+    return _hold(context, name, pkgs, on=True)
+
+
+@function()
+def unhold(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Dict[str, Any]:
+    """Let packages be changed again."""
+    return _hold(context, name, pkgs, on=False)
+
+
+@function(reads=True)
+def list_holds(context: Context) -> List[str]:
+    """Return the packages that are held."""
+    return provider(context).held()
+
+
+@function(reads=True)
+def file_list(context: Context, *names: str) -> Dict[str, Any]:
+    """Return the files of installed packages: {"errors": [], "files": [...]}."""
+    tool, errors, files = provider(context), [], []  # type: Provider, List[str], List[str]
+    for name in names:
+        try:
+            files += tool.files_of(checked_name(name))
+        except CommandExecutionError as error:
+            errors.append(str(error))
+    return {"errors": errors, "files": files}
+
+
+@function(reads=True)
+def owner(context: Context, *paths: str) -> Any:
+    """Return the package of one file ("" if none), or a dict for several."""
+    tool = provider(context)
+    answers = {path: tool.owner_of(path) for path in paths}
+    return answers if len(paths) != 1 else answers[paths[0]]
+
+
+@function(name="provider", reads=True)
+def provider_name(context: Context) -> str:
+    """Return which package manager is used here."""
+    return provider(context).name

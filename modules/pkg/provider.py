@@ -1,0 +1,149 @@
+"""What a package manager can do for us, behind one protocol; and running its commands.
+
+Every provider keeps three things apart: building a command line (pure), parsing what it prints
+(pure), and running it (`Tool`). The first two are tested with saved text, the whole with real
+repositories.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+
+#: Name of a package: no leading hyphen, so that none is read as an option; no shell characters.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~@/-]*\Z")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~^:_-]*\Z")
+
+#: Installed packages: name -> versions (several kernels may be installed at once).
+Installed = Dict[str, List[str]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One package to install, as a person asked for it."""
+
+    name: str
+    #: "" for the newest.
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class InstallOptions:
+    """How to install."""
+
+    #: Install from these files instead of repositories.
+    files: Tuple[str, ...] = ()
+    #: Allow versions below the installed one.
+    downgrade: bool = True
+    #: Only from these repositories.
+    from_repo: str = ""
+    #: Skip the check of signatures (Salt's skip_verify).
+    skip_verify: bool = False
+    #: Also what is only recommended.
+    recommends: bool = True
+    #: More options for the tool, as Salt's install's `extra_args`.
+    extra: Tuple[str, ...] = field(default_factory=tuple)
+
+
+class Provider(Protocol):
+    """One package manager."""
+
+    #: Name under which `pkg.provider` shows it.
+    name: str
+
+    def installed(self) -> Installed:
+        """Return what is installed, by name."""
+
+    def candidates(self, names: Sequence[str]) -> Dict[str, str]:
+        """Return the newest version that the repositories offer, "" for unknown names."""
+
+    def upgrades(self) -> Dict[str, str]:
+        """Return every installed package that has a newer version, with that version."""
+
+    def refresh(self) -> None:
+        """Fetch the repositories' indexes."""
+
+    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+        """Install or change to the wanted versions."""
+
+    def remove(self, names: Sequence[str], purge: bool) -> None:
+        """Remove packages; with *purge*, their configuration too where that is a difference."""
+
+    def upgrade_all(self, dist: bool) -> None:
+        """Upgrade everything; with *dist*, packages may come and go for it."""
+
+    def compare(self, left: str, right: str) -> int:
+        """Return -1, 0 or 1 as *left* is older than, equal to or newer than *right*."""
+
+    def hold(self, names: Sequence[str], on: bool) -> None:
+        """Keep packages from being changed, or let them go."""
+
+    def held(self) -> List[str]:
+        """Return the packages that are held."""
+
+    def files_of(self, name: str) -> List[str]:
+        """Return the files of an installed package."""
+
+    def owner_of(self, path: str) -> str:
+        """Return the package that a file belongs to, or ""."""
+
+
+class Tool:
+    """Runs a package manager's commands on the host of a context.
+
+    Args:
+        context: its cmd.run_all runs them, so that deadlines and limits hold.
+        env: environment of every command.
+    """
+
+    def __init__(self, context: Context, env: Mapping[str, str]) -> None:
+        self._context = context
+        self._env = dict(env)
+
+    def __call__(self, *argv: str, ok: Sequence[int] = (0,)) -> str:
+        """Return what a command printed.
+
+        Raises:
+            CommandExecutionError: it ended with a code that is not in *ok*; the message ends with
+                what the tool itself said.
+        """
+        code, out, err = self.status(*argv)
+        if code not in ok:
+            said = (err.strip() or out.strip())[-2000:]
+            raise CommandExecutionError(f"{argv[0]} ended with code {code}: {said}")
+        return out
+
+    def status(self, *argv: str) -> Tuple[int, str, str]:
+        """Return exit code, stdout and stderr of a command."""
+        ran: Dict[str, Any] = self._context.call(
+            "cmd.run_all", list(argv), python_shell=False, env=self._env, ignore_retcode=True
+        )
+        return int(ran["retcode"]), str(ran["stdout"]), str(ran["stderr"])
+
+
+def checked_name(name: str) -> str:
+    """Return *name* if it can be a package's name; raise UsageError otherwise."""
+    if not _NAME.match(name):
+        raise UsageError(f"{name[:80]!r} can't be the name of a package")
+    return name
+
+
+def checked_version(version: str) -> str:
+    """Return *version* if it can be a version; raise UsageError otherwise."""
+    if version and not _VERSION.match(version):
+        raise UsageError(f"{version[:80]!r} can't be the version of a package")
+    return version
+
+
+def changes(before: Installed, after: Installed) -> Dict[str, Dict[str, str]]:
+    """Return what an operation changed, in Salt's form: {name: {"old": …, "new": …}}."""
+    found = {}
+    for name in sorted({*before, *after}):
+        old, new = ",".join(before.get(name, ())), ",".join(after.get(name, ()))
+        if old != new:
+            found[name] = {"old": old, "new": new}
+    return found

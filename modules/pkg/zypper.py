@@ -1,0 +1,140 @@
+"""SUSE: zypper over the rpm database."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence
+from xml.etree import ElementTree
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, Wanted
+from catena.modules.pkg.rpm import RpmDatabase, specs
+
+#: 102 reboot needed, 103 restart of zypper needed, 106 some repository skipped: done all the same.
+DONE = (0, 102, 103)
+#: 104: nothing of that name.
+NOTHING = 104
+#: How long zypper waits for another process's lock, seconds.
+LOCK_SECONDS = "300"
+
+
+def install_command(wanted: Sequence[Wanted], options: InstallOptions) -> List[str]:
+    """Return the zypper command line that installs."""
+    words = ["zypper", "--non-interactive", "--no-refresh"]
+    if options.skip_verify:
+        words.append("--no-gpg-checks")
+    words += ["install", "--auto-agree-with-licenses", "--name"]
+    if options.downgrade:
+        words.append("--oldpackage")
+    if options.from_repo:
+        words += ["--from", options.from_repo]
+    if not options.recommends:
+        words.append("--no-recommends")
+    if options.files:
+        words.remove("--name")
+        words.append("--allow-unsigned-rpm")
+    targets = list(options.files) or specs([(i.name, i.version) for i in wanted], "=")
+    return [*words, *options.extra, "--", *targets]
+
+
+def parse_search(text: str) -> Dict[str, List[str]]:
+    """Return name -> editions, newest first, of `zypper --xmlout search --details`.
+
+    Raises:
+        CommandExecutionError: zypper printed no XML.
+    """
+    found: Dict[str, List[str]] = {}
+    for item in _xml(text).iter("solvable"):
+        if item.get("kind") in (None, "package") and item.get("edition"):
+            found.setdefault(item.get("name", ""), []).append(item.get("edition", ""))
+    return found
+
+
+def parse_updates(text: str) -> Dict[str, str]:
+    """Return name -> new edition of `zypper --xmlout list-updates`."""
+    return {
+        item.get("name", ""): item.get("edition", "")
+        for item in _xml(text).iter("update")
+        if item.get("kind") == "package"
+    }
+
+
+def _xml(text: str) -> ElementTree.Element:
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise CommandExecutionError(f"zypper printed no XML: {error}") from None
+
+
+class Zypper:
+    """zypper and rpm."""
+
+    name = "zypper"
+
+    def __init__(self, context: Context) -> None:
+        env = {"LC_ALL": "C.UTF-8", "ZYPP_LOCK_TIMEOUT": LOCK_SECONDS,
+               "ZYPP_READONLY_HACK": "1"}  # fmt: skip
+        self._ask = Tool(context, env)
+        self._run = Tool(context, {"LC_ALL": "C.UTF-8", "ZYPP_LOCK_TIMEOUT": LOCK_SECONDS})
+        self._rpm = RpmDatabase(context, {})
+
+    def installed(self) -> Installed:
+        """Return what is installed, by name."""
+        return self._rpm.installed()
+
+    def candidates(self, names: Sequence[str]) -> Dict[str, str]:
+        """Return the newest version that the repositories offer, "" for unknown names."""
+        code, out, err = self._ask.status(
+            "zypper", "--non-interactive", "--no-refresh", "--xmlout", "search", "--details",
+            "--match-exact", "--type", "package", "--", *names,
+        )  # fmt: skip
+        if code not in (*DONE, NOTHING):
+            raise CommandExecutionError(f"zypper ended with code {code}: {(err or out)[-2000:]}")
+        listed = parse_search(out)
+        return {name: listed[name][0] if name in listed else "" for name in names}
+
+    def upgrades(self) -> Dict[str, str]:
+        """Return every installed package that has a newer version."""
+        return parse_updates(
+            self._ask("zypper", "--non-interactive", "--no-refresh", "--xmlout", "list-updates",
+                      "--type", "package", ok=DONE)
+        )  # fmt: skip
+
+    def refresh(self) -> None:
+        """Fetch the repositories' indexes anew."""
+        self._run("zypper", "--non-interactive", "refresh", "--force")
+
+    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+        """Install or change to the wanted versions."""
+        self._run(*install_command(wanted, options), ok=DONE)
+
+    def remove(self, names: Sequence[str], purge: bool) -> None:
+        """Remove packages; rpm knows no purge."""
+        self._run("zypper", "--non-interactive", "remove", "--", *names, ok=DONE)
+
+    def upgrade_all(self, dist: bool) -> None:
+        """Upgrade everything."""
+        verb = "dist-upgrade" if dist else "update"
+        self._run("zypper", "--non-interactive", verb, "--auto-agree-with-licenses", ok=DONE)
+
+    def compare(self, left: str, right: str) -> int:
+        """Compare by rpm's rules."""
+        return self._rpm.compare(left, right)
+
+    def hold(self, names: Sequence[str], on: bool) -> None:
+        """Lock or unlock packages."""
+        verb = "addlock" if on else "removelock"
+        self._run("zypper", "--non-interactive", verb, "--", *names, ok=DONE)
+
+    def held(self) -> List[str]:
+        """Return the packages that are locked."""
+        out = self._ask("zypper", "--non-interactive", "--xmlout", "locks", ok=DONE)
+        return [item.findtext("name") or "" for item in _xml(out).iter("lock")]
+
+    def files_of(self, name: str) -> List[str]:
+        """Return the files of an installed package."""
+        return self._rpm.files_of(name)
+
+    def owner_of(self, path: str) -> str:
+        """Return the package that *path* belongs to, or ""."""
+        return self._rpm.owner_of(path)

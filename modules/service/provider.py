@@ -1,0 +1,77 @@
+"""What an init system can do for us, behind one protocol."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Mapping, Protocol, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+
+#: Name of a unit or script: no leading hyphen, no slash, no shell characters.
+_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_.@:\\-]*\Z")
+
+
+class ServiceProvider(Protocol):
+    """One init system."""
+
+    #: Name under which `service.provider` shows it.
+    name: str
+
+    def available(self) -> List[str]:
+        """Return every service that could be started, sorted."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a service of that name."""
+
+    def running(self, name: str) -> bool:
+        """Return whether a service runs."""
+
+    def act(self, name: str, verb: str) -> None:
+        """Start, stop, restart or reload a service; return when that is done."""
+
+    def enabled(self, name: str) -> bool:
+        """Return whether a service starts at boot."""
+
+    def enable(self, name: str, on: bool) -> None:
+        """Start a service at boot, or do not."""
+
+    def mask(self, name: str, on: bool) -> None:
+        """Make a service impossible to start, or possible again."""
+
+    def masked(self, name: str) -> bool:
+        """Return whether a service is masked."""
+
+    def show(self, name: str) -> Dict[str, str]:
+        """Return what the init system knows of a service."""
+
+    def reload_definitions(self) -> None:
+        """Read changed service definitions."""
+
+
+def checked_name(name: str) -> str:
+    """Return *name* if it can name a service; raise UsageError otherwise."""
+    if not _NAME.match(name):
+        raise UsageError(f"{name[:80]!r} can't be the name of a service")
+    return name
+
+
+def status_of(context: Context, argv: List[str], env: Mapping[str, str]) -> Tuple[int, str, str]:
+    """Run a command; return its exit code, stdout and stderr."""
+    ran: Dict[str, Any] = context.call(
+        "cmd.run_all", argv, python_shell=False, env=dict(env), ignore_retcode=True
+    )
+    return int(ran["retcode"]), str(ran["stdout"]), str(ran["stderr"])
+
+
+def need(context: Context, argv: List[str], env: Mapping[str, str]) -> str:
+    """Run a command that must succeed; return what it printed.
+
+    Raises:
+        CommandExecutionError: it did not; the message has its own words.
+    """
+    code, out, err = status_of(context, argv, env)
+    if code:
+        said = (err.strip() or out.strip())[-2000:]
+        raise CommandExecutionError(f"{' '.join(argv[:3])} ended with code {code}: {said}")
+    return out

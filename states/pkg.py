@@ -1,0 +1,243 @@
+"""pkg.*: packages are there, in the version that is wanted, or are not."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import truth
+from catena.modules.pkg.functions import provider, satisfies, wanted_packages
+from catena.modules.pkg.provider import Wanted
+
+#: The repositories' indexes are fetched once in a run, whoever asks (Salt's mod_init).
+_FRESH = "pkg.refreshed"
+
+
+def _refresh(context: Context, asked: Optional[bool]) -> bool:
+    """Return whether this state is the one of its run that has to fetch the indexes."""
+    if not truth(asked) or context.scratch.get(_FRESH):
+        return False
+    context.scratch[_FRESH] = True
+    return True
+
+
+def _unmet(context: Context, wanted: Sequence[Wanted]) -> List[Wanted]:
+    tool = provider(context)
+    installed = tool.installed()
+    return [
+        item for item in wanted if not satisfies(tool, installed.get(item.name, ()), item.version)
+    ]
+
+
+def _names(items: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{item.name}={item.version}" if isinstance(item, Wanted) and item.version
+        else item.name if isinstance(item, Wanted) else str(item)
+        for item in items
+    )  # fmt: skip
+
+
+@state()
+def installed(
+    context: Context,
+    name: str,
+    version: Optional[str] = None,
+    pkgs: Any = None,
+    sources: Any = None,
+    refresh: Optional[bool] = None,
+    **options: Any,
+) -> StateResult:
+    """The packages are installed, in the versions that are named.
+
+    Args:
+        context: the host.
+        name: the package, unless *pkgs* or *sources* name some.
+        version: a version, one with `*`, an operator and a version, or "latest".
+        pkgs: list of names and of {name: version}.
+        sources: list of {name: salt:// address or file}.
+        refresh: fetch the repositories' indexes first (once in a run).
+        options: fromrepo, skip_verify, install_recommends, hold, as pkg.install.
+    """
+    if version == "latest":
+        return latest(context, name, pkgs=pkgs, refresh=refresh, **options)
+    wanted = _wanted(name, version, pkgs, sources)
+    todo = _unmet(context, wanted)
+    if not todo:
+        text = "All specified packages are already installed"
+        return _with_hold(context, StateResult(True, comment=text), wanted, options)
+    if context.test:
+        return StateResult(
+            None, comment=f"The following packages would be installed/updated: {_names(todo)}"
+        )
+    asked = (
+        {"sources": [s for s in sources if next(iter(s)) in {item.name for item in todo}]}
+        if sources
+        else {"pkgs": [{item.name: item.version} if item.version else item.name for item in todo]}
+    )
+    extra = {k: v for k, v in options.items() if k in _INSTALL}
+    fresh = _refresh(context, refresh)
+    changes = context.call("pkg.install", refresh=fresh, **asked, **extra)
+    missing = _unmet(context, wanted)
+    if missing:
+        text = f"The following packages failed to install/update: {_names(missing)}"
+        return StateResult(False, changes, text)
+    text = f"The following packages were installed/updated: {_names(todo)}"
+    return _with_hold(context, StateResult(True, changes, text), wanted, options)
+
+
+_INSTALL = frozenset({"fromrepo", "skip_verify", "install_recommends", "allow_downgrade"})
+
+
+def _wanted(name: str, version: Optional[str], pkgs: Any, sources: Any) -> List[Wanted]:
+    if sources:
+        return wanted_packages(None, [key for item in sources for key in item])
+    return wanted_packages(name, pkgs, version)
+
+
+def _with_hold(
+    context: Context, result: StateResult, wanted: Sequence[Wanted], options: Mapping[str, Any]
+) -> StateResult:
+    """Return *result* after holding or releasing the packages, where `hold` asks for it."""
+    hold = options.get("hold")
+    if hold is None:
+        return result
+    names = [item.name for item in wanted]
+    done = context.call("pkg.hold" if truth(hold) else "pkg.unhold", pkgs=names)
+    changed = {key: row["changes"] for key, row in done.items() if row["changes"]}
+    return StateResult(result.result, {**result.changes, **changed}, result.comment)
+
+
+@state()
+def latest(
+    context: Context, name: str, pkgs: Any = None, refresh: Optional[bool] = None, **options: Any
+) -> StateResult:
+    """The packages are installed in the newest version that the repositories offer."""
+    tool = provider(context)
+    names = [item.name for item in wanted_packages(name, pkgs)]
+    if _refresh(context, True if refresh is None else refresh):
+        tool.refresh()
+    offered, present = tool.candidates(names), tool.installed()
+    unknown = [found for found in names if not offered[found] and found not in present]
+    if unknown:
+        text = f"No information found for '{', '.join(unknown)}'."
+        return StateResult(False, comment=text)
+    todo = [
+        Wanted(found, offered[found])
+        for found in names
+        if offered[found]
+        and not any(tool.compare(old, offered[found]) >= 0 for old in present.get(found, ()))
+    ]
+    if not todo:
+        one = f"Package {names[0]} is already up-to-date"
+        many = f"All packages are up-to-date ({', '.join(names)})."
+        return StateResult(True, comment=one if len(names) == 1 else many)
+    if context.test:
+        return StateResult(
+            None,
+            comment=f"The following packages are set to be installed/upgraded: {_names(todo)}",
+        )
+    extra = {k: v for k, v in options.items() if k in _INSTALL}
+    changes = context.call("pkg.install", pkgs=[{w.name: w.version} for w in todo], **extra)
+    failed = _unmet(context, todo)
+    if failed:
+        return StateResult(
+            False, changes, f"The following packages failed to update: {_names(failed)}"
+        )
+    return StateResult(
+        True, changes, f"The following packages were successfully installed/upgraded: "
+        f"{', '.join(item.name for item in todo)}"
+    )  # fmt: skip
+
+
+def _gone(
+    context: Context, name: str, pkgs: Any, version: Optional[str], purge: bool
+) -> StateResult:
+    wanted = wanted_packages(name, pkgs, version)
+    tool = provider(context)
+    present = tool.installed()
+    todo = [i.name for i in wanted if satisfies(tool, present.get(i.name, ()), i.version)]
+    word = "purged" if purge else "removed"
+    if not todo:
+        text = f"All specified packages are already absent: {_names(wanted)}" if pkgs else (
+            f"Package {name} is already absent" if len(wanted) == 1
+            else "All specified packages are already absent"
+        )  # fmt: skip
+        return StateResult(True, comment=text)
+    if context.test:
+        return StateResult(None, comment=f"The following packages will be {word}: {_names(todo)}.")
+    changes: Dict[str, Any] = context.call("pkg.purge" if purge else "pkg.remove", pkgs=todo)
+    left = [found for found in todo if found in provider(context).installed()]
+    if left:
+        return StateResult(
+            False, changes, f"The following packages failed to {word[:-1]}: {_names(left)}."
+        )
+    if pkgs or len(todo) > 1:
+        return StateResult(True, changes, f"All targeted packages were {word}.")
+    return StateResult(True, changes, f"Package {name} was {word}.")
+
+
+@state()
+def removed(
+    context: Context, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
+) -> StateResult:
+    """The packages are not installed (or not in the version that is named)."""
+    return _gone(context, name, pkgs, version, purge=False)
+
+
+@state()
+def purged(
+    context: Context, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
+) -> StateResult:
+    """The packages are not installed, and their configuration is gone too."""
+    return _gone(context, name, pkgs, version, purge=True)
+
+
+@state()
+def uptodate(
+    context: Context, name: str, refresh: Optional[bool] = None, **options: Any
+) -> StateResult:
+    """Every installed package is in its newest version."""
+    fresh = _refresh(context, True if refresh is None else refresh)
+    upgrades: Dict[str, str] = context.call("pkg.list_upgrades", refresh=fresh)
+    if not upgrades:
+        return StateResult(True, comment="System is already up-to-date")
+    if context.test:
+        return StateResult(None, comment=f"System update will be performed: {_names([*upgrades])}")
+    dist = truth(options.get("dist_upgrade", False))
+    changes = context.call("pkg.upgrade", refresh=False, dist_upgrade=dist)
+    left, expected = context.call("pkg.list_upgrades"), set(upgrades)
+    if expected & set(left):
+        text = f"The following packages failed to update: {', '.join(sorted(left))}"
+        return StateResult(False, changes, text)
+    return StateResult(True, changes, "Upgrade ran successfully")
+
+
+def _hold_state(context: Context, names: Tuple[str, ...], on: bool) -> StateResult:
+    held = set(context.call("pkg.list_holds"))
+    todo = [found for found in names if (found in held) is not on]
+    word = "held" if on else "unheld"
+    if not todo:
+        return StateResult(True, comment=f"All packages are already {word}")
+    if context.test:
+        return StateResult(None, comment=f"The following packages would be {word}: {_names(todo)}")
+    try:
+        done = context.call("pkg.hold" if on else "pkg.unhold", pkgs=todo)
+    except CommandExecutionError as error:
+        return StateResult(False, comment=str(error))
+    changes = {key: row["changes"] for key, row in done.items() if row["changes"]}
+    return StateResult(True, changes, f"The following packages were {word}: {_names(todo)}")
+
+
+@state()
+def held(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult:
+    """The packages keep their version."""
+    return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), True)
+
+
+@state()
+def unheld(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult:
+    """The packages may change their version."""
+    return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), False)

@@ -1,0 +1,153 @@
+"""service.*: a service runs or does not, now and after a boot."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+
+
+def _absent(name: str) -> StateResult:
+    return StateResult(False, comment=f"The named service {name} is not available")
+
+
+def _boot(context: Context, name: str, enable: Optional[bool], test: bool) -> Dict[str, Any]:
+    """Bring the boot setting to *enable*; return {name: setting} where it was another."""
+    if enable is None or bool(context.call("service.enabled", name)) == enable:
+        return {}
+    if not test:
+        context.call("service.enable" if enable else "service.disable", name)
+    return {name: enable}
+
+
+def _reach(
+    context: Context, name: str, run: bool, enable: Optional[bool], options: Dict[str, Any]
+) -> StateResult:
+    """Bring a service to running or dead; what both states share."""
+    if not context.call("service.available", name):
+        # What is not there can't run, which is all that `dead` asks for.
+        return StateResult(True, comment=f"The named service {name} is not available") \
+            if not run else _absent(name)  # fmt: skip
+    runs = bool(context.call("service.status", name))
+    word = "running" if run else "dead"
+    if context.test:
+        boot = _boot(context, name, enable, test=True)
+        if runs == run and not boot:
+            return StateResult(True, comment=f"The service {name} is already {word}")
+        verb = "start" if run else "stop"
+        text = f"Service {name} is set to {verb}" if runs != run else f"Service {name} set to " \
+            + ("be enabled" if enable else "be disabled")  # fmt: skip
+        return StateResult(None, comment=text)
+    if run and options.get("unmask"):
+        context.call("service.unmask", name)
+    changes = _boot(context, name, enable, test=False)
+    if runs == run:
+        return StateResult(True, changes, f"The service {name} is already {word}")
+    context.call("service.start" if run else "service.stop", name)
+    if bool(context.call("service.status", name)) != run:
+        verb = "start" if run else "die"
+        return StateResult(False, changes, f"Service {name} failed to {verb}")
+    changes[name] = run
+    verb = "started" if run else "was killed"
+    return StateResult(True, changes, f"{verb.capitalize()} Service {name}" if run
+                       else f"Service {name} {verb}")  # fmt: skip
+
+
+@state()
+def running(
+    context: Context, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
+) -> StateResult:
+    """The service runs; with *enable*, also after a boot (or not).
+
+    Args:
+        context: the host.
+        name: the service.
+        enable: start at boot, do not, or leave it.
+        sig: accepted for Salt's sake; systemd and init scripts know better than a process name.
+        options: unmask (true: take a mask away first); no_block, init_delay have no effect.
+    """
+    return _reach(context, name, True, enable, options)
+
+
+@state()
+def dead(
+    context: Context, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
+) -> StateResult:
+    """The service does not run; with *enable*, it starts at boot (or not)."""
+    return _reach(context, name, False, enable, options)
+
+
+def _at_boot(context: Context, name: str, enable: bool) -> StateResult:
+    word = "enabled" if enable else "disabled"
+    if not context.call("service.available", name):
+        return _absent(name) if enable else StateResult(
+            True, comment=f"The named service {name} is not available"
+        )  # fmt: skip
+    if bool(context.call("service.enabled", name)) == enable:
+        return StateResult(True, comment=f"Service {name} is already {word}")
+    if context.test:
+        return StateResult(None, comment=f"Service {name} set to be {word}")
+    changes = _boot(context, name, enable, test=False)
+    return StateResult(True, changes, f"Service {name} has been {word}")
+
+
+@state()
+def enabled(context: Context, name: str) -> StateResult:
+    """The service starts at boot."""
+    return _at_boot(context, name, True)
+
+
+@state()
+def disabled(context: Context, name: str) -> StateResult:
+    """The service does not start at boot."""
+    return _at_boot(context, name, False)
+
+
+def _mask(context: Context, name: str, on: bool) -> StateResult:
+    word = "masked" if on else "unmasked"
+    if bool(context.call("service.masked", name)) == on:
+        return StateResult(True, comment=f"Service {name} is already {word}")
+    if context.test:
+        return StateResult(None, comment=f"Service {name} would be {word}")
+    context.call("service.mask" if on else "service.unmask", name)
+    changes = {name: {"old": "unmasked" if on else "masked", "new": word}}
+    return StateResult(True, changes, f"Service {name} was {word}")
+
+
+@state()
+def masked(context: Context, name: str) -> StateResult:
+    """The service can't be started at all."""
+    return _mask(context, name, True)
+
+
+@state()
+def unmasked(context: Context, name: str) -> StateResult:
+    """The service is not masked."""
+    return _mask(context, name, False)
+
+
+@state()
+def mod_watch(context: Context, name: str, sfun: str = "running", **options: Any) -> StateResult:
+    """What a watched change does: restart (or reload, full_restart) a service that runs."""
+    runs = bool(context.call("service.status", name))
+    if sfun == "dead":
+        verb = "stop" if runs else ""
+    elif options.get("reload") and runs:
+        verb = "reload"
+    else:
+        verb = "restart" if runs else "start"
+    if not verb:
+        return StateResult(True, comment="Service is already stopped")
+    if context.test:
+        return StateResult(None, comment=f"Service is set to be {_PAST[verb]}")
+    try:
+        context.call(f"service.{verb}", name)
+    except CommandExecutionError as error:
+        return StateResult(False, comment=str(error))
+    return StateResult(True, {name: True}, f"Service {_PAST[verb]}")
+
+
+_PAST = {"restart": "restarted", "reload": "reloaded", "start": "started", "stop": "stopped"}
