@@ -1,17 +1,65 @@
-"""The minion's side of the sockets, for one poll loop (no asyncio, no threads of ours)."""
+"""The minion's side of the sockets, for one poll loop (no asyncio, no threads of ours).
+
+First the enrol socket, until there is trust in both directions; then the control socket, and the
+bulk socket while there is something for it. Each connection is a new ZeroMQ socket: libzmq itself
+never tries again after some refusals, keeps a name's old address, and keeps its traffic keys. When
+to try, ping and give up is decided in `reconnect.py`, whom to trust in `enrolment.py`.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
+import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
+
+import zmq
 
 from catena.core.config.minion import PORT
-from catena.transport.keys import KeyPair
-from catena.transport.messages import Envelope
+from catena.transport import keys as keystore
+from catena.transport import wire
+from catena.transport.channel import DOWN, KEYS_REFUSED, UP, Channel, Remote, outgoing
+from catena.transport.enrolment import Applicant, Enrolment, EnrolState, Next, Trusted, TrustStore
+from catena.transport.keys import BOOTSTRAP, KeyPair
+from catena.transport.messages import (
+    Envelope,
+    Goodbye,
+    KeyAnnounce,
+    KeyRotate,
+    KeyTaken,
+    Ping,
+    Pong,
+    Refused,
+    Welcome,
+)
+from catena.transport.peers import Endpoints
+from catena.transport.reconnect import Cause, Due, Phase, Reconnect, ReconnectRules
+from catena.transport.sockets import require_libzmq
 from catena.transport.wire import ZERO
 
-if TYPE_CHECKING:
-    import zmq
+__all__ = [
+    "AgentLink",
+    "Connected",
+    "EnrolState",
+    "LinkConfig",
+    "LinkEvent",
+    "Lost",
+    "Received",
+    "Rotated",
+    "Trusted",
+]
+
+log = logging.getLogger(__name__)
+
+#: Frames read from one socket in one `service`.
+BATCH = 128
+#: The bulk socket is closed after this long without a word.
+BULK_IDLE_SECONDS = 120.0
+#: Longest sleep that `timeout` names.
+LONGEST_SLEEP_SECONDS = 60.0
+#: A new key pair that the master does not know yet.
+NEXT_KEY = "curve.next"
 
 
 @dataclass(frozen=True)
@@ -33,26 +81,8 @@ class LinkConfig:
     enrol_token: str = ""
     ping_interval_seconds: float = 15.0
     recon_max_seconds: float = 60.0
-
-
-@dataclass(frozen=True)
-class Trusted:
-    """The master's key is known now. first_use: nothing but its being first speaks for it."""
-
-    fingerprint: str
-    first_use: bool
-
-
-@dataclass(frozen=True)
-class EnrolState:
-    """What the master (or somebody in its place: not authenticated) says of our key.
-
-    state: "accepted", "pending", "rejected", "denied", or "untrusted": the key that the master
-    offers, or answers with, is not the one that must be.
-    """
-
-    state: str
-    reason: str
+    #: Addresses that do not follow from master and port (tests, port forwarding).
+    endpoints: Optional[Endpoints] = None
 
 
 @dataclass(frozen=True)
@@ -104,18 +134,70 @@ class AgentLink:
         config: see LinkConfig.
         keys: the minion's key pair (`keys.load_or_create(pki_dir)`).
         now: monotonic seconds, as for every call.
+        rules: times of reconnecting, where they do not follow from *config*.
+        uniform: source of chance, in [0, 1).
+
+    Raises:
+        OldLibzmqError: this libzmq must not face a network.
+        UnsafeKeyError: the kept key of the master is damaged.
     """
 
-    def __init__(self, config: LinkConfig, keys: KeyPair, now: float) -> None:
-        raise NotImplementedError
+    def __init__(
+        self,
+        config: LinkConfig,
+        keys: KeyPair,
+        now: float,
+        rules: Optional[ReconnectRules] = None,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        require_libzmq()
+        self._config = config
+        self._keys = keys
+        self._endpoints = config.endpoints or Endpoints.of(config.master, config.port)
+        self._policy = Reconnect(
+            rules
+            or ReconnectRules(
+                largest=config.recon_max_seconds, ping_interval=config.ping_interval_seconds
+            ),
+            uniform,
+            now,
+        )
+        self._enrolment = self._enrolment_with(keys)
+        #: Whether the next attempt goes to control, or to enrol to find out why not.
+        self._enrolled = self._enrolment.master_key is not None
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+        self._poller = zmq.Poller()
+        self._channels: Dict[str, Channel] = {}
+        self._question = ZERO
+        self._seq = 0
+        self._bulk_up = False
+        self._bulk_until = 0.0
+        self._now = now
+        self._next_keys = self._load_next()
+        self._events: List[LinkEvent] = []
 
     def register(self, poller: zmq.Poller) -> None:
-        """Keep the link's sockets registered in *poller*, whatever becomes of them."""
-        raise NotImplementedError
+        """Keep the link's sockets registered in *poller*, whatever becomes of them.
 
-    def service(self, now: float) -> List[LinkEvent]:
-        """Read what arrived, do what is due; never blocks. Call after each poll."""
-        raise NotImplementedError
+        To be called once, before the first `service`.
+        """
+        self._poller = poller
+
+    @property
+    def connected(self) -> bool:
+        """Whether the control connection is up."""
+        return self._policy.phase is Phase.up
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the minion's own key, which an operator compares before accepting it."""
+        return self._keys.fingerprint
+
+    @property
+    def master_fingerprint(self) -> str:
+        """Fingerprint of the trusted master key; "" while there is none."""
+        key = self._enrolment.master_key
+        return keystore.fingerprint(key) if key else ""
 
     def send(
         self,
@@ -126,23 +208,264 @@ class AgentLink:
     ) -> bool:
         """Queue a message on "control" or "bulk" (which connects on first use).
 
-        False: not connected or the queue is full; nothing was queued.
+        False: not connected or the queue is full; nothing was queued. True is no delivery: what
+        must arrive is repeated until the master's program acknowledges it.
 
         Raises:
             MessageTooLargeError: it does not fit; for JobReturned use `wire.split_return`.
             NotPackableError: it holds a value that can't travel.
         """
-        raise NotImplementedError
+        if not self.connected:
+            return False
+        frame = outgoing(message, socket_name, msg_id, reply_to)
+        if socket_name == "bulk":
+            if "bulk" not in self._channels:
+                self._open("bulk")
+                self._bulk_up = False
+                self._bulk_until = self._now + self._policy.rules.attempt
+            elif self._bulk_up:
+                self._bulk_until = self._now + BULK_IDLE_SECONDS
+        return self._channels[socket_name].send(frame)
+
+    def service(self, now: float) -> List[LinkEvent]:
+        """Read what arrived, do what is due; never blocks. Call after each poll."""
+        self._now = now
+        for name in ("enrol", "control", "bulk"):
+            if name in self._channels:
+                self._watch(name)
+            if name in self._channels:
+                self._read(name)
+        self._act()
+        events, self._events = self._events, []
+        return events
 
     def timeout(self, now: float) -> int:
         """Return how many milliseconds the loop may sleep before `service` is due."""
-        raise NotImplementedError
-
-    @property
-    def connected(self) -> bool:
-        """Whether the control connection is up."""
-        raise NotImplementedError
+        end = self._policy.deadline()
+        if "bulk" in self._channels:
+            end = min(end, self._bulk_until)
+        return math.ceil(1000 * min(max(0.0, end - now), LONGEST_SLEEP_SECONDS))
 
     def close(self) -> None:
         """Close everything at once; what was not sent is dropped."""
-        raise NotImplementedError
+        self._close("enrol", "control", "bulk")
+        self._context.term()
+
+    # What is due
+
+    def _act(self) -> None:
+        due = self._policy.due(self._now)
+        if due is Due.connect:
+            self._connect()
+        elif due is Due.give_up:
+            self._close("enrol", "control")
+            self._down("no answer", Cause.failed)
+        elif due is Due.aged:
+            self._down("time for new traffic keys", Cause.renewed)
+        elif due is Due.silent:
+            self._down("the master's program does not answer pings", Cause.failed)
+        elif due is Due.ping:
+            self._ping()
+        if "bulk" in self._channels and self._now >= self._bulk_until:
+            if self._bulk_up:
+                self._close("bulk")
+            else:
+                self._bulk_down("no answer")
+
+    def _connect(self) -> None:
+        name = "control" if self._enrolled else "enrol"
+        self._policy.tried(self._now)
+        self._open(name)
+        if name == "enrol":
+            self._ask()
+
+    def _open(self, name: str) -> None:
+        key = BOOTSTRAP.public if name == "enrol" else self._enrolment.master_key
+        assert key is not None
+        remote = Remote(self._endpoints.named(name), key, self._keys)
+        self._channels[name] = Channel(self._context, name, remote, self._poller)
+
+    def _close(self, *names: str) -> None:
+        for name in names:
+            channel = self._channels.pop(name, None)
+            if channel is not None:
+                channel.close()
+
+    def _ping(self) -> None:
+        if self._channels["control"].address_gone():
+            self._down("the address of this host has changed", Cause.renewed)
+            return
+        self._seq += 1
+        self._policy.pinged(self._now)
+        self._channels["control"].send(wire.pack(Ping(self._seq)))
+
+    def _down(self, reason: str, cause: Cause, at_least: float = 0.0) -> None:
+        """End what there is of a control connection; the next attempt follows by itself."""
+        was_up = self.connected
+        self._close("control", "bulk")
+        wait = self._policy.lost(self._now, cause, at_least)
+        log.info("%s; next attempt in %.1f s", reason, wait)
+        if was_up:
+            self._enrolment.forget_state()
+            self._events.append(Lost(reason))
+
+    def _bulk_down(self, reason: str) -> None:
+        self._close("bulk")
+        self._events.append(Lost(reason, "bulk"))
+
+    # What happened to connections
+
+    def _watch(self, name: str) -> None:
+        for event in self._channels[name].events():
+            if event == UP:
+                self._came_up(name)
+            elif event in KEYS_REFUSED:
+                self._keys_refused(name, KEYS_REFUSED[event])
+            elif event in DOWN:
+                self._broken(name, DOWN[event])
+            if name not in self._channels:
+                return
+
+    def _came_up(self, name: str) -> None:
+        if name == "control":
+            self._policy.came_up(self._now)
+            self._events.append(Connected())
+        elif name == "bulk":
+            self._bulk_up = True
+            self._bulk_until = self._now + BULK_IDLE_SECONDS
+
+    def _keys_refused(self, name: str, reason: str) -> None:
+        if name == "bulk":
+            self._bulk_down(reason)
+            return
+        # The enrol socket says whether the key is pending, rejected, or the master another one.
+        self._enrolled = False
+        self._close("enrol")
+        self._down(reason, Cause.failed)
+
+    def _broken(self, name: str, reason: str) -> None:
+        if name == "bulk":
+            self._bulk_down(reason)
+            return
+        # What arrived before the end still counts: a Refused or Goodbye says why.
+        self._read(name)
+        if name in self._channels:
+            self._close(name)
+            self._down(reason, Cause.broken if self.connected else Cause.failed)
+
+    # What arrived
+
+    def _read(self, name: str) -> None:
+        for _ in range(BATCH):
+            channel = self._channels.get(name)
+            frame = channel.receive() if channel is not None else None
+            if frame is None:
+                return
+            try:
+                envelope = wire.unpack(frame.buffer, socket=name, receiver="minion")
+            except wire.WireError as error:
+                log.warning("%s: bad frame of the master: %s", name, error)
+                continue
+            if name == "enrol":
+                self._answered(envelope)
+            else:
+                self._received(name, envelope)
+
+    def _received(self, name: str, envelope: Envelope) -> None:
+        if name == "bulk":
+            self._bulk_until = self._now + BULK_IDLE_SECONDS
+            self._events.append(Received(name, envelope))
+            return
+        self._policy.heard()
+        message = envelope.message
+        if isinstance(message, Ping):
+            self._channels[name].send(wire.pack(Pong(message.seq), reply_to=envelope.msg_id))
+        elif isinstance(message, (KeyRotate, KeyTaken)):
+            self._rotate(message)
+        elif not isinstance(message, Pong):
+            self._events.append(Received(name, envelope))
+            self._consider(message)
+
+    def _consider(self, message: Any) -> None:
+        if isinstance(message, Welcome):
+            self._policy.settled()
+            if self._next_keys is not None:
+                # A rotation was cut short: the master may or may not have taken the new key.
+                self._announce(self._next_keys)
+        elif isinstance(message, Goodbye):
+            self._down(f"the master goes: {message.reason}", Cause.herd)
+        elif isinstance(message, Refused):
+            if message.code == "revoked":
+                self._enrolled = False
+            cause = Cause.herd if message.code == "busy" else Cause.failed
+            reason = f"the master refuses ({message.code}): {message.reason}"
+            self._down(reason, cause, max(0.0, message.retry_seconds))
+
+    # Enrolment
+
+    def _enrolment_with(self, keys: KeyPair) -> Enrolment:
+        config = self._config
+        applicant = Applicant(
+            config.id,
+            config.machine_id,
+            config.version,
+            keys.public,
+            config.master_finger,
+            config.enrol_token,
+        )
+        return Enrolment(applicant, TrustStore(config.pki_dir))
+
+    def _ask(self) -> None:
+        self._question = wire.new_id()
+        frame = wire.pack(self._enrolment.question(), msg_id=self._question)
+        self._channels["enrol"].send(frame)
+
+    def _answered(self, envelope: Envelope) -> None:
+        if envelope.reply_to != self._question:
+            return
+        following = self._enrolment.answer(envelope.message)
+        self._events.extend(following.events)
+        if following.ask:
+            self._policy.tried(self._now)
+            self._ask()
+            return
+        self._close("enrol")
+        self._after_answer(following)
+
+    def _after_answer(self, following: Next) -> None:
+        if following.connect:
+            # Not counted as a failure, and not at once where the control socket refused before.
+            failed = self._policy.failures > 0
+            self._enrolled = True
+            self._policy.lost(self._now, Cause.failed if failed else Cause.renewed)
+            return
+        if following.retry_seconds is None:
+            self._policy.lost(self._now, Cause.failed)
+        else:
+            self._policy.lost(self._now, Cause.told, following.retry_seconds)
+
+    # Rotation of the minion's own key
+
+    def _load_next(self) -> Optional[KeyPair]:
+        try:
+            return keystore.load(self._config.pki_dir, NEXT_KEY)
+        except FileNotFoundError:
+            return None
+
+    def _rotate(self, message: Union[KeyRotate, KeyTaken]) -> None:
+        if isinstance(message, KeyRotate):
+            if self._next_keys is None:
+                self._next_keys = keystore.load_or_create(self._config.pki_dir, NEXT_KEY)
+            self._announce(self._next_keys)
+            return
+        if self._next_keys is None or message.public_key != self._next_keys.public:
+            log.warning("the master took a key that was not announced; nothing changes")
+            return
+        self._keys = keystore.promote(self._config.pki_dir, NEXT_KEY)
+        self._next_keys = None
+        self._enrolment = self._enrolment_with(self._keys)
+        self._events.append(Rotated(self._keys.fingerprint))
+        self._down("the key was rotated", Cause.renewed)
+
+    def _announce(self, pair: KeyPair) -> None:
+        self._channels["control"].send(wire.pack(KeyAnnounce(pair.public)))

@@ -154,7 +154,9 @@ class Gateway:
                 check_seconds=0.2,
             )
         else:
-            limits = PortLimits(settings.peer_budget_bytes)
+            # A whole message is never over budget.
+            whole = wire.LIMITS[name, "master"].frame_bytes
+            limits = PortLimits(settings.peer_budget_bytes + whole)
         callbacks = (self._on_frame, self._gone)
         port = Port.make(context, name, self._keys, limits, callbacks)
         self._ports[name] = port
@@ -240,7 +242,8 @@ class Gateway:
     def _refuse_for_now(self, peer: Peer, size: int) -> bool:
         if peer.socket == "enrol":
             return not self._enrol_rate.take()
-        return self._held[peer.user_id] + size > self._settings.peer_budget_bytes
+        held = self._held.get(peer.user_id, 0)
+        return held > 0 and held + size > self._settings.peer_budget_bytes
 
     def _hand_over(self, peer: Peer, envelope: Envelope, size: int) -> None:
         try:

@@ -275,6 +275,11 @@ class Port:
     def _check(self) -> None:
         if self._loop is None:
             return
+        self._drain()
+        if self._scheduled:
+            # Whole messages still wait for us: what TCP brought is not the peer's fault.
+            self._timer = self._loop.call_later(self._limits.check_seconds, self._check)
+            return
         now = time.monotonic()
         for fd in self._connections.check(now):
             self.counters["over"] += 1

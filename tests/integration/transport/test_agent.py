@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catena.transport import wire
+from catena.transport.agent import Connected, EnrolState, Lost, Received, Rotated, Trusted
+from catena.transport.enrolment import TrustStore
+from catena.transport.keys import generate, load, load_or_create, token_proof
+from catena.transport.messages import (
+    ChunkRequest,
+    EnrolRequest,
+    Goodbye,
+    Hello,
+    JobReceived,
+    KeyAnnounce,
+    KeyRotate,
+    KeyTaken,
+    ManifestReply,
+    Ping,
+    Refused,
+    Welcome,
+)
+from tests.integration.transport.harness import FAST, a_master, a_minion, hello
+
+
+def test_a_new_minion_trusts_on_first_use_waits_and_gets_in(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master, a_minion(master, pki) as minion:
+            await minion.until(lambda: minion.seen(EnrolState))
+            assert minion.seen(Trusted) == [Trusted(master.keys.fingerprint, first_use=True)]
+            assert minion.seen(EnrolState) == [EnrolState("pending", "as told")]
+            assert TrustStore(pki).load() == master.keys.public
+            assert not minion.link.connected
+
+            master.table.accept(minion.keys.public)
+            master.state = "accepted"
+            await minion.until(lambda: minion.link.connected)
+            assert minion.link.send("control", hello())
+            await minion.until(lambda: minion.seen(Received))
+            (received,) = minion.seen(Received)
+            assert isinstance(received.envelope.message, Welcome)
+            ((peer, _),) = master.got(Hello)
+            assert peer.user_id == minion.keys.fingerprint
+            assert peer.key == minion.keys.public
+            assert peer.address == "127.0.0.1"
+
+    asyncio.run(story())
+
+
+def test_a_token_is_proved_for_both_keys(pki: Path) -> None:
+    async def story() -> None:
+        async with (
+            a_master() as master,
+            a_minion(master, pki, enrol_token="t0ken") as minion,
+        ):
+            await minion.until(lambda: master.got(EnrolRequest))
+            _, request = master.got(EnrolRequest)[0]
+            expected = token_proof("t0ken", minion.keys.public, master.keys.public, "m1")
+            assert request.token_proof == expected
+
+    asyncio.run(story())
+
+
+def test_a_master_of_another_fingerprint_is_never_trusted(pki: Path) -> None:
+    async def story() -> None:
+        true_master = generate()
+        async with (
+            a_master() as master,
+            a_minion(master, pki, master_finger=true_master.fingerprint) as minion,
+        ):
+            await minion.until(lambda: minion.seen(EnrolState))
+            (state,) = minion.seen(EnrolState)
+            assert state.state == "untrusted"
+            assert true_master.fingerprint in state.reason
+            assert TrustStore(pki).load() is None
+            assert not master.got(EnrolRequest)
+
+            # The right one appears: the same minion finds it by itself.
+            master.offered = true_master.public
+            await minion.until(lambda: minion.seen(Trusted))
+            assert minion.seen(Trusted) == [Trusted(true_master.fingerprint, first_use=False)]
+
+    asyncio.run(story())
+
+
+def test_a_kept_master_key_is_not_replaced_by_another(pki: Path) -> None:
+    async def story() -> None:
+        old_master = generate()
+        TrustStore(pki).keep(old_master.public)
+        async with a_master() as master, a_minion(master, pki) as minion:
+            master.table.accept(minion.keys.public)
+            master.state = "accepted"
+            await minion.until(lambda: minion.seen(EnrolState))
+            assert minion.seen(EnrolState)[0].state == "untrusted"
+            assert TrustStore(pki).load() == old_master.public
+            assert not minion.seen(Connected)
+
+    asyncio.run(story())
+
+
+def test_a_refused_key_asks_why_and_comes_back_by_itself(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master(state="rejected") as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                await minion.until(lambda: minion.seen(EnrolState))
+                assert minion.seen(EnrolState) == [EnrolState("rejected", "as told")]
+                master.table.accept(minion.keys.public)
+                master.state = "accepted"
+                await minion.until(lambda: minion.link.connected)
+
+    asyncio.run(story())
+
+
+def test_a_restarted_master_is_found_again(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                await master.gateway.stop()
+                await minion.until(lambda: minion.seen(Lost))
+                assert not minion.link.send("control", Ping(1))
+                await master.start()
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                assert len(minion.seen(Connected)) == 2
+
+    asyncio.run(story())
+
+
+def test_a_master_whose_program_hangs_is_noticed_and_left(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            rules = replace(FAST, ping_interval=0.05)
+            async with a_minion(master, pki, rules=rules) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                # Its I/O thread lives and answers ZMTP heartbeats; its program reads nothing.
+                for port in master.gateway._ports.values():
+                    port._drain = lambda: None  # type: ignore[method-assign]
+                    assert port._loop is not None
+                    port._loop.remove_reader(port._fd(port._sock))
+                await minion.until(lambda: minion.seen(Lost))
+                assert "does not answer pings" in minion.seen(Lost)[0].reason
+
+    asyncio.run(story())
+
+
+def test_pings_keep_a_quiet_connection_up(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            rules = replace(FAST, ping_interval=0.02)
+            async with a_minion(master, pki, rules=rules) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: len(master.got(Ping)) > 10)
+                assert not minion.seen(Lost)
+
+    asyncio.run(story())
+
+
+def test_a_vanished_own_address_makes_a_new_connection(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            rules = replace(FAST, ping_interval=0.02)
+            async with a_minion(master, pki, rules=rules) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                channel = minion.link._channels["control"]
+                assert channel.local_address is not None
+                assert channel.local_address[1] == "127.0.0.1"
+                channel.local_address = (channel.local_address[0], "192.0.2.77")
+                await minion.until(lambda: len(minion.seen(Connected)) == 2)
+                assert "address of this host" in minion.seen(Lost)[0].reason
+
+    asyncio.run(story())
+
+
+def test_old_traffic_keys_are_replaced(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            rules = replace(FAST, key_age=0.3)
+            async with a_minion(master, pki, rules=rules) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: len(minion.seen(Connected)) == 2)
+                assert "traffic keys" in minion.seen(Lost)[0].reason
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Goodbye("restarts"), Refused("busy", "too many", 0.0)],
+    ids=["goodbye", "busy"],
+)
+def test_a_word_of_the_master_ends_the_connection_and_is_handed_over(
+    pki: Path, message: object
+) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", hello())
+                await minion.until(lambda: minion.seen(Received))
+                assert master.gateway.send(master.only_peer(minion.keys), message)
+                await minion.until(lambda: minion.seen(Lost))
+                assert minion.seen(Received)[-1].envelope.message == message
+                await minion.until(lambda: minion.link.connected)
+
+    asyncio.run(story())
+
+
+def test_bulk_opens_on_first_use_and_its_loss_is_told_apart(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                msg_id = wire.new_id()
+                request = ChunkRequest("base", "a", "00", 0)
+                assert minion.link.send("bulk", request, msg_id=msg_id)
+                await minion.until(lambda: master.got(ChunkRequest))
+                peer, _ = master.got(ChunkRequest)[0]
+                assert peer.socket == "bulk"
+                assert master.gateway.send(peer, ManifestReply("00", 1, ()), msg_id)
+                await minion.until(lambda: minion.seen(Received))
+                (received,) = minion.seen(Received)
+                assert received.socket == "bulk"
+                assert received.envelope.reply_to == msg_id
+                master.gateway.drop(peer)
+                await minion.until(lambda: minion.seen(Lost))
+                assert minion.seen(Lost)[0].socket == "bulk"
+                assert minion.link.connected
+
+    asyncio.run(story())
+
+
+def test_a_key_is_rotated_inside_the_channel(pki: Path) -> None:
+    async def story() -> None:
+        keys = load_or_create(pki)
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki, keys=keys) as minion:
+                master.table.accept(keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", hello())
+                await minion.until(lambda: master.got(Hello))
+                peer = master.only_peer(keys)
+                master.gateway.send(peer, KeyRotate())
+                await minion.until(lambda: master.got(KeyAnnounce))
+                _, announced = master.got(KeyAnnounce)[0]
+                master.table.accept(announced.public_key)
+                master.gateway.send(peer, KeyTaken(announced.public_key))
+                await minion.until(lambda: len(minion.seen(Connected)) == 2)
+                new = load(pki)
+                assert new.public == announced.public_key != keys.public
+                assert minion.seen(Rotated) == [Rotated(new.fingerprint)]
+                minion.link.send("control", hello(first=False))
+                await minion.until(lambda: len(master.got(Hello)) == 2)
+                assert master.got(Hello)[1][0].user_id == new.fingerprint
+
+    asyncio.run(story())
+
+
+def test_a_rotation_that_was_cut_short_is_taken_up_again(pki: Path) -> None:
+    async def story() -> None:
+        keys = load_or_create(pki)
+        following = load_or_create(pki, "curve.next")
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki, keys=keys) as minion:
+                master.table.accept(keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", hello())
+                await minion.until(lambda: master.got(KeyAnnounce))
+                assert master.got(KeyAnnounce)[0][1].public_key == following.public
+
+    asyncio.run(story())
+
+
+def test_a_message_that_the_master_would_refuse_is_refused_here(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                with pytest.raises(wire.MessageTooLargeError, match="JobReceived"):
+                    minion.link.send("control", JobReceived("x" * 300_000, 0))
+
+    asyncio.run(story())

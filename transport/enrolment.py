@@ -1,0 +1,200 @@
+"""How a minion comes to trust its master, and its master to know it (sans-IO, minion's side).
+
+The enrol socket proves nothing: its server key is published. So an offered key is believed only
+when it has the configured fingerprint or, without one, is the first that was ever offered; a reply
+about our own key is a hint for people and for the next attempt, never a reason to stop trying.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, List, Optional, Tuple, Union
+
+from catena.core.files import AnyPath, private_folder, read_limited, write_durable
+from catena.transport.keys import (
+    BadKeyError,
+    UnsafeKeyError,
+    fingerprint,
+    key_bytes,
+    same_fingerprint,
+    token_proof,
+)
+from catena.transport.messages import (
+    EnrolOffer,
+    EnrolProbe,
+    EnrolReply,
+    EnrolRequest,
+    Failure,
+)
+
+MASTER_KEY_FILE = "master.pub"
+#: Bounds of what a reply may make us wait, whoever sent it.
+RETRY_SECONDS = (1.0, 300.0)
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """The master's key is known now. first_use: nothing but its being first speaks for it."""
+
+    fingerprint: str
+    first_use: bool
+
+
+@dataclass(frozen=True)
+class EnrolState:
+    """What the master (or somebody in its place: not authenticated) says of our key.
+
+    state: "accepted", "pending", "rejected", "denied", or "untrusted": the key that the master
+    offers, or answers with, is not the one that must be.
+    """
+
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Applicant:
+    """Who asks for its key to be accepted."""
+
+    id: str
+    machine_id: str
+    version: str
+    public_key: str
+    #: Fingerprint that the master must have; "" for trust on first use.
+    master_finger: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class Next:
+    """What follows from an answer."""
+
+    events: Tuple[Union[Trusted, EnrolState], ...] = ()
+    #: Ask the next question on the same connection.
+    ask: bool = False
+    #: Go to the control socket.
+    connect: bool = False
+    #: Else: ask anew after this long; None leaves it to the back-off.
+    retry_seconds: Optional[float] = None
+
+
+class TrustStore:
+    """The one master key that this minion trusts, in `<pki_dir>/master.pub`."""
+
+    def __init__(self, folder: AnyPath) -> None:
+        self.path = Path(folder) / MASTER_KEY_FILE
+
+    def load(self) -> Optional[str]:
+        """Return the kept key, or None.
+
+        Raises:
+            UnsafeKeyError: the file is damaged; a key is never trusted anew in its place.
+        """
+        try:
+            text = read_limited(self.path, 256).decode("ascii", "replace").strip()
+            key_bytes(text)
+        except FileNotFoundError:
+            return None
+        except BadKeyError:
+            raise UnsafeKeyError(f"{self.path}: holds no key; remove it to trust anew") from None
+        return text
+
+    def keep(self, key: str) -> None:
+        """Keep *key*, durably."""
+        private_folder(self.path.parent)
+        write_durable(self.path, key.encode() + b"\n", 0o600)
+
+
+class Enrolment:
+    """One minion's side of the enrol socket.
+
+    Args:
+        applicant: who asks.
+        store: where the master's key is kept.
+    """
+
+    def __init__(self, applicant: Applicant, store: TrustStore) -> None:
+        self._applicant = applicant
+        self._store = store
+        self._last: Optional[EnrolState] = None
+        #: The trusted key of the master, Z85; None before there is one.
+        self.master_key = store.load()
+        finger = applicant.master_finger
+        if self.master_key and finger:
+            if not same_fingerprint(fingerprint(self.master_key), finger):
+                # The operator names another key than the kept one: the operator is right.
+                self.master_key = None
+
+    def question(self) -> Union[EnrolProbe, EnrolRequest]:
+        """Return what to ask next."""
+        who = self._applicant
+        if self.master_key is None:
+            return EnrolProbe()
+        proof = ""
+        if who.token:
+            proof = token_proof(who.token, who.public_key, self.master_key, who.id)
+        return EnrolRequest(who.id, who.machine_id, who.version, proof)
+
+    def answer(self, message: Any) -> Next:
+        """Return what follows from an answer of whoever serves the enrol socket."""
+        if isinstance(message, EnrolOffer):
+            return self._offer(message)
+        if isinstance(message, EnrolReply):
+            return self._reply(message)
+        if isinstance(message, Failure) and message.code != "TryLaterError":
+            return Next(self._changed(EnrolState("denied", _printable(message.message))))
+        return Next()
+
+    def _offer(self, offer: EnrolOffer) -> Next:
+        if self.master_key is not None:
+            return Next()
+        try:
+            offered = fingerprint(offer.master_key)
+        except BadKeyError:
+            return Next(self._changed(EnrolState("untrusted", "the master offers no valid key")))
+        finger = self._applicant.master_finger
+        if finger and not same_fingerprint(offered, finger):
+            reason = f"the master offers key {offered}, master_finger demands {finger}"
+            return Next(self._changed(EnrolState("untrusted", reason)))
+        self._store.keep(offer.master_key)
+        self.master_key = offer.master_key
+        return Next((Trusted(offered, first_use=not finger),), ask=True)
+
+    def _reply(self, reply: EnrolReply) -> Next:
+        if self.master_key is None or reply.master_key != self.master_key:
+            return Next(self._changed(EnrolState("untrusted", self._mismatch(reply.master_key))))
+        state = reply.state
+        if state not in ("accepted", "pending", "rejected", "denied"):
+            return Next()
+        events = self._changed(EnrolState(state, _printable(reply.reason)))
+        if state == "accepted":
+            return Next(events, connect=True)
+        low, high = RETRY_SECONDS
+        return Next(events, retry_seconds=min(max(reply.retry_seconds, low), high))
+
+    def _mismatch(self, key: str) -> str:
+        try:
+            shown = fingerprint(key)
+        except BadKeyError:
+            shown = "(no valid key)"
+        kept = fingerprint(self.master_key) if self.master_key else "none"
+        return (
+            f"the master answers as key {shown}, the trusted one is {kept}; "
+            f"if the master's key was changed on purpose, remove {self._store.path}"
+        )
+
+    def _changed(self, state: EnrolState) -> Tuple[EnrolState, ...]:
+        if state == self._last:
+            return ()
+        self._last = state
+        return (state,)
+
+    def forget_state(self) -> None:
+        """Report the next state even if it equals the last (after the connection was up)."""
+        self._last = None
+
+
+def _printable(text: str) -> str:
+    found: List[str] = [c if c.isprintable() else " " for c in text[:1000]]
+    return "".join(found)
