@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
-from catena.states.compiler.model import Compiled, High, Low, Row, RunHooks
+from catena.core.errors import CatenaError
+from catena.core.types import SourceLine
+from catena.states.compiler.declare import Origin, declare
+from catena.states.compiler.extend import extended
+from catena.states.compiler.faults import StateArgumentsError, TopError
+from catena.states.compiler.low import low_from_chunk, low_states
+from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, RunHooks
+from catena.states.compiler.order import ordered
+from catena.states.compiler.requisites import apply_use, link
+from catena.states.compiler.run import ProgressHooks, Run
+from catena.states.compiler.sls import SlsTree, sls_names
+from catena.states.compiler.top import assigned
+
+__all__ = [
+    "Compiled",
+    "Low",
+    "RunHooks",
+    "StateArgumentsError",
+    "TopError",
+    "compile_high",
+    "compile_highstate",
+    "compile_sls",
+    "compile_text",
+    "compile_top",
+    "low_from_chunk",
+    "pillar_error_texts",
+    "pillar_errors",
+    "render_high",
+    "run",
+    "shown_low",
+    "sls_list",
+    "sls_names",
+]
+
+_PILLAR_FAILED = "Pillar failed to render with the following messages:"
 
 
 def compile_sls(
-    context: Context, mods: Union[str, Sequence[str]], saltenv: str = ""
+    context: Context,
+    mods: Union[str, Sequence[str]],
+    saltenv: str = "",
+    exclude: Sequence[str] = (),
 ) -> Compiled:
     """Return the run of some SLS files.
 
@@ -17,13 +55,36 @@ def compile_sls(
         context: grains, pillar and files to render with.
         mods: dotted names, also separated by commas, also globs.
         saltenv: environment; the context's when empty.
+        exclude: SLS names to leave out.
+
+    Returns:
+        Low states in the order of the run; or errors (also those of the pillar), and then
+        nothing may run. An SLS file that renders to nothing gives neither.
     """
-    raise NotImplementedError
+    env = saltenv or context.saltenv
+    return _compile(context, {env: sls_list(mods)}, exclude)
 
 
-def compile_highstate(context: Context) -> Compiled:
-    """Return the run of everything that the top files assign to this minion."""
-    raise NotImplementedError
+def compile_highstate(context: Context, exclude: Sequence[str] = (), only: str = "") -> Compiled:
+    """Return the run of everything that the top files assign to this minion.
+
+    Without any assignment the result has neither low states nor errors.
+
+    Args:
+        context: grains, pillar and files to render with.
+        exclude: SLS names to leave out.
+        only: leave out every environment but this one.
+    """
+    errors = pillar_errors(context)
+    if errors:
+        return Compiled((), tuple(errors))
+    try:
+        wanted = assigned(context)
+    except TopError as error:
+        return Compiled((), (str(error),))
+    if only:
+        wanted = {env: names for env, names in wanted.items() if env == only}
+    return _compile(context, wanted, exclude)
 
 
 def compile_top(context: Context) -> Dict[str, List[str]]:
@@ -32,11 +93,146 @@ def compile_top(context: Context) -> Dict[str, List[str]]:
     Raises:
         TopError: a top file can't be rendered or is malformed.
     """
-    raise NotImplementedError
+    return assigned(context)
 
 
-def run(
-    context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None
-) -> Dict[str, Row]:
-    """Run *low* (of a Compiled without errors); return the rows by key, in the order they ran."""
-    raise NotImplementedError
+def compile_high(context: Context, data: Mapping[str, Any], saltenv: str = "") -> Compiled:
+    """Return the run of Salt's high data given as it is (state.high, state.template_str)."""
+    errors: List[str] = []
+    origin = Origin(None, saltenv or context.saltenv, lambda *path: SourceLine(""))
+    high = High(tuple(declare(data, origin, errors)))
+    return Compiled((), tuple(errors)) if errors else _joined(high)
+
+
+def compile_text(context: Context, text: str) -> Compiled:
+    """Return the run of *text*, rendered as an SLS file that has no name."""
+    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    from catena.renderers.pipeline import render
+    from catena.renderers.source import Source
+
+    errors = pillar_errors(context)
+    if errors:
+        return Compiled((), tuple(errors))
+    default = str(context.opts.get("renderer") or "jinja|yaml")
+    try:
+        rendered = render(context, Source(text, "<template>", context.saltenv), default)
+    except CatenaError as error:
+        return Compiled((), (f"Rendering the template failed: {error}",))
+    if not isinstance(rendered.data, Mapping):
+        return Compiled((), ("the template must be a mapping of ids",))
+    return compile_high(context, rendered.data)
+
+
+def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[High, List[str]]:
+    """Return what SLS files (by environment) say before it is joined, and the faults met."""
+    tree = SlsTree(context)
+    for env, names in wanted.items():
+        for name in names:
+            tree.add(name, env)
+    return tree.high(), tree.errors
+
+
+def shown_low(high: High) -> Compiled:
+    """Return the low states of *high* without extend, use and `*_in`, as Salt shows them."""
+    errors: List[str] = []
+    lows = low_states(high.states, errors)
+    plan = link([_without_reverse(low) for low in lows])
+    order = None if errors or plan.errors else ordered(plan)
+    shown = tuple(lows[position] for position in order) if order is not None else ()
+    return Compiled(shown, tuple(errors + plan.errors), high.as_dict())
+
+
+def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) -> Dict[str, Row]:
+    """Run *low* (of a Compiled without errors), in its order.
+
+    Args:
+        context: what the states get; `context.test` says whether they may change anything.
+        low: as compiled.
+        hooks: journal or progress; by default every row goes to `context.host.progress`.
+
+    Returns:
+        Rows by key, in the order in which they came about. States that `failhard` or a
+        cancellation kept from running have none.
+
+    Raises:
+        StateArgumentsError: arguments don't fit their functions; nothing ran.
+    """
+    return Run(context, low, hooks or ProgressHooks(context, len(low))).rows()
+
+
+def sls_list(mods: Union[str, Sequence[str]]) -> List[str]:
+    """Return SLS names given as a list or separated by commas."""
+    parts = mods.split(",") if isinstance(mods, str) else [str(each) for each in mods]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def pillar_errors(context: Context) -> List[str]:
+    """Return why this run has no usable pillar; empty when it has one.
+
+    The pillar is compiled when it is first looked at: here, before anything is rendered.
+    """
+    try:
+        len(context.pillar)
+    except CatenaError as error:
+        return pillar_error_texts(error)
+    return []
+
+
+def pillar_error_texts(error: CatenaError) -> List[str]:
+    """Return the answer of a state run whose pillar could not be compiled."""
+    texts = getattr(error, "errors", None) or (str(error),)
+    return [_PILLAR_FAILED, *(str(text) for text in texts)]
+
+
+def _compile(
+    context: Context, wanted: Mapping[str, Sequence[str]], exclude: Sequence[str] = ()
+) -> Compiled:
+    errors = pillar_errors(context)
+    if errors:
+        return Compiled((), tuple(errors))
+    high, errors = render_high(context, wanted)
+    if errors:
+        return Compiled((), tuple(errors), high.as_dict())
+    if exclude:
+        high = replace(high, excluded_sls=high.excluded_sls | frozenset(exclude))
+    return _joined(high)
+
+
+def _joined(high: High) -> Compiled:
+    """Join: extend, low states, use, `*_in`, exclude, requisites, order."""
+    errors: List[str] = []
+    shown = high.as_dict()
+    lows = low_states(extended(high, errors), errors)
+    if errors:
+        return Compiled((), tuple(errors), shown)
+    lows = apply_use(lows)
+    kept = [low for low in lows if not _excluded(high, low)]
+    gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
+    plan = link(kept, gone)
+    order = None if plan.errors else ordered(plan)
+    if order is None:
+        return Compiled((), tuple(plan.errors), shown)
+    return Compiled(tuple(kept[position] for position in order), (), shown)
+
+
+def _excluded(high: High, low: Union[Low, Declaration]) -> bool:
+    return low.id in high.excluded_ids or low.sls in high.excluded_sls
+
+
+def _without_reverse(low: Low) -> Low:
+    if not any(key.endswith("_in") for key in low.keywords):
+        return low
+    keywords = {key: value for key, value in low.keywords.items() if not key.endswith("_in")}
+    return Low(
+        low.state,
+        low.fun,
+        low.id,
+        low.name,
+        low.sls,
+        low.env,
+        low.order,
+        low.args,
+        keywords,
+        low.line,
+        low.included_from,
+    )

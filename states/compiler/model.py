@@ -12,6 +12,9 @@ Order = Union[int, float]
 #: Parts of a result's key: module, id, name, function.
 TAG_SEPARATOR = "_|-"
 
+#: Place of data that came from no file.
+NOWHERE = SourceLine("")
+
 #: Requisites that say when, or after what, a state runs.
 FORWARD = (
     "require",
@@ -125,7 +128,7 @@ class Low:
     #: The compiler's own arguments (KEYWORDS) as written: requisites, conditions, retry, …
     keywords: Mapping[str, Any] = field(default_factory=dict)
     #: Where it was declared.
-    line: SourceLine = SourceLine("")
+    line: SourceLine = NOWHERE
     included_from: Tuple[str, ...] = ()
 
     @property

@@ -1,0 +1,280 @@
+"""One state function called: its arguments checked, its conditions asked, its answer a row."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from dataclasses import dataclass, replace
+from inspect import Parameter
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError
+from catena.core.plugins import Plugin, Registry
+from catena.core.suggest import nearest
+from catena.core.types import StateResult
+from catena.states.compiler import conditions
+from catena.states.compiler.faults import at, meant
+from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
+
+log = logging.getLogger(__name__)
+
+RETRY_ATTEMPTS = 2
+RETRY_INTERVAL = 30.0
+#: A wait between attempts looks this often (seconds) whether the run was cancelled.
+_RETRY_STEP = 0.2
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A state function and what it accepts."""
+
+    call: Callable[..., StateResult]
+    #: Arguments by name, without context and name.
+    accepts: FrozenSet[str]
+    required: FrozenSet[str]
+    #: Takes any other argument (`**kwargs`).
+    open: bool
+    #: Keywords of the compiler that it wants to see.
+    wants: Tuple[str, ...]
+
+
+def _callee(plugin: Plugin) -> Callee:
+    accepts, required, open_ = set(), set(), False
+    for position, one in enumerate(plugin.signature().parameters.values()):
+        if one.kind is Parameter.VAR_KEYWORD:
+            open_ = True
+        elif one.kind is not Parameter.VAR_POSITIONAL and position:
+            accepts.add(one.name)
+            if one.default is Parameter.empty:
+                required.add(one.name)
+    wants = tuple(sorted({*getattr(plugin.mark, "wants", ()), *(accepts & KEYWORDS)}))
+    return Callee(plugin.call, frozenset(accepts), frozenset(required), open_, wants)
+
+
+class Callees:
+    """The state functions of a run, each looked up once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._found: Dict[Tuple[str, str], Optional[Callee]] = {}
+
+    def get(self, state: str, fun: str) -> Optional[Callee]:
+        """Return a state function, or None."""
+        key = (state, fun)
+        if key not in self._found:
+            name = f"{state}.{fun}"
+            plugin = self._registry[name] if name in self._registry else None
+            self._found[key] = _callee(plugin) if plugin else None
+        return self._found[key]
+
+    def forget(self) -> None:
+        """Look everything up anew."""
+        self._found.clear()
+
+    def hint(self, state: str, fun: str) -> str:
+        """Return "; did you mean …?" for a function that is not there."""
+        names = list(self._registry.module(state))
+        near = nearest(f"{state}.{fun}", names) if names else None
+        if near:
+            return f"; did you mean {near!r}?"
+        return "" if names else meant(state, self._registry.prefixes())
+
+
+def argument_faults(callees: Callees, lows: Sequence[Low]) -> Iterator[str]:
+    """Yield one text per state whose arguments don't fit its function."""
+    for low in lows:
+        callee = callees.get(low.state, low.fun)
+        if callee is not None:
+            yield from (f"{text}{at(low.line)}" for text in _argument_faults(callee, low))
+
+
+def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
+    if not callee.open:
+        for key in low.args:
+            if key not in callee.accepts:
+                known = sorted({*callee.accepts, *KEYWORDS})
+                yield (
+                    f"'{key}' is an invalid keyword argument for '{low.state}.{low.fun}' in "
+                    f"state '{low.id}' of SLS '{low.sls}'{meant(key, known)}"
+                )
+    missing = sorted(callee.required - low.args.keys() - low.keywords.keys())
+    if missing:
+        yield (
+            f"Missing parameter {', '.join(missing)} for state '{low.id}' "
+            f"({low.state}.{low.fun}) of SLS '{low.sls}'"
+        )
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How a state is called this time."""
+
+    #: Arguments beside the state's own (mod_watch: sfun, __reqs__).
+    extra: Optional[Mapping[str, Any]] = None
+    #: A try for prereq: no check_cmd, no retry.
+    trial: bool = False
+
+
+_PLAIN = Attempt()
+
+
+class Caller:
+    """Calls state functions; knows nothing of requisites.
+
+    Args:
+        callees: where to find them.
+        cancelled: asked while waiting between retries.
+    """
+
+    def __init__(self, callees: Callees, cancelled: Callable[[], bool]) -> None:
+        self._callees = callees
+        self._cancelled = cancelled
+
+    def row(self, context: Context, low: Low, attempt: Attempt = _PLAIN) -> Row:
+        """Return the row of *low*: skipped by its conditions, or called (again, with retry)."""
+        row = self._once(context, low, attempt)
+        retry = low.keywords.get("retry")
+        if not retry or attempt.trial or context.test:
+            return row
+        return self._retried(context, low, attempt, row)
+
+    def _once(self, context: Context, low: Low, attempt: Attempt) -> Row:
+        callee = self._callees.get(low.state, low.fun)
+        if callee is None:
+            return self._unknown(low)
+        if "test" in low.keywords and "test" not in callee.wants:
+            context = context.with_(test=bool(low.keywords["test"]))
+        if low.keywords:
+            skipped = self._skipped(context, low)
+            if skipped is not None:
+                return skipped
+        row = _answer(context, low, callee, attempt.extra)
+        if "check_cmd" in low.keywords and "check_cmd" not in callee.wants and not attempt.trial:
+            _judge(context, low, row)
+        return row
+
+    def _skipped(self, context: Context, low: Low) -> Optional[Row]:
+        try:
+            comment = conditions.skip_comment(context, low)
+        except CatenaError as error:
+            return make_row(low, False, f"An exception occurred in this state: {error}")
+        if comment is None:
+            return None
+        row = make_row(low, True, comment)
+        row["skip_watch"] = True
+        return row
+
+    def _unknown(self, low: Low) -> Row:
+        name = f"{low.state}.{low.fun}"
+        row = make_row(
+            low,
+            False,
+            f"State '{name}' was not found in SLS '{low.sls}'\nReason: '{name}' is not available"
+            f"{self._callees.hint(low.state, low.fun)}{at(low.line)}\n",
+        )
+        # Salt gives these rows neither; tools tell them by it.
+        row["__id__"] = row["__sls__"] = None
+        return row
+
+    def _retried(self, context: Context, low: Low, attempt: Attempt, row: Row) -> Row:
+        plan = low.keywords["retry"]
+        plan = plan if isinstance(plan, Mapping) else {}
+        attempts = int(plan.get("attempts", RETRY_ATTEMPTS))
+        interval = float(plan.get("interval", RETRY_INTERVAL))
+        until = plan.get("until", True)
+        comments: List[str] = []
+        for number in range(1, attempts):
+            if row["result"] is until or row.get("skip_watch"):
+                break
+            comments.append(
+                f'Attempt {number}: Returned a result of "{row["result"]}", '
+                f'with the following comment: "{row["comment"]}"'
+            )
+            if not self._wait(interval):
+                break
+            row = self._once(context, low, attempt)
+        if comments:
+            row["comment"] = "\n".join([*comments, str(row["comment"])])
+        return row
+
+    def _wait(self, seconds: float) -> bool:
+        """Return whether the time passed without anybody stopping the run."""
+        end = time.monotonic() + seconds
+        while True:
+            if self._cancelled():
+                return False
+            left = end - time.monotonic()
+            if left <= 0:
+                return True
+            time.sleep(min(left, _RETRY_STEP))
+
+
+def make_row(
+    low: Low, result: Optional[bool], comment: str, changes: Optional[Mapping[str, Any]] = None
+) -> Row:
+    """Return a row without number and times."""
+    return {
+        "name": low.name,
+        "changes": dict(changes) if changes else {},
+        "result": result,
+        "comment": comment,
+        "__sls__": low.sls,
+        "__id__": low.id,
+    }
+
+
+def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[str, Any]]) -> Row:
+    arguments: Dict[str, Any] = dict(low.args)
+    for key in callee.wants:
+        if key in low.keywords:
+            arguments[key] = low.keywords[key]
+    if extra is not None:
+        # mod_watch is called with the arguments of another function: it gets what it takes.
+        arguments.update(extra)
+        if not callee.open:
+            arguments = {key: arguments[key] for key in arguments if key in callee.accepts}
+    if low.env != context.saltenv:
+        context = context.with_(saltenv=low.env)
+    try:
+        found = callee.call(context, low.name, **arguments)
+    except CatenaError as error:
+        return make_row(low, False, f"An exception occurred in this state: {error}")
+    except Exception:  # a plug-in may raise anything: it fails its own row, the run goes on
+        log.warning("state %s failed with an exception", low.key, exc_info=True)
+        text = traceback.format_exc()
+        return make_row(low, False, f"An exception occurred in this state: {text}")
+    row = make_row(low, found.result, found.comment, found.changes)
+    if found.warnings:
+        row["warnings"] = list(found.warnings)
+    return row
+
+
+def _judge(context: Context, low: Low, row: Row) -> None:
+    """Let check_cmd say what the result is."""
+    try:
+        failed = conditions.failed_check(context, low)
+    except CatenaError as error:
+        row["result"], row["comment"] = False, f"check_cmd can't be run: {error}"
+        return
+    row["result"] = not failed
+    outcome = "failed" if failed else "succeeded"
+    row["comment"] = f"check_cmd determined the state {outcome}"
+
+
+def listener(low: Low) -> Low:
+    """Return the call that a listener makes at the end of the run."""
+    keywords = {key: value for key, value in low.keywords.items() if key not in REQUISITES}
+    return replace(low, id=f"listener_{low.id}", fun="mod_watch", keywords=keywords)

@@ -1,0 +1,112 @@
+"""onlyif, unless, creates and check_cmd: whether a state has to act, and whether it helped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.states.compiler.model import Low
+
+#: Arguments of a state that its conditions' commands share.
+_SHARED = ("cwd", "env", "shell", "timeout", "runas", "runas_password", "umask")
+_NOT_ARGUMENTS = ("fun", "args", "get_return")
+
+
+class ConditionError(UsageError):
+    """A condition is malformed."""
+
+
+def skip_comment(context: Context, low: Low) -> Optional[str]:
+    """Return why *low* need not act, or None when it has to.
+
+    `onlyif` skips when any entry is false, `unless` when all are true, `creates` when every path
+    is there; booleans decide nothing (behaviour 20 to 22).
+
+    Raises:
+        ConditionError: an empty list, or an entry of the wrong shape.
+        NotFoundError: an entry calls a function that does not exist.
+    """
+    keywords = low.keywords
+    lines: List[str] = []
+    skip = False
+    if "onlyif" in keywords:
+        met = all(_truths(context, low, "onlyif"))
+        skip = skip or not met
+        lines.append(f"onlyif condition is {'true' if met else 'false'}")
+    if "unless" in keywords:
+        met = any(not truth for truth in _truths(context, low, "unless"))
+        skip = skip or not met
+        lines.append(f"unless condition is {'false' if met else 'true'}")
+    if "creates" in keywords:
+        there, text = _creates(keywords["creates"])
+        skip = skip or there
+        lines.append(text)
+    return "\n".join(lines) if skip else None
+
+
+def failed_check(context: Context, low: Low) -> bool:
+    """Return whether any command of *low*'s check_cmd fails."""
+    return any(
+        _retcode(context, low, command) != 0 for command in _listed(low.keywords["check_cmd"])
+    )
+
+
+def _listed(value: Any) -> List[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _truths(context: Context, low: Low, kind: str) -> Iterator[bool]:
+    entries = _listed(low.keywords[kind])
+    if not entries:
+        raise ConditionError(f"{kind} is an empty list")
+    for entry in entries:
+        if isinstance(entry, str):
+            yield _retcode(context, low, entry) == 0
+        elif isinstance(entry, Mapping):
+            yield bool(_called(context, entry, kind))
+        elif entry is None:
+            raise ConditionError(f"{kind} has an empty entry")
+        else:
+            # A boolean of the template's decides nothing: neither true nor false skips.
+            yield kind == "onlyif"
+
+
+def _creates(value: Any) -> Tuple[bool, str]:
+    paths = [str(path) for path in _listed(value)]
+    there = bool(paths) and all(Path(path).exists() for path in paths)
+    if isinstance(value, list):
+        return there, f"All files in creates {'exist' if there else 'do not exist'}"
+    return there, f"{value} {'exists' if there else 'does not exist'}"
+
+
+def _called(context: Context, entry: Mapping[str, Any], kind: str) -> Any:
+    if "fun" not in entry:
+        raise ConditionError(f"{kind}: an entry that is a mapping needs `fun`; found {entry!r}")
+    arguments = entry.get("args") or []
+    named = {key: value for key, value in entry.items() if key not in _NOT_ARGUMENTS}
+    value = context.call(entry["fun"], *_listed(arguments), **named)
+    for key in str(entry["get_return"]).split(":") if "get_return" in entry else ():
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _retcode(context: Context, low: Low, command: Any) -> int:
+    function = context.functions["cmd.retcode"]
+    given: Dict[str, Any] = {"python_shell": True, "ignore_retcode": True}
+    for key in _SHARED:
+        value = low.args.get(key, low.keywords.get(key))
+        if value is not None:
+            given[key] = value
+    if isinstance(given.get("env"), list):
+        given["env"] = {
+            key: value
+            for part in given["env"]
+            if isinstance(part, Mapping)
+            for key, value in part.items()
+        }
+    accepted = function.signature().parameters
+    if not any(one.kind is one.VAR_KEYWORD for one in accepted.values()):
+        given = {key: value for key, value in given.items() if key in accepted}
+    return int(function.call(context, str(command), **given))

@@ -1,0 +1,145 @@
+"""Rendered data to declarations: the short forms written out, the shapes checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
+
+from catena.core.types import SourceLine
+from catena.states.compiler.faults import at
+from catena.states.compiler.model import REQUISITES, Declaration
+
+#: The first state of a run that has no `order` of its own gets this one.
+FIRST_POSITION = 10000
+
+
+class Positions:
+    """Counts the states of a run that have no `order` of their own."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_POSITION
+
+    def take(self) -> int:
+        """Return the next position."""
+        self._next += 1
+        return self._next - 1
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where data came from."""
+
+    sls: Any
+    env: str
+    #: Line of a path in the data.
+    place: Callable[..., SourceLine]
+    #: None: declared states keep no position (state.high, extend).
+    positions: Optional[Positions] = None
+
+
+def declare(data: Mapping[Any, Any], origin: Origin, errors: List[str]) -> List[Declaration]:
+    """Return the declarations of one SLS file's data; faults are added to *errors*."""
+    found: List[Declaration] = []
+    for id_, body in data.items():
+        place = origin.place(id_)
+        if not isinstance(id_, str):
+            errors.append(
+                f"ID '{id_}' in SLS '{origin.sls}' is not formed as a string, but is a "
+                f"{type(id_).__name__}; put it in quotes{at(place)}"
+            )
+        elif isinstance(body, str) and "." in body:
+            state, fun = body.split(".")[:2]
+            found.append(_declaration(id_, state, (fun,), place, origin))
+        elif not isinstance(body, Mapping):
+            errors.append(f"ID {id_} in SLS {origin.sls} is not a dictionary{at(place)}")
+        elif not id_.startswith("__"):
+            found += _body(id_, body, origin, errors)
+    return [one for one in found if not one.id.startswith("__")]
+
+
+def _declaration(
+    id_: str, state: str, items: Tuple[Any, ...], place: SourceLine, origin: Origin
+) -> Declaration:
+    position = None
+    if origin.positions and not any(isinstance(i, dict) and "order" in i for i in items):
+        position = origin.positions.take()
+    return Declaration(id_, state, items, origin.sls, origin.env, position, place)
+
+
+def _body(
+    id_: str, body: Mapping[Any, Any], origin: Origin, errors: List[str]
+) -> Iterator[Declaration]:
+    seen = set()
+    for key, items in body.items():
+        if isinstance(key, str) and key.startswith("_"):
+            continue
+        place = origin.place(id_, key)
+        if items is None:
+            errors.append(
+                f"ID '{id_}' in SLS '{origin.sls}': {key} has a colon and nothing behind it; "
+                f"write `{key}: []` or leave the colon out{at(place)}"
+            )
+            continue
+        if not isinstance(items, list) or not isinstance(key, str):
+            errors.append(
+                f"State '{id_}' in SLS '{origin.sls}' is not formed as a list: {key} needs "
+                f"`- name: value` lines below it{at(place)}"
+            )
+            continue
+        state, _, fun = key.partition(".")
+        if state in seen:
+            errors.append(
+                f"ID '{id_}' in SLS '{origin.sls}' contains multiple state declarations of the "
+                f"same type: {state}{at(place)}"
+            )
+            continue
+        seen.add(state)
+        listed = (*items, fun.partition(".")[0]) if fun else tuple(items)
+        faults = [f"{text}{at(place)}" for text in _items(id_, listed, origin.sls)]
+        errors += faults
+        if not faults:
+            yield _declaration(id_, state, listed, place, origin)
+
+
+def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, str):
+            if " " in item.strip():
+                yield (
+                    f"'{item}' of state '{id_}' in SLS '{sls}' has a space in it, so it can't be "
+                    "a function; is a ':' missing?"
+                )
+        elif not isinstance(item, Mapping) or len(item) != 1:
+            yield (
+                f"Arguments of state '{id_}' in SLS '{sls}' must be `- name: value`, one pair per "
+                f"line; found {str(item)[:80]}"
+            )
+        else:
+            yield from _argument(id_, *next(iter(item.items())), sls)
+
+
+def _argument(id_: str, key: Any, value: Any, sls: Any) -> Iterator[str]:
+    if not isinstance(key, str):
+        yield f"Argument {key!r} of state '{id_}' in SLS '{sls}' must be a name"
+    elif key == "names":
+        if not isinstance(value, list):
+            yield f"The names argument of state '{id_}' in SLS '{sls}' is not formed as a list"
+    elif key in REQUISITES:
+        if not isinstance(value, list):
+            yield (
+                f"The {key} statement in state '{id_}' in SLS '{sls}' needs to be formed as a list"
+            )
+        else:
+            yield from _requisites(id_, key, value, sls)
+
+
+def _requisites(id_: str, key: str, entries: List[Any], sls: Any) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry, str):
+            continue
+        pair = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else ()
+        if not pair or not all(isinstance(part, str) for part in pair):
+            yield (
+                f"{key} of state '{id_}' in SLS '{sls}': each entry must be one `module: id` "
+                f"pair or an id; found {str(entry)[:80]}"
+            )

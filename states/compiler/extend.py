@@ -1,0 +1,63 @@
+"""`extend` blocks applied to the declarations that they change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from catena.states.compiler.faults import can_not_extend
+from catena.states.compiler.model import REQUISITES, Declaration, High
+
+
+def extended(high: High, errors: List[str]) -> Tuple[Declaration, ...]:
+    """Return the declarations of *high* with its `extend` blocks applied, in the order met."""
+    if not high.extends:
+        return high.states
+    states = list(high.states)
+    by_id: Dict[str, List[int]] = {}
+    for index, one in enumerate(states):
+        by_id.setdefault(one.id, []).append(index)
+    for change in high.extends:
+        indexes = by_id.get(change.id) or _named(states, change)
+        if not indexes:
+            errors.append(can_not_extend(change.id, change.env, change.sls, change.line, by_id))
+            continue
+        same = [index for index in indexes if states[index].state == change.state]
+        for index in same:
+            states[index] = replace(states[index], items=merged(states[index].items, change.items))
+        if not same:
+            by_id[change.id].append(len(states))
+            owner = states[indexes[0]]
+            states.append(replace(change, sls=owner.sls, env=owner.env))
+    return tuple(states)
+
+
+def _named(states: Sequence[Declaration], change: Declaration) -> List[int]:
+    """Return the states of the same module whose *name* is what the block calls its id."""
+    wanted = {"name": change.id}
+    found = [
+        index
+        for index, one in enumerate(states)
+        if one.state == change.state and wanted in one.items
+    ]
+    return found if len(found) == 1 else []
+
+
+def merged(items: Sequence[Any], changes: Sequence[Any]) -> Tuple[Any, ...]:
+    """Return *items* with *changes*: a function or argument replaces, requisites are added."""
+    result = list(items)
+    for change in changes:
+        key = _key(change)
+        index = next((i for i, item in enumerate(result) if _key(item) == key), None)
+        if index is None:
+            result.append(change)
+        elif key in REQUISITES:
+            result[index] = {key: [*result[index][key], *change[key]]}
+        else:
+            result[index] = change
+    return tuple(result)
+
+
+def _key(item: Any) -> Any:
+    """Return the name of an argument; None for the function, which has none."""
+    return next(iter(item)) if isinstance(item, Mapping) else None

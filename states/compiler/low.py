@@ -1,0 +1,154 @@
+"""Declarations to low states: one per function call, with name, order and arguments."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from catena.core.types import SourceLine
+from catena.states.compiler.faults import at
+from catena.states.compiler.model import KEYWORDS, Declaration, Low, Order
+
+#: `order: last` and negative orders count from this far behind the highest order of the run.
+_BEHIND = 1000000
+_CAP_STEP = 100
+#: States of one `names` list follow each other in steps of 1 / 10000.
+_NAMES_STEP = 10000
+
+
+def low_states(states: Sequence[Declaration], errors: List[str]) -> List[Low]:
+    """Return the low states of *states*, sorted by order; faults are added to *errors*."""
+    calls = [call for one in states for call in _calls(one, errors)]
+    cap = _cap(calls)
+    lows = [_low(call, cap) for call in calls]
+    lows.sort(key=_rank)
+    return lows
+
+
+def _rank(low: Low) -> Tuple[Order, str]:
+    return low.order, f"{low.state}{low.name}{low.fun}"
+
+
+class _Call:
+    """One entry of a declaration on its way to a Low."""
+
+    __slots__ = ("arguments", "declaration", "fun", "name", "step")
+
+    def __init__(
+        self, declaration: Declaration, fun: str, name: str, arguments: Dict[str, Any], step: int
+    ) -> None:
+        self.declaration = declaration
+        self.fun = fun
+        self.name = name
+        self.arguments = arguments
+        #: Place in the `names` list, from 1; 0 where there is none.
+        self.step = step
+
+
+def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
+    functions = [item for item in one.items if isinstance(item, str)]
+    if len(functions) != 1:
+        what = "Too many functions" if functions else "No function declared"
+        listed = f": {', '.join(functions)}" if functions else f" for {one.state}"
+        errors.append(f"{what} in state '{one.id}' in SLS '{one.sls}'{listed}{at(one.line)}")
+        return
+    arguments: Dict[str, Any] = {}
+    for item in one.items:
+        if not isinstance(item, str):
+            arguments.update(item)
+    names = arguments.pop("names", None)
+    name = arguments.pop("name", one.id)
+    if not isinstance(name, str):
+        name = one.id
+    if names is None:
+        yield _Call(one, functions[0], name, arguments, 0)
+        return
+    for step, (each, own) in enumerate(_names(names).items(), 1):
+        yield _Call(one, functions[0], each, {**arguments, **own}, step)
+
+
+def _names(names: Sequence[Any]) -> Dict[str, Dict[str, Any]]:
+    found: Dict[str, Dict[str, Any]] = {}
+    for entry in names:
+        if not isinstance(entry, Mapping):
+            found.setdefault(str(entry), {})
+            continue
+        for name, own in entry.items():
+            arguments = found.setdefault(str(name), {})
+            for part in own if isinstance(own, list) else [own]:
+                if isinstance(part, Mapping):
+                    arguments.update(part)
+    return found
+
+
+def _cap(calls: Sequence[_Call]) -> int:
+    cap = 1
+    for call in calls:
+        order = call.arguments.get("order", call.declaration.position)
+        if isinstance(order, int) and order > max(cap - 1, 0):
+            cap = order + _CAP_STEP
+    return cap
+
+
+def _order(order: Any, step: int, cap: int) -> Order:
+    value: Order = cap
+    if order == "first":
+        value = 0
+    elif order == "last":
+        value = cap + _BEHIND
+    elif isinstance(order, (int, float)) and not isinstance(order, bool):
+        value = order
+    if step:
+        value += step / _NAMES_STEP
+    return value + cap + _BEHIND if value < 0 else value
+
+
+def _low(call: _Call, cap: int) -> Low:
+    one = call.declaration
+    args: Dict[str, Any] = {}
+    keywords: Dict[str, Any] = {}
+    order: Any = one.position
+    for key, value in call.arguments.items():
+        if key == "order":
+            order = value
+        elif key in KEYWORDS:
+            keywords[key] = value
+        else:
+            args[key] = value
+    return Low(
+        state=one.state,
+        fun=call.fun,
+        id=one.id,
+        name=call.name,
+        sls=one.sls,
+        env=one.env,
+        order=_order(order, call.step, cap),
+        args=args,
+        keywords=keywords,
+        line=one.line,
+        included_from=one.included_from,
+    )
+
+
+def low_from_chunk(chunk: Mapping[str, Any], line: Optional[SourceLine] = None) -> Low:
+    """Return one Low from Salt's low chunk (state.low).
+
+    Args:
+        chunk: `state` and `fun` at least; `name` is the id when missing.
+        line: where it came from, if anybody knows.
+    """
+    rest = {key: value for key, value in chunk.items() if not key.startswith("__")}
+    state, fun = str(rest.pop("state")), str(rest.pop("fun"))
+    name = str(rest.pop("name", chunk.get("__id__", "")))
+    order = rest.pop("order", 0)
+    return Low(
+        state=state,
+        fun=fun,
+        id=str(chunk.get("__id__", name)),
+        name=name,
+        sls=chunk.get("__sls__"),
+        env=str(chunk.get("__env__", "base")),
+        order=order,
+        args={key: value for key, value in rest.items() if key not in KEYWORDS},
+        keywords={key: value for key, value in rest.items() if key in KEYWORDS},
+        line=line or SourceLine(""),
+    )

@@ -1,0 +1,149 @@
+"""Execution functions called by states: arguments bound by name, the value judged.
+
+Used by `module.run` and `mgrcompat.module_run`; Salt's classic rules of what counts as a failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.plugins import Plugin
+from catena.core.suggest import nearest
+from catena.core.types import StateResult
+
+#: Compiler keywords that belong to the called function when they stand below `module.run`.
+PASSED_ON = ("creates", "runas", "runas_password", "saltenv", "test", "umask")
+#: How many failed states of a nested run a comment names.
+_FAULTS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The arguments of one call."""
+
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
+    #: Given, but not taken by the function.
+    ignored: Tuple[str, ...] = ()
+    #: Needed, but not given.
+    missing: Tuple[str, ...] = ()
+
+
+def plugin(context: Context, name: str) -> Optional[Plugin]:
+    """Return an execution function, or None."""
+    return context.functions[name] if name in context.functions else None
+
+
+def hint(context: Context, name: str) -> str:
+    """Return "; did you mean …?" for a function that is not there."""
+    module = name.partition(".")[0]
+    names = list(context.functions.module(module)) or context.functions.prefixes()
+    near = nearest(name if "." in names[0] else module, names) if names else None
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def bind(function: Plugin, args: List[Any], given: Mapping[str, Any]) -> Bound:
+    """Return how *given* fits *function*: what it does not take is left out and named."""
+    accepted, required, open_, many = [], set(), False, False
+    for one in function.signature().parameters.values():
+        if one.kind is Parameter.VAR_KEYWORD:
+            open_ = True
+        elif one.kind is Parameter.VAR_POSITIONAL:
+            many = True
+        else:
+            accepted.append(one.name)
+            if one.default is Parameter.empty:
+                required.add(one.name)
+    kwargs = {key: value for key, value in given.items() if open_ or key in accepted}
+    placed = accepted[: len(args)]
+    missing = [key for key in accepted if key in required and key not in (*placed, *kwargs)]
+    kwargs = {key: value for key, value in kwargs.items() if key not in placed}
+    kept = tuple(args if many else args[: len(accepted)])
+    ignored = sorted(set(given) - set(kwargs) - set(placed))
+    return Bound(kept, kwargs, tuple(ignored), tuple(missing))
+
+
+def failed(function: Plugin, value: Any) -> bool:
+    """Return whether *value* means that the call failed.
+
+    False is a failure, so is a mapping with a retcode other than 0 or with `result: False`
+    anywhere in it; for functions that run states a list (of errors) is one as well.
+    """
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, list):
+        return getattr(function.mark, "fails", "") == "states"
+    if isinstance(value, Mapping):
+        return bool(value.get("retcode", 0)) or _has_false_result(value)
+    return False
+
+
+def _has_false_result(value: Mapping[str, Any]) -> bool:
+    if value.get("result") is False:
+        return True
+    return any(_has_false_result(part) for part in value.values() if isinstance(part, Mapping))
+
+
+def faults(value: Any) -> Iterator[str]:
+    """Yield what failed in the value of a function that runs states, in a line each."""
+    if isinstance(value, list):
+        yield from (str(text) for text in value)
+    elif isinstance(value, Mapping):
+        for key, row in value.items():
+            if isinstance(row, Mapping) and row.get("result") is False:
+                yield f"{key}: {row.get('comment', '')}"
+
+
+def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> StateResult:
+    """Call function *name* in the classic way; changes carry its value as `ret`.
+
+    Args:
+        context: of the run; in test mode nothing is called.
+        name: the function, "module.function".
+        arguments: by name; `args` is a list and `kwargs` a mapping of more; a leading `m_` parts
+            an argument from a keyword of the state (`m_name`).
+    """
+    function = plugin(context, name)
+    if function is None:
+        return StateResult(
+            False, comment=f"Module function {name} is not available{hint(context, name)}"
+        )
+    given = {key[2:] if key.startswith("m_") else key: arguments[key] for key in arguments}
+    args, kwargs = given.pop("args", None), given.pop("kwargs", None)
+    if isinstance(kwargs, Mapping):
+        given.update(kwargs)
+    bound = bind(function, args if isinstance(args, list) else [args] if args else [], given)
+    if bound.missing:
+        return StateResult(
+            False, comment=f"The following arguments are missing: {' '.join(bound.missing)}"
+        )
+    warnings = tuple(f"{name} takes no argument {key!r}; it was ignored" for key in bound.ignored)
+    if context.test:
+        return StateResult(
+            None, comment=f"Module function {name} is set to be executed", warnings=warnings
+        )
+    try:
+        value = function.call(context, *bound.args, **bound.kwargs)
+    except NotFoundError as error:
+        return StateResult(False, comment=f"Module function {name}: {error}", warnings=warnings)
+    except CatenaError as error:
+        return StateResult(
+            False, comment=f"Module function {name} failed: {error}", warnings=warnings
+        )
+    return _answer(function, value, warnings)
+
+
+def _answer(function: Plugin, value: Any, warnings: Tuple[str, ...]) -> StateResult:
+    comment = f"Module function {function.name} executed"
+    if not failed(function, value):
+        return StateResult(True, {"ret": value}, comment, warnings)
+    texts = list(faults(value)) if function.mark and function.mark.fails == "states" else []
+    if texts:
+        rest = len(texts) - _FAULTS_SHOWN
+        shown = [*texts[:_FAULTS_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
+        comment = "\n".join([f"{comment}; what failed in it:", *shown])
+    return StateResult(False, {"ret": value}, comment, warnings)

@@ -1,0 +1,100 @@
+"""What state.* functions accept beside the SLS names, and the context that a run gets by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.core.suggest import unknown
+from catena.states.compiler.api import sls_list
+
+_ON = ("true", "yes", "on", "1")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Named arguments of state.apply and its relatives, under Salt's names."""
+
+    #: Change nothing, say what would change.
+    test: Optional[bool] = None
+    #: Values laid over the pillar of this run.
+    pillar: Optional[Mapping[str, Any]] = None
+    saltenv: str = ""
+    pillarenv: str = ""
+    #: SLS names to leave out.
+    exclude: tuple[str, ...] = ()
+    #: Kinds of custom files to fetch first: all, or "modules,states".
+    sync_mods: tuple[str, ...] = ()
+    #: Accepted for the sake of scripts: every state run waits in a visible queue anyway.
+    queue: Any = None
+    concurrent: Any = None
+    #: Free data for events; not looked at.
+    metadata: Any = None
+
+
+def run_options(given: Mapping[str, Any]) -> RunOptions:
+    """Return *given* checked; Salt's internal `__pub_*` arguments are passed over.
+
+    Raises:
+        UsageError: an argument that state runs don't know, or a pillar that is no mapping.
+    """
+    known = {one.name for one in fields(RunOptions)}
+    values: Dict[str, Any] = {}
+    for key, value in given.items():
+        if key.startswith("__"):
+            continue
+        if key not in known:
+            raise UsageError(unknown("argument of a state run", key, known))
+        if value is not None:
+            values[key] = value
+    if "test" in values and not isinstance(values["test"], bool):
+        values["test"] = str(values["test"]).lower() in _ON
+    if not isinstance(values.get("pillar", {}), Mapping):
+        raise UsageError('pillar must be a mapping, such as pillar=\'{"key": "value"}\'')
+    for key in ("exclude", "sync_mods"):
+        if key in values:
+            values[key] = _names(values[key])
+    return RunOptions(**values)
+
+
+def _names(value: Union[str, bool, Sequence[Any]]) -> tuple[str, ...]:
+    if isinstance(value, (str, list, tuple)):
+        return tuple(
+            sls_list(
+                [_name(each) for each in value] if value and not isinstance(value, str) else value
+            )
+        )
+    return ("all",) if value else ()
+
+
+def _name(entry: Any) -> str:
+    return str(entry.get("sls", "")) if isinstance(entry, Mapping) else str(entry)
+
+
+def run_context(context: Context, options: RunOptions) -> Context:
+    """Return the context of a run.
+
+    Raises:
+        CatenaError: the pillar can't be compiled.
+    """
+    changes: Dict[str, Any] = {}
+    if options.test is not None and options.test != context.test:
+        changes["test"] = options.test
+        changes["opts"] = {**context.opts, "test": options.test}
+    if options.saltenv:
+        changes["saltenv"] = options.saltenv
+    if options.pillar:
+        changes["pillar"] = context.host.compile_pillar(options.pillar)
+    return context.with_(**changes) if changes else context
+
+
+def synced(context: Context, kinds: Sequence[str]) -> List[str]:
+    """Fetch custom files of *kinds* ("all": those that state runs use); return what changed."""
+    wanted = ("modules", "states", "grains", "renderers", "utils") if "all" in kinds else kinds
+    changed = [name for kind in wanted for name in context.host.sync(kind, context.saltenv)]
+    if changed:
+        context.functions.forget()
+        context.states.forget()
+    return changed

@@ -1,0 +1,298 @@
+"""state.*: run states, and look at what would run.
+
+Each function that runs states returns Salt's dict of rows; where something is wrong before
+anything ran, a list of texts, one per fault.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Union
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.plugins import function
+from catena.states.compiler import api
+from catena.states.compiler.faults import meant
+from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Low, Row
+from catena.states.compiler.selection import with_needs
+from catena.states.functions.options import RunOptions, run_context, run_options, synced
+
+Mods = Union[str, Sequence[str]]
+#: Rows by key, or the faults that kept everything from running.
+Answer = Union[Dict[str, Row], List[str]]
+
+_NO_MATCH = "No Top file or master_tops data matches found: no top file assigns states to"
+
+
+def _prepared(context: Context, options: RunOptions, work: Callable[[Context], Answer]) -> Answer:
+    """Do *work* in the context of a run; a pillar that can't be compiled is an answer."""
+    try:
+        inside = run_context(context, options)
+    except CatenaError as error:
+        if not getattr(error, "errors", None):
+            raise
+        return api.pillar_error_texts(error)
+    return work(inside)
+
+
+def _run(context: Context, compiled: Compiled) -> Answer:
+    return list(compiled.errors) if compiled.errors else api.run(context, compiled.low)
+
+
+@function(queued=True, out="highstate", fails="states")
+def apply(context: Context, mods: Union[Mods, None] = None, **options: Any) -> Answer:
+    """Run SLS files, or without any the highstate.
+
+    Args:
+        context: of the job.
+        mods: dotted names, separated by commas or as a list; globs work.
+        options: test, pillar, saltenv, exclude, sync_mods (see RunOptions).
+    """
+    return sls(context, mods, **options) if mods else highstate(context, **options)
+
+
+@function(queued=True, out="highstate", fails="states")
+def sls(context: Context, mods: Mods, **options: Any) -> Answer:
+    """Run SLS files; arguments as in state.apply."""
+    chosen = run_options(options)
+    if chosen.sync_mods:
+        synced(context, chosen.sync_mods)
+
+    def work(inside: Context) -> Answer:
+        return _run(inside, api.compile_sls(inside, mods, exclude=chosen.exclude))
+
+    return _prepared(context, chosen, work)
+
+
+@function(queued=True, out="highstate", fails="states")
+def highstate(context: Context, **options: Any) -> Answer:
+    """Run what the top files assign to this minion; custom files are fetched first."""
+    chosen = run_options(options)
+    synced(context, chosen.sync_mods or ("all",))
+    return _prepared(context, chosen, lambda inside: _highstate(inside, chosen))
+
+
+def _highstate(context: Context, options: RunOptions) -> Answer:
+    only = options.saltenv
+    compiled = api.compile_highstate(context, exclude=options.exclude, only=only)
+    if compiled.errors or compiled.low or compiled.high:
+        return _run(context, compiled)
+    minion = context.opts.get("id", "this minion")
+    row = {
+        "name": "No States",
+        "changes": {},
+        "result": False,
+        "comment": f"{_NO_MATCH} {minion}",
+        "__run_num__": 0,
+        "__id__": None,
+        "__sls__": None,
+    }
+    return {TAG_SEPARATOR.join(("no", "states", "states", "None")): row}
+
+
+@function(queued=True, out="highstate", fails="states")
+def top(context: Context, topfn: str, **options: Any) -> Answer:
+    """Run the highstate of another top file than the configured one."""
+    return highstate(context.with_(opts={**context.opts, "state_top": topfn}), **options)
+
+
+@function(queued=True, out="highstate", fails="states")
+def test(context: Context, mods: Union[Mods, None] = None, **options: Any) -> Answer:
+    """Say what state.apply with these arguments would change."""
+    return apply(context, mods, **{**options, "test": True})
+
+
+@function(queued=True, out="highstate", fails="states")
+def single(context: Context, fun: str, name: str, **arguments: Any) -> Answer:
+    """Run one state function.
+
+    Args:
+        context: of the job.
+        fun: "module.function".
+        name: the state's name.
+        arguments: the function's; also test, pillar, saltenv and queue for the run.
+
+    Raises:
+        UsageError: *fun* has no dot.
+    """
+    module, _, called = fun.partition(".")
+    if not called:
+        raise UsageError(f"{fun!r} is not 'module.function', such as pkg.installed")
+    own = {key: value for key, value in arguments.items() if key not in _RUN_ARGUMENTS}
+    given = {key: value for key, value in arguments.items() if key in _RUN_ARGUMENTS}
+    chunk = {"state": module, "fun": called, "__id__": name, "name": name, **own}
+
+    def work(inside: Context) -> Answer:
+        return api.run(inside, [api.low_from_chunk({**chunk, "__env__": inside.saltenv})])
+
+    return _prepared(context, run_options(given), work)
+
+
+_RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv", "queue", "concurrent")
+
+
+@function(queued=True, out="nested", fails="states")
+def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
+    """Run one low chunk ({state, fun, name, …}); return its row alone.
+
+    Raises:
+        UsageError: state or fun is missing.
+    """
+    if not isinstance(data, Mapping) or not {"state", "fun"} <= data.keys():
+        raise UsageError("a low chunk is a mapping with `state` and `fun`")
+
+    def work(inside: Context) -> Answer:
+        return api.run(inside, [api.low_from_chunk(data)])
+
+    rows = _prepared(context, run_options(options), work)
+    return next(iter(rows.values())) if isinstance(rows, dict) else rows
+
+
+@function(queued=True, out="highstate", fails="states")
+def high(context: Context, data: Mapping[str, Any], **options: Any) -> Answer:
+    """Run high data ({id: {module: [function, {argument: value}]}}).
+
+    Raises:
+        UsageError: *data* is not a mapping.
+    """
+    if not isinstance(data, Mapping):
+        raise UsageError("high data is a mapping of ids")
+
+    def work(inside: Context) -> Answer:
+        return _run(inside, api.compile_high(inside, data))
+
+    return _prepared(context, run_options(options), work)
+
+
+@function(queued=True, out="highstate", fails="states")
+def template_str(context: Context, tem: str, **options: Any) -> Answer:
+    """Render *tem* as an SLS file and run it."""
+
+    def work(inside: Context) -> Answer:
+        return _run(inside, api.compile_text(inside, tem))
+
+    return _prepared(context, run_options(options), work)
+
+
+@function(queued=True, out="highstate", fails="states")
+def sls_id(context: Context, id_: str, mods: Mods, **options: Any) -> Answer:
+    """Run one id of some SLS files, and what it needs.
+
+    Raises:
+        NotFoundError: the SLS files have no such id.
+    """
+
+    def work(inside: Context) -> Answer:
+        compiled = api.compile_sls(inside, mods)
+        if compiled.errors:
+            return list(compiled.errors)
+        chosen = with_needs(compiled.low, lambda low: low.id == id_)
+        if not chosen:
+            near = meant(id_, (low.id for low in compiled.low))
+            raise NotFoundError(f"No matches for ID '{id_}' found in SLS '{mods}'{near}")
+        return api.run(inside, chosen)
+
+    return _prepared(context, run_options(options), work)
+
+
+def _shown(context: Context, options: Mapping[str, Any], work: Callable[[Context], Any]) -> Any:
+    """Do *work* in the context of a run that is only shown."""
+    return _prepared(context, run_options(options), work)
+
+
+def _low_dicts(lows: Sequence[Low]) -> List[Dict[str, Any]]:
+    return [low.as_dict() for low in lows]
+
+
+@function(reads=True, out="nested", fails="states")
+def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
+    """Return the high data of SLS files, as written (without extend and `*_in`)."""
+
+    def work(inside: Context) -> Any:
+        high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
+        return errors or high.as_dict()
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, out="nested", fails="states")
+def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
+    """Return the low data of SLS files in the order of a run (without extend and `*_in`)."""
+
+    def work(inside: Context) -> Any:
+        high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
+        shown = None if errors else api.shown_low(high)
+        if shown is None or shown.errors:
+            return errors or list(shown.errors if shown else ())
+        return _low_dicts(shown.low)
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, out="nested", fails="states")
+def show_highstate(context: Context, **options: Any) -> Any:
+    """Return the high data of the highstate."""
+
+    def work(inside: Context) -> Any:
+        compiled = api.compile_highstate(inside)
+        return list(compiled.errors) or dict(compiled.high)
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, out="nested", fails="states")
+def show_lowstate(context: Context, **options: Any) -> Any:
+    """Return the low data of the highstate, in the order of a run."""
+
+    def work(inside: Context) -> Any:
+        compiled = api.compile_highstate(inside)
+        return list(compiled.errors) or _low_dicts(compiled.low)
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, out="nested", fails="states")
+def show_top(context: Context, **options: Any) -> Any:
+    """Return the SLS names that the top files assign to this minion, by environment."""
+
+    def work(inside: Context) -> Any:
+        errors = api.pillar_errors(inside)
+        try:
+            return errors or api.compile_top(inside)
+        except api.TopError as error:
+            return [str(error)]
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, out="nested", fails="states")
+def show_states(context: Context, **options: Any) -> Any:
+    """Return the names of the SLS files of the highstate, in the order of a run."""
+
+    def work(inside: Context) -> Any:
+        compiled = api.compile_highstate(inside)
+        if compiled.errors:
+            return list(compiled.errors)
+        lows = sorted(compiled.low, key=lambda low: low.order)
+        return list(dict.fromkeys(str(low.sls) for low in lows))
+
+    return _shown(context, options, work)
+
+
+@function(reads=True, fails="bool")
+def sls_exists(context: Context, mods: Mods, saltenv: str = "") -> bool:
+    """Return whether all these SLS files are there."""
+    known = set(api.sls_names(context, saltenv or context.saltenv))
+    return all(name in known for name in api.sls_list(mods))
+
+
+@function(reads=True)
+def id_exists(context: Context, ids: Mods, mods: Mods, **options: Any) -> Any:
+    """Return whether SLS files declare all these ids."""
+
+    def work(inside: Context) -> Any:
+        wanted = set(api.sls_list(ids))
+        high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
+        return errors or wanted <= {one.id for one in high.states}
+
+    return _shown(context, options, work)
