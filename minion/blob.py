@@ -17,6 +17,8 @@ from catena.core import records
 from catena.core.config.minion import MinionSettings
 from catena.core.files import read_limited, write_all
 
+#: Name of the daemon's unix socket in run_dir.
+SOCKET = "minion.sock"
 _LIMIT = 64 * 1024 * 1024
 
 

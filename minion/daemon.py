@@ -10,7 +10,6 @@ import fcntl
 import os
 import signal
 import sys
-import uuid
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
@@ -22,7 +21,7 @@ from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.core.suggest import unknown
 from catena.minion import blob, inline, upgrade
 from catena.minion.afterwards import AWAIT_STORED_SECONDS, Afterwards
-from catena.minion.blob import Start
+from catena.minion.blob import SOCKET, Start
 from catena.minion.jobs import Aside
 from catena.minion.local_socket import LocalConnection, LocalSocket
 from catena.minion.log import Log
@@ -33,7 +32,6 @@ from catena.minion.outbox import EventFiles, Outbox
 from catena.minion.relay import CARRIED, Relay
 from catena.minion.returns import ReturnSender
 from catena.minion.runner import JobRunner
-from catena.minion.service import SOCKET
 from catena.transport.messages import (
     ClientItem,
     ClientReply,
@@ -68,7 +66,7 @@ class Daemon:
     """
 
     def __init__(self, start: Start, clock: Clock, log: Log) -> None:
-        self.start = dataclasses.replace(start, session=uuid.uuid4().hex)
+        self.start = dataclasses.replace(start, session=os.urandom(16).hex())
         self._clock, self._log = clock, log
         self._loop = Loop()
         self._stopping = ""
@@ -333,7 +331,7 @@ class Daemon:
 
     def _enter_line(self, connection: LocalConnection, msg_id: bytes) -> None:
         """Let a `catena call` wait for its turn; it keeps it until it hangs up."""
-        key = f"call-{uuid.uuid4().hex}"
+        key = f"call-{os.urandom(8).hex()}"
         self._lines.setdefault(connection, []).append(key)
 
         def turn(position: int) -> None:

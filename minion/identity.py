@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import uuid
 from pathlib import Path
 
 from catena.core import ids
@@ -47,7 +47,7 @@ def machine_id(settings: MinionSettings, path: str = MACHINE_ID_FILE) -> ids.Mac
     kept = private_folder(settings.cache_dir) / "machine_id"
     found = _read(str(kept))
     if not found:
-        found = uuid.uuid4().hex
+        found = os.urandom(16).hex()
         write_durable(kept, f"{found}\n".encode("ascii"))
     return ids.machine_id(found)
 

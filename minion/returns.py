@@ -6,10 +6,10 @@ keep the memory of its largest job.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Dict
 
+from catena.core.digest import sha256
 from catena.core.errors import CatenaError
 from catena.minion.jobs import JobFolder
 from catena.minion.log import Log
@@ -72,7 +72,7 @@ class ReturnSender:
 
 
 def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
+    digest = sha256()
     with path.open("rb") as stream:
         for block in iter(lambda: stream.read(1024 * 1024), b""):
             digest.update(block)

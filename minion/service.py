@@ -6,15 +6,16 @@ moment; progress never waits and may be lost, because the return has it all agai
 
 from __future__ import annotations
 
+import os
 import socket
 import time
-import uuid
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple, TypeVar
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
 from catena.fileserver.remote import one_by_one
+from catena.minion.blob import SOCKET
 from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.local import LocalClient
@@ -35,7 +36,6 @@ from catena.transport.messages import (
 
 T = TypeVar("T")
 
-SOCKET = "minion.sock"
 #: How long a job waits for a daemon or a master that is away, seconds.
 PATIENCE = 60.0
 _PAUSE = 0.5
@@ -86,7 +86,7 @@ class SocketService:
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Hand an event to the daemon, which keeps it until the master has it."""
-        event = EventFired(uuid.uuid4().hex, tag, dict(data))
+        event = EventFired(os.urandom(16).hex(), tag, dict(data))
         reply = self._patient(event, _SECONDS)
         return isinstance(reply, EventStored)
 

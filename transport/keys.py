@@ -6,13 +6,12 @@ pair is made, so that reading and comparing keys costs a command line nothing.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from catena.core.digest import hmac_sha256, same_digest, sha256
 from catena.core.errors import CatenaError, UsageError
 from catena.core.files import (
     AnyPath,
@@ -103,12 +102,12 @@ def fingerprint(public: str) -> str:
     Raises:
         BadKeyError: *public* is not a key.
     """
-    return hashlib.sha256(key_bytes(public)).hexdigest()
+    return sha256(key_bytes(public)).hexdigest()
 
 
 def same_fingerprint(first: str, second: str) -> bool:
     """Return whether two fingerprints are equal, written with or without colons, in any case."""
-    return hmac.compare_digest(_normal(first).encode(), _normal(second).encode())
+    return same_digest(_normal(first).encode(), _normal(second).encode())
 
 
 def _normal(text: str) -> str:
@@ -178,7 +177,7 @@ def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
 
 def token_digest(token: str) -> bytes:
     """Return what the master keeps of a token: its SHA-256."""
-    return hashlib.sha256(token.encode()).digest()
+    return sha256(token.encode()).digest()
 
 
 def token_proof(token: str, minion_key: str, master_key: str, id: str) -> str:
@@ -193,4 +192,4 @@ def token_proof(token: str, minion_key: str, master_key: str, id: str) -> str:
 def proof_by_digest(digest: bytes, minion_key: str, master_key: str, id: str) -> str:
     """Return the proof from a kept `token_digest`; compare it with `hmac.compare_digest`."""
     text = _PROOF_CONTEXT + key_bytes(minion_key) + key_bytes(master_key) + id.encode()
-    return hmac.new(digest, text, hashlib.sha256).hexdigest()
+    return hmac_sha256(digest, text).hex()

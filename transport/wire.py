@@ -12,13 +12,13 @@ Ping(seq=7)
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import msgpack
 
+from catena.core.digest import sha256
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
 from catena.core.job import JobReturn
 from catena.core.records import decode, encode
@@ -269,7 +269,7 @@ def _check_value(value: Any, limit: Limit) -> None:
 def split_return(ret: JobReturn, piece_bytes: int = CHUNK_BYTES) -> List[ReturnPart]:
     """Return a large return as pieces for the bulk socket, in order."""
     whole = pack_body(JobReturned(ret))
-    digest = hashlib.sha256(whole).hexdigest()
+    digest = sha256(whole).hexdigest()
     pieces = [whole[at : at + piece_bytes] for at in range(0, len(whole), piece_bytes)]
     return [
         ReturnPart(ret.jid, digest, index, len(pieces), piece)
@@ -293,7 +293,7 @@ def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
     if sum(len(part.data) for part in ordered) > limit_bytes:
         raise LargeFrameError(f"a return of more than {limit_bytes} bytes")
     whole = b"".join(part.data for part in ordered)
-    if hashlib.sha256(whole).hexdigest() != first.sha256:
+    if sha256(whole).hexdigest() != first.sha256:
         raise PartsError("the pieces do not have the hash that they name")
     data = unpack_body(whole, Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000)))
     try:
