@@ -17,7 +17,7 @@ INDEX: Dict[str, str] = {
     "hashutil": "catena.modules.hashutil",
     "hosts": "catena.modules.hosts",
     "match": "catena.modules.match",
-    "network": "catena.modules.network.functions",
+    "network": "catena.modules.network",
     "pkg": "catena.modules.pkg.functions",
     "random": "catena.modules.random",
     "service": "catena.modules.service.functions",

@@ -70,6 +70,7 @@ class RunOptions:
     bg: bool = False
     raise_err: bool = False
     password: Optional[str] = None
+    runas_password: Optional[str] = None
     encoded_cmd: bool = False
     success_retcodes: Any = None
     success_stdout: Any = None

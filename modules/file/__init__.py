@@ -1,0 +1,1 @@
+"""Files on the host: contents, attributes, edits, and the functions file.*."""

@@ -1,0 +1,374 @@
+"""file.* functions that make, move and remove things and set their attributes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, List, Optional, Tuple, Union
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import function
+from catena.modules.arguments import listed
+from catena.modules.file import attributes, content
+from catena.modules.file.attributes import Wanted
+from catena.modules.file.inspect import existing, expand, list_backups
+
+#: Folders that no state may remove, whatever a template made of its name.
+PROTECTED = frozenset(
+    "/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr "
+    "/usr/bin /usr/lib /usr/sbin /usr/share /var /var/lib".split()
+)
+
+
+def _failed(path: object, problem: OSError) -> CommandExecutionError:
+    return CommandExecutionError(f"{path}: {problem.strerror or problem}")
+
+
+def make_folders(path: Path, wanted: Wanted) -> List[Path]:
+    """Make *path* and its missing parents, each with the attributes wanted; return the new ones.
+
+    Raises:
+        CommandExecutionError: one can't be made.
+    """
+    missing: List[Path] = []
+    folder = path
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for folder in reversed(missing):
+        try:
+            folder.mkdir()
+        except OSError as problem:
+            raise _failed(folder, problem) from problem
+        attributes.apply(folder, wanted)
+    return list(reversed(missing))
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, link or whole folder.
+
+    Raises:
+        CommandExecutionError: it is one of PROTECTED, a relative path, or can't be removed.
+    """
+    if not path.is_absolute():
+        raise CommandExecutionError(f"File path must be absolute: {path}")
+    if os.path.normpath(path) in PROTECTED:
+        raise CommandExecutionError(f"Refusing to remove {path}")
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError as problem:
+        raise _failed(path, problem) from problem
+
+
+@function()
+def mkdir(
+    context: Context, dir_path: str, user: Any = None, group: Any = None, mode: Any = None
+) -> bool:
+    """Make a folder and its parents; True."""
+    path = expand(dir_path)
+    if not path.is_dir():
+        make_folders(path, Wanted(user, group, attributes.parse_mode(mode)))
+    return True
+
+
+@function()
+def makedirs(
+    context: Context, path: str, user: Any = None, group: Any = None, mode: Any = None
+) -> str:
+    """Make the folder that *path* lies in, and its parents; return a sentence."""
+    text = str(path)
+    folder = expand(text if text.endswith("/") else str(expand(text).parent))
+    if folder.is_dir():
+        return f"Directory '{folder}' already exists"
+    make_folders(folder, Wanted(user, group, attributes.parse_mode(mode)))
+    return f"Directory '{folder}' created"
+
+
+@function()
+def makedirs_perms(
+    context: Context, name: str, user: Any = None, group: Any = None, mode: Any = None
+) -> bool:
+    """Make the folder *name* and its parents with owner, group and mode; True."""
+    return bool(mkdir(context, name, user, group, mode))
+
+
+@function()
+def touch(
+    context: Context, name: str, atime: Optional[float] = None, mtime: Optional[float] = None
+) -> bool:
+    """Make an empty file, or set the times of one that is there; True."""
+    path = expand(name)
+    try:
+        path.touch()
+        if atime is not None or mtime is not None:
+            now = path.stat()
+            os.utime(
+                path,
+                (
+                    now.st_atime if atime is None else float(atime),
+                    now.st_mtime if mtime is None else float(mtime),
+                ),
+            )
+    except OSError as problem:
+        raise _failed(name, problem) from problem
+    return True
+
+
+@function()
+def remove(context: Context, path: str) -> bool:
+    """Remove a file, link or whole folder; False where there is none."""
+    found = expand(path)
+    if not os.path.lexists(found):
+        return False
+    remove_path(found)
+    return True
+
+
+@function()
+def delete_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]:
+    """Remove a backup that `backup: minion` kept."""
+    kept = list_backups(context, path).get(int(backup_id))
+    if kept is None:
+        return {"result": False, "comment": f"backup_id {backup_id!r} does not exist for {path}"}
+    Path(kept["Location"]).unlink()
+    return {"result": True, "comment": f"Successfully removed {kept['Location']}"}
+
+
+@function()
+def restore_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]:
+    """Put a backup that `backup: minion` kept back in place, after keeping what is there."""
+    kept = list_backups(context, path).get(int(backup_id))
+    if kept is None:
+        return {"result": False, "comment": f"backup_id {backup_id!r} does not exist for {path}"}
+    target = expand(path)
+    data = content.read(Path(kept["Location"]))
+    content.backup(context, target, "minion")
+    content.write(target, data)
+    return {
+        "result": True,
+        "comment": f"Successfully restored {kept['Location']} to {path}",
+    }
+
+
+@function()
+def symlink(
+    context: Context, src: str, path: str, force: bool = False, atomic: bool = False
+) -> bool:
+    """Make *path* a symbolic link to *src*; *force* replaces a link or file that is there."""
+    link = expand(path)
+    if not link.is_absolute():
+        raise CommandExecutionError(f"Link path must be absolute: {path}")
+    place_link(link, str(src), bool(force or atomic))
+    return True
+
+
+def place_link(link: Path, target: str, force: bool) -> None:
+    """Make *link* lead to *target*; with *force* in place of another link or file, atomically.
+
+    Raises:
+        CommandExecutionError: something else is there, or it can't be made.
+    """
+    try:
+        if not os.path.lexists(link):
+            link.symlink_to(target)
+            return
+        if link.is_symlink() and os.readlink(link) == target:  # noqa: PTH115
+            return
+        if not force:
+            raise CommandExecutionError(f"Found existing file or link: {link}")
+        if link.is_dir() and not link.is_symlink():
+            remove_path(link)
+        temporary = link.with_name(f".{link.name[:64]}.{os.getpid()}.new")
+        temporary.symlink_to(target)
+        temporary.replace(link)
+    except OSError as problem:
+        raise _failed(link, problem) from problem
+
+
+@function()
+def link(context: Context, src: str, path: str) -> bool:
+    """Make *path* another name of the file *src*."""
+    try:
+        os.link(expand(src), expand(path))
+    except OSError as problem:
+        raise CommandExecutionError(f"Could not create '{path}': {problem.strerror}") from problem
+    return True
+
+
+@function()
+def rename(context: Context, src: str, dst: str) -> bool:
+    """Move *src* to *dst*."""
+    move(expand(src), expand(dst))
+    return True
+
+
+def move(source: Path, target: Path) -> None:
+    """Move *source* to *target*, across file systems too.
+
+    Raises:
+        CommandExecutionError: it can't be moved.
+    """
+    if not (source.is_absolute() and target.is_absolute()):
+        raise CommandExecutionError("File path must be absolute.")
+    try:
+        shutil.move(str(source), str(target))
+    except OSError as problem:
+        raise CommandExecutionError(
+            f"Unable to move '{source}' to '{target}': {problem.strerror or problem}"
+        ) from problem
+
+
+@function(name="move")
+def move_(context: Context, src: str, dst: str, disallow_copy_and_unlink: bool = False) -> Any:
+    """Move *src* to *dst* (into it, when it is a folder); return {"result", "comment"}."""
+    source, target = existing(src), expand(dst)
+    if target.is_dir():
+        target = target / source.name
+    if disallow_copy_and_unlink:
+        try:
+            source.rename(target)
+        except OSError as problem:
+            raise _failed(src, problem) from problem
+    else:
+        move(source, target)
+    return {"result": True, "comment": f"'{src}' moved to '{dst}'"}
+
+
+@function()
+def copy(
+    context: Context, src: str, dst: str, recurse: bool = False, remove_existing: bool = False
+) -> bool:
+    """Copy a file, or a folder with *recurse*, with mode, owner and times; True."""
+    copy_path(existing(src), expand(dst), recurse, remove_existing)
+    return True
+
+
+def copy_path(source: Path, target: Path, recurse: bool, remove_existing: bool) -> None:
+    """Copy *source* to *target*.
+
+    Raises:
+        CommandExecutionError: a folder without *recurse*, or it can't be copied.
+    """
+    try:
+        if source.is_dir():
+            if not recurse:
+                raise CommandExecutionError(f"{source} is a directory; set recurse to copy it")
+            if remove_existing and target.exists():
+                remove_path(target)
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            return
+        shutil.copy2(source, target)
+        status = source.stat()
+        final = target / source.name if target.is_dir() else target
+        if os.geteuid() == 0:
+            os.chown(final, status.st_uid, status.st_gid)
+            final.chmod(status.st_mode & 0o7777)
+    except (OSError, shutil.Error) as problem:
+        raise CommandExecutionError(
+            f"Could not copy '{source}' to '{target}': {problem}"
+        ) from problem
+
+
+@function()
+def chown(context: Context, path: str, user: Any, group: Any) -> Optional[str]:
+    """Set the owner and group of *path*; None, or a sentence that says why not."""
+    return _owned(path, user, group, True)
+
+
+@function()
+def lchown(context: Context, path: str, user: Any, group: Any) -> Optional[str]:
+    """Set the owner and group of *path* itself, not of what a link leads to."""
+    return _owned(path, user, group, False)
+
+
+def _owned(path: str, user: Any, group: Any, follow: bool) -> Optional[str]:
+    found = expand(path)
+    wanted = Wanted(user or None, group or None)
+    problem = attributes.missing_account(wanted)
+    if not os.path.lexists(found):
+        problem = "File not found"
+    if problem:
+        return problem
+    attributes.apply(found, wanted, follow)
+    return None
+
+
+@function()
+def chgrp(context: Context, path: str, group: Any) -> Optional[str]:
+    """Set the group of *path*; None, or a sentence that says why not."""
+    return _owned(path, None, group, True)
+
+
+@function()
+def set_mode(context: Context, path: str, mode: Any) -> str:
+    """Set the permission bits of *path* and return them."""
+    found = expand(path)
+    if not found.exists():
+        raise CommandExecutionError(f"{path}: File not found")
+    attributes.apply(found, Wanted(mode=attributes.parse_mode(mode)))
+    return attributes.mode_of(found)
+
+
+@function()
+def truncate(context: Context, path: str, length: int) -> bool:
+    """Cut a file to *length* bytes; True."""
+    try:
+        os.truncate(existing(path), int(length))
+    except OSError as problem:
+        raise _failed(path, problem) from problem
+    return True
+
+
+@function()
+def rmdir(context: Context, path: str, recurse: bool = False) -> Union[bool, str]:
+    """Remove an empty folder (a full one with *recurse*); True, or why not."""
+    found = existing(path)
+    if not found.is_dir():
+        raise CommandExecutionError(f"A valid directory was not specified: {path}")
+    if recurse:
+        remove_path(found)
+        return True
+    try:
+        found.rmdir()
+    except OSError as problem:
+        return str(problem.strerror)
+    return True
+
+
+@function()
+def check_perms(
+    context: Context, name: str, ret: Any = None, user: Any = None, group: Any = None,
+    mode: Any = None,
+) -> Tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Give *name* the owner, group and mode asked for; return (state result, what it was)."""
+    found = existing(name)
+    status = found.stat()
+    was = {
+        "luser": attributes.user_name(status.st_uid),
+        "lgroup": attributes.group_name(status.st_gid),
+        "lmode": attributes.mode_of(found),
+    }
+    wanted = Wanted(user, group, attributes.parse_mode(mode))
+    told = ret or {"name": name, "changes": {}, "comment": "", "result": True}
+    if context.test:
+        changes = attributes.differences(found, wanted)
+        told["result"] = None if changes else told["result"]
+    else:
+        changes = attributes.apply(found, wanted)
+    told["changes"] = {**told.get("changes", {}), **changes}
+    return told, was
+
+
+def lines_of(values: Any) -> List[str]:
+    """Return the lines that file.write and file.append were given, as strings."""
+    return [str(value) for value in (values if isinstance(values, (list, tuple)) else [values])]
+
+
+def names_of(values: Any) -> List[str]:
+    """Return one or several names as strings."""
+    return [str(value) for value in listed(values)]

@@ -1,0 +1,196 @@
+"""File contents: compared in memory, written whole or not at all, kept as a backup on request."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import List, Optional, Union
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.files import sync_folder, write_all
+
+#: Longer texts are compared by their bytes, and the change is told without a diff: difflib takes
+#: time that grows faster than the text.
+DIFF_LIMIT = 2 * 1024 * 1024
+_SAMPLE = 8192
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether *data* is no text: it holds a NUL byte or is not UTF-8 in its first part."""
+    sample = data[:_SAMPLE]
+    if b"\0" in sample:
+        return True
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        return problem.start < len(sample) - 4
+    return False
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> str:
+    """Return *data* as text that `encode` turns back into the same bytes."""
+    return data.decode(encoding, errors="surrogateescape")
+
+
+def encode(text: str, encoding: str = "utf-8") -> bytes:
+    """Return the bytes of *text*."""
+    return text.encode(encoding, errors="surrogateescape")
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def unified(old: List[str], new: List[str]) -> str:
+    """Return a unified diff of lines that keep their line ends."""
+    return _shown("".join(difflib.unified_diff(old, new)))
+
+
+def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
+    """Return a unified diff of two contents, or a sentence where one can't be shown."""
+    before = old.encode("utf-8", "surrogateescape") if isinstance(old, str) else old
+    after = new.encode("utf-8", "surrogateescape") if isinstance(new, str) else new
+    binary = is_binary(before), is_binary(after)
+    if binary == (True, True):
+        return "Replace binary file"
+    if binary == (True, False):
+        return "Replace binary file with text file"
+    if binary == (False, True):
+        return "Replace text file with binary file"
+    if len(before) + len(after) > DIFF_LIMIT:
+        return f"{len(before)} bytes became {len(after)} bytes (too long for a diff)"
+    return unified(decode(before).splitlines(True), decode(after).splitlines(True))
+
+
+def read(path: Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        CommandExecutionError: it can't be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+
+
+def _take_over(handle: int, target: Path) -> None:
+    """Give the new file the owner, mode and extended attributes of the one it replaces."""
+    try:
+        found = target.stat()
+    except FileNotFoundError:
+        return
+    if hasattr(os, "listxattr"):
+        try:
+            for name in os.listxattr(target):
+                os.setxattr(handle, name, os.getxattr(target, name))
+        except OSError:
+            pass  # this file system keeps none, or only the kernel may set them
+    if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+        os.fchown(handle, found.st_uid, found.st_gid)
+    os.fchmod(handle, stat.S_IMODE(found.st_mode))
+
+
+def write(path: Path, data: bytes, mode: Optional[str] = None) -> None:
+    """Replace the file *path* by *data*, wholly and durably; a link's target is what changes.
+
+    An existing file keeps its owner, mode and attributes. A new one is made with *mode* from its
+    first moment (never open for longer than it should be), or by the umask.
+
+    Raises:
+        CommandExecutionError: it can't be written; nothing was replaced.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    new = not target.exists()
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+    try:
+        try:
+            write_all(handle, data)
+            if new:
+                os.fchmod(handle, int(mode or _new_mode(), 8))
+            else:
+                _take_over(handle, target)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        _swap(Path(name), target, data)
+        sync_folder(target.parent)
+    except OSError as problem:
+        Path(name).unlink(missing_ok=True)
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+
+
+def _new_mode() -> str:
+    from catena.modules.file.attributes import default_mode
+
+    return default_mode()
+
+
+def _swap(temporary: Path, target: Path, data: bytes) -> None:
+    """Rename onto *target*; a mount point (a container's /etc/hosts) is written in place."""
+    try:
+        temporary.rename(target)
+    except OSError as problem:
+        if problem.errno != errno.EBUSY:
+            raise
+        temporary.unlink()
+        with target.open("r+b") as stream:
+            stream.write(data)
+            stream.truncate()
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def keep_copy(path: Path, suffix: str) -> Path:
+    """Copy *path* beside itself with *suffix* (".bak") and return the copy.
+
+    Raises:
+        CommandExecutionError: it can't be copied.
+    """
+    target = path.with_name(path.name + suffix)
+    try:
+        shutil.copy2(path, target)
+    except OSError as problem:
+        raise CommandExecutionError(f"{target}: {problem.strerror}") from problem
+    return target
+
+
+def backup(context: Context, path: Path, kind: object) -> Optional[Path]:
+    """Keep a copy of *path* as the `backup` argument says, and return it.
+
+    Args:
+        context: the call's context.
+        path: file that is about to change.
+        kind: "minion" keeps it in the agent's cache (file.list_backups shows it); a suffix such
+            as ".bak" beside the file; anything false keeps none.
+
+    Raises:
+        CommandExecutionError: it can't be copied.
+    """
+    if not kind or not path.is_file():
+        return None
+    if kind in ("minion", "both", True):
+        stamp = time.strftime("%a_%b_%d_%H:%M:%S_") + f"{time.time_ns() // 1000 % 1_000_000:06d}"
+        stamp += time.strftime("_%Y")
+        folder = context.host.cache_dir / "file_backup" / str(path.parent).lstrip("/")
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target = folder / f"{path.name}_{stamp}"
+            shutil.copy2(path, target)
+            target.chmod(0o600)
+        except OSError as problem:
+            raise CommandExecutionError(f"{folder}: {problem.strerror}") from problem
+        return target
+    if kind == "master":
+        return None
+    return keep_copy(path, str(kind))

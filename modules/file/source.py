@@ -1,0 +1,228 @@
+"""Where a managed file's content comes from: salt://, a path of this host, http and https."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+from urllib.parse import parse_qs, urlsplit
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+
+_HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
+_HEX = re.compile(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
+DOWNLOAD_LIMIT = 2 * 1024 * 1024 * 1024
+_DOWNLOAD_SECONDS = 60
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where content comes from and how it is checked."""
+
+    location: str
+    saltenv: str = "base"
+    source_hash: str = ""
+    source_hash_name: Optional[str] = None
+    skip_verify: bool = False
+
+
+def split(location: str, saltenv: str) -> Tuple[str, str]:
+    """Return (path below the root, environment) of salt://PATH?saltenv=ENV."""
+    rest = location[len("salt://") :]
+    path, mark, query = rest.partition("?")
+    if mark and query.startswith("saltenv="):
+        return path, parse_qs(query).get("saltenv", [saltenv])[0]
+    return rest, saltenv
+
+
+def hash_file(path: Path, kind: str = "sha256") -> str:
+    """Return the hex digest of a file.
+
+    Raises:
+        UsageError: no hash has that name.
+        CommandExecutionError: the file can't be read.
+    """
+    if kind not in hashlib.algorithms_available:
+        raise UsageError(f"no hash is called {kind!r}")
+    digest = hashlib.new(kind)
+    try:
+        with path.open("rb") as stream:
+            for chunk in iter(lambda: stream.read(_CHUNK), b""):
+                digest.update(chunk)
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+    return digest.hexdigest()
+
+
+def _hash_in_list(text: str, names: List[str]) -> str:
+    """Return the hash of a file in the text of a list of hashes (sha256sum's format)."""
+    hits = []
+    for line in text.splitlines():
+        found = _HEX.search(line)
+        if found and len(found.group(1)) in _HASHES:
+            words = [word.strip("*()").rsplit("/", 1)[-1] for word in line.split()]
+            if any(name in words for name in names):
+                return found.group(1)
+            hits.append(found.group(1))
+    if len(hits) == 1:
+        return hits[0]
+    raise CommandExecutionError(f"no hash for {names[0]} was found in the source_hash file")
+
+
+def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]:
+    """Return (kind, hex digest) that the source must have, or None where none was given.
+
+    `source_hash` is HEX, KIND=HEX, KIND:HEX, or the address of a list of hashes.
+
+    Raises:
+        CommandExecutionError: it names no hash.
+    """
+    text = str(source.source_hash or "").strip()
+    if not text:
+        return None
+    if "://" in text or text.startswith("/"):
+        listing = fetch(context, Source(text, source.saltenv, skip_verify=True))
+        if listing is None:
+            raise CommandExecutionError(f"source_hash {text} was not found")
+        names = [source.source_hash_name or "", urlsplit(source.location).path.rsplit("/", 1)[-1]]
+        data = listing.read_text(encoding="utf-8", errors="replace")
+        text = _hash_in_list(data, [name for name in names if name])
+    kind, mark, digest = text.replace(":", "=", 1).partition("=")
+    if not mark:
+        kind, digest = _HASHES.get(len(text), ""), text
+    kind, digest = kind.strip().lower(), digest.strip().lower()
+    if _HASHES.get(len(digest)) != kind or not _HEX.fullmatch(digest):
+        raise CommandExecutionError(f"source_hash {text[:200]!r} is not a hash")
+    return kind, digest
+
+
+def _download(url: str, target: Path) -> None:
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".part")
+    request = Request(url, headers={"User-Agent": "catena"})
+    try:
+        with urlopen(request, timeout=_DOWNLOAD_SECONDS) as reply, partial.open("wb") as stream:
+            size = 0
+            for chunk in iter(lambda: reply.read(_CHUNK), b""):
+                size += len(chunk)
+                if size > DOWNLOAD_LIMIT:
+                    raise CommandExecutionError(f"{_public(url)}: larger than the limit")
+                stream.write(chunk)
+        partial.rename(target)
+    except (URLError, OSError, ValueError) as problem:
+        partial.unlink(missing_ok=True)
+        raise CommandExecutionError(f"{_public(url)}: {problem}") from problem
+
+
+def _public(url: str) -> str:
+    """Return *url* without a password and query, for messages."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+
+
+def _fetch_url(context: Context, source: Source) -> Path:
+    wanted = expected_hash(context, source)
+    if wanted is None and not source.skip_verify:
+        raise CommandExecutionError(
+            f"Unable to verify upstream hash of source file {_public(source.location)}, "
+            "please set source_hash or set skip_verify to True"
+        )
+    name = hashlib.sha256(source.location.encode()).hexdigest()
+    target = context.host.cache_dir / "extrn_files" / source.saltenv / name
+    if wanted and target.is_file() and hash_file(target, wanted[0]) == wanted[1]:
+        return target
+    _download(source.location, target)
+    return target
+
+
+def fetch(context: Context, source: Source) -> Optional[Path]:
+    """Return a local, checked, read-only file with the content, or None when it is not there.
+
+    Raises:
+        CommandExecutionError: it can't be had, or its hash is wrong.
+        UsageError: the kind of address is not known.
+    """
+    location = source.location
+    scheme = urlsplit(location).scheme if "://" in location else ""
+    if scheme == "salt":
+        path, saltenv = split(location, source.saltenv)
+        found = context.files.fetch(path, saltenv)
+    elif scheme in ("http", "https"):
+        found = _fetch_url(context, source)
+    elif scheme in ("", "file"):
+        local = Path(location[len("file://") :] if scheme else location)
+        if not local.is_absolute():
+            raise UsageError(f"{location} is neither an address nor an absolute path")
+        found = local if local.is_file() else None
+    else:
+        raise UsageError(f"{scheme}:// can't be fetched; salt://, http(s):// and paths can")
+    if found is not None:
+        _verify(context, source, found)
+    return found
+
+
+def _verify(context: Context, source: Source, path: Path) -> None:
+    wanted = expected_hash(context, source)
+    if wanted is None or source.skip_verify:
+        return
+    found = hash_file(path, wanted[0])
+    if found != wanted[1]:
+        raise CommandExecutionError(
+            f"Specified {wanted[0]} checksum for {_public(source.location)} ({wanted[1]}) "
+            f"does not match actual checksum ({found})"
+        )
+
+
+def first_of(context: Context, sources: List[Any], base: Source) -> Source:
+    """Return the first of several sources that is there.
+
+    Each is an address, or {address: hash}.
+
+    Raises:
+        CommandExecutionError: none is there.
+    """
+    for entry in sources:
+        pair: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {str(entry): None}
+        for location, digest in pair.items():
+            candidate = Source(
+                str(location),
+                base.saltenv,
+                str(digest or base.source_hash or ""),
+                base.source_hash_name,
+                base.skip_verify,
+            )
+            if _there(context, candidate):
+                return candidate
+    raise CommandExecutionError("none of the specified sources were found")
+
+
+def _there(context: Context, source: Source) -> bool:
+    if source.location.startswith("salt://"):
+        path, saltenv = split(source.location, source.saltenv)
+        return context.files.entry(path, saltenv) is not None
+    try:
+        return fetch(context, source) is not None
+    except (CommandExecutionError, UsageError):
+        return False
+
+
+def mode_of(context: Context, source: Source) -> Optional[str]:
+    """Return the permission bits that the source has where it lies, for `mode: keep`."""
+    if source.location.startswith("salt://"):
+        path, saltenv = split(source.location, source.saltenv)
+        entry = context.files.entry(path, saltenv)
+        return f"{entry.mode & 0o7777:04o}" if entry else None
+    found = fetch(context, source)
+    return f"{found.stat().st_mode & 0o7777:04o}" if found else None
+
+
+def hashes(path: Path) -> Dict[str, str]:
+    """Return {"hsum", "hash_type"} of a file, as Salt's get_source_sum shows it."""
+    return {"hsum": hash_file(path), "hash_type": "sha256"}

@@ -1,0 +1,185 @@
+"""file.* functions that change the text of a file; each returns what it did."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple, Union
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import function
+from catena.modules.arguments import split, truth
+from catena.modules.file import content, edits, lines
+from catena.modules.file.change import lines_of
+from catena.modules.file.inspect import existing, expand, text_of
+
+
+def _words(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
+    given = kwargs.get("args", args)
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        given = args[0]
+    return "".join(f"{line}\n" for line in lines_of(given))
+
+
+@function()
+def write(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+    """Replace a file by lines; return how many were written."""
+    text = _words(args, kwargs)
+    content.write(expand(path), content.encode(text))
+    return f'Wrote {text.count(chr(10))} lines to "{path}"'
+
+
+@function()
+def append(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+    """Add lines at the end of a file; return how many were written."""
+    text = _words(args, kwargs)
+    found = expand(path)
+    old = content.decode(content.read(found)) if found.exists() else ""
+    if old and not old.endswith("\n"):
+        old += "\n"
+    content.write(found, content.encode(old + text))
+    return f'Wrote {text.count(chr(10))} lines to "{path}"'
+
+
+@function()
+def prepend(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+    """Add lines at the beginning of a file; return how many were written."""
+    text = _words(args, kwargs)
+    found = expand(path)
+    old = content.decode(content.read(found)) if found.exists() else ""
+    content.write(found, content.encode(text + old))
+    return f'Prepended {text.count(chr(10))} lines to "{path}"'
+
+
+def rewrite(
+    context: Context, path: str, new: str, backup: Any = False, dry_run: bool = False
+) -> str:
+    """Give a file the text *new*, keep a backup; return the diff, "" when it had it already."""
+    found = existing(path)
+    old = content.decode(content.read(found))
+    if old == new:
+        return ""
+    if not dry_run:
+        content.backup(context, found, backup)
+        content.write(found, content.encode(new))
+    return content.diff(old, new)
+
+
+@function()
+def replace(
+    context: Context, path: str, pattern: str, repl: str, **options: Any
+) -> Union[str, bool]:
+    """Replace what a regular expression finds in a file; return the diff.
+
+    Args:
+        context: the call's context.
+        path: the file.
+        pattern: Python regular expression, over the whole text.
+        repl: what to put there, with references to groups.
+        options: count, flags (8: MULTILINE), append_if_not_found, prepend_if_not_found,
+            not_found_content, backslash_literal, backup (".bak"), dry_run, search_only,
+            show_changes, ignore_if_missing.
+
+    Returns:
+        The diff; whether anything changed, with show_changes False; whether the pattern was
+        found, with search_only.
+    """
+    if truth(options.get("ignore_if_missing")) and not expand(path).exists():
+        return False if truth(options.get("search_only")) else ""
+    flags = edits.flags_of(options.pop("flags", edits.DEFAULT_FLAGS))
+    text = text_of(path)
+    if truth(options.get("search_only")):
+        return edits.compiled(str(pattern), flags).search(text) is not None
+    given = {**options, "pattern": str(pattern), "repl": str(repl), "flags": flags}
+    wanted, rest = split(edits.Replacement, given)
+    new = edits.replaced(text, wanted)
+    dry = context.test or truth(rest.get("dry_run"))
+    change = rewrite(context, path, new, rest.get("backup", ".bak"), dry)
+    return change if truth(rest.get("show_changes", True)) else bool(change)
+
+
+@function()
+def blockreplace(context: Context, path: str, **options: Any) -> Union[str, bool]:
+    """Replace what stands between two marker lines of a file; return the diff.
+
+    Args:
+        context: the call's context.
+        path: the file.
+        options: marker_start, marker_end, content, append_if_not_found, prepend_if_not_found,
+            insert_before_match, insert_after_match, append_newline, backup (".bak"), dry_run,
+            show_changes.
+    """
+    block, rest = split(edits.Block, options)
+    new = edits.with_block(text_of(path), block)
+    dry = context.test or truth(rest.get("dry_run"))
+    change = rewrite(context, path, new, rest.get("backup", ".bak"), dry)
+    return change if truth(rest.get("show_changes", True)) else bool(change)
+
+
+@function()
+def line(context: Context, path: str, **options: Any) -> Union[str, bool]:
+    """Ensure, replace, delete or insert one line of a file; return the diff.
+
+    Args:
+        context: the call's context.
+        path: the file.
+        options: content, match, mode (ensure, replace, delete, insert), location (start, end),
+            before, after, indent, backup, show_changes, quiet.
+    """
+    edit, rest = split(lines.LineEdit, options)
+    found = expand(path)
+    if not found.is_file():
+        if truth(rest.get("quiet")):
+            return False
+        raise CommandExecutionError(f'File "{path}" does not exists or is not a file.')
+    new = lines.edited(text_of(path), edit)
+    change = rewrite(context, path, new, rest.get("backup"), context.test)
+    return change if truth(rest.get("show_changes", True)) else bool(change)
+
+
+@function()
+def comment_line(
+    context: Context,
+    path: str,
+    regex: str,
+    char: str = "#",
+    cmnt: bool = True,
+    backup: Any = ".bak",
+) -> Union[str, bool]:
+    """Put *char* before the lines that *regex* matches, or take it away; the diff, or False."""
+    text = text_of(path)
+    make = edits.commented if truth(cmnt) else edits.uncommented
+    return rewrite(context, path, make(text, regex, char), backup, context.test) or False
+
+
+@function()
+def comment(
+    context: Context, path: str, regex: str, char: str = "#", backup: Any = ".bak"
+) -> Union[str, bool]:
+    """Put *char* before the lines that *regex* matches; the diff, or False."""
+    return comment_line(context, path, regex, char, True, backup)
+
+
+@function()
+def uncomment(
+    context: Context, path: str, regex: str, char: str = "#", backup: Any = ".bak"
+) -> Union[str, bool]:
+    """Take *char* away from the lines that *regex* matches after it; the diff, or False."""
+    return comment_line(context, path, regex, char, False, backup)
+
+
+@function()
+def sed(
+    context: Context, path: str, before: str, after: str, limit: str = "", **options: Any
+) -> Union[str, bool]:
+    """Replace a regular expression in each line that *limit* matches; the diff, or False."""
+    expression = edits.compiled(str(before))
+    within = edits.compiled(str(limit)) if limit else None
+    count = 0 if "g" in str(options.get("flags", "g")) else 1
+    done = [
+        expression.sub(str(after), text, count=count)
+        if within is None or within.search(text)
+        else text
+        for text in text_of(path).splitlines(True)
+    ]
+    backup = options.get("backup", ".bak")
+    return rewrite(context, path, "".join(done), backup, context.test) or False
