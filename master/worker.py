@@ -14,7 +14,7 @@ import msgpack
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import decode
-from catena.master import worker_tasks
+from catena.master.worker_tasks import call, pillar, reactions
 
 #: Address space of one child: a template that builds a list without end dies here (attack row
 #: "endless template"), and only its own task fails.
@@ -22,9 +22,9 @@ MEMORY_BYTES = 2 * 1024**3
 
 #: What a child can do, by name. Nothing else is reachable from outside.
 TASKS: Mapping[str, Callable[[MasterSettings, Mapping[str, Any]], Any]] = {
-    "pillar": worker_tasks.pillar,
-    "reactions": worker_tasks.reactions,
-    "call": worker_tasks.call,
+    "pillar": pillar,
+    "reactions": reactions,
+    "call": call,
 }
 
 

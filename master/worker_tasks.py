@@ -1,0 +1,133 @@
+"""What worker processes do: compile pillar, render reactor files, run calls on the master's host.
+
+Each is a plain function of the master's settings and its parameters; it runs in a process that may
+be ended at any moment and keeps nothing that matters.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from catena.core.config.master import MasterSettings
+from catena.core.config.minion import MinionSettings
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, NotFoundError
+from catena.core.job import JobSpec
+from catena.core.records import encode
+from catena.fileserver.index import RootOptions
+from catena.fileserver.roots import RootsClient
+from catena.pillar.compile import PillarSettings, compile_pillar
+from catena.reactors.reaction import parse
+from catena.renderers.pipeline import render
+from catena.renderers.source import Source
+from catena.runtime.executor import execute
+from catena.runtime.session import Place, Session, local_session
+
+LOG = logging.getLogger(__name__)
+
+
+def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Compile one minion's pillar.
+
+    Args:
+        settings: the master's.
+        params: minion, grains, saltenv, pillarenv, override.
+
+    Returns:
+        {"pillar": …, "errors": [texts]}; errors show no line of a file, since another minion's
+        secret may stand beside the fault. Excerpts go to the master's log.
+    """
+    minion, grains = params["minion"], params["grains"]
+    context = _session(settings, minion, grains, settings.pillar_roots).context
+    chosen = PillarSettings(
+        pillarenv=params.get("pillarenv") or "",
+        strategy=settings.pillar_source_merging_strategy,
+        merge_lists=settings.pillar_merge_lists,
+        renderer=settings.renderer,
+        nodegroups=settings.nodegroups,
+    )
+    found = compile_pillar(context, chosen, params.get("override") or None)
+    for detail in found.details:
+        LOG.error("pillar of %s: %s", minion, detail)
+    return {"pillar": found.pillar, "errors": list(found.errors)}
+
+
+def reactions(settings: MasterSettings, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Render a reactor SLS with an event.
+
+    Args:
+        settings: the master's.
+        params: file (path or salt:// address), tag, data.
+
+    Returns:
+        One encoded reactors.reaction.Reaction per call, in their order.
+
+    Raises:
+        NotFoundError: there is no such file.
+        RenderError: the file is broken; the message names file and line.
+    """
+    name = params["file"]
+    context = _session(settings, f"{socket.gethostname()}_master", {}, settings.file_roots).context
+    path = _reactor_file(context, name)
+    source = Source(path.read_text(encoding="utf-8"), name, sls=Path(name).stem)
+    variables = {"tag": params["tag"], "data": params["data"]}
+    rendered = render(context, source, settings.renderer, variables)
+    return [encode(reaction) for reaction in parse(rendered.data, name)]
+
+
+def _reactor_file(context: Context, name: str) -> Path:
+    if name.startswith("salt://"):
+        found = context.files.fetch(name[len("salt://") :])
+        if found is None:
+            raise NotFoundError(f"{name} is not in the file roots")
+        return found
+    path = Path(name)
+    if not path.is_file():
+        raise NotFoundError(f"{name}: no such reactor file")
+    return path
+
+
+def call(settings: MasterSettings, params: Mapping[str, Any]) -> Any:
+    """Run an execution function on the master's own host (`caller` reactions).
+
+    Raises:
+        CommandExecutionError: the function failed.
+    """
+    session = _session(settings, f"{socket.gethostname()}_master", None, settings.file_roots)
+    spec = JobSpec("", params["fun"], tuple(params["args"]), dict(params["kwargs"]))
+    outcome = execute(session, spec)
+    if not outcome.ret.success:
+        raise CommandExecutionError(f"{params['fun']}: {outcome.ret.value}")
+    return outcome.ret.value
+
+
+def _session(
+    settings: MasterSettings,
+    minion: str,
+    grains: Mapping[str, Any] | None,
+    roots: Mapping[str, list[str]],
+) -> Session:
+    """Return a session whose functions run here, for *minion* and with files from *roots*."""
+    place = Place(
+        settings=MinionSettings(
+            id=minion,
+            file_client="local",
+            file_roots=dict(settings.file_roots),
+            pillar_roots=dict(settings.pillar_roots),
+            nodegroups=dict(settings.nodegroups),
+        ),
+        id=minion,
+        machine_id="",
+        conf_dir=Path(settings.cache_dir) / "worker",
+        cache_dir=Path(settings.cache_dir) / "worker",
+        pki_dir=Path(settings.cache_dir) / "worker",
+        grains=grains,
+    )
+    options = RootOptions.of(
+        settings.fileserver_followsymlinks, settings.file_ignore_glob, settings.file_ignore_regex
+    )
+    return local_session(place, RootsClient(roots, options), lambda override: ({}, ()))
