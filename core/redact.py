@@ -12,8 +12,8 @@ MASK = "**********"
 _SHORTEST_SECRET = 4
 _DEPTH_LIMIT = 100
 _SECRET_NAME = re.compile(
-    r"pass(wd|word|phrase)?\b|_pass(wd|word)?\b|secret|token|api_?key|private_?key|credential"
-    r"|\bauth\b|contents_pillar|enrol_token|hash_password",
+    r"passw(or)?d|passphrase|(^|[^a-z])pass($|[^a-z])|secret|token|api_?key|private_?key"
+    r"|credential",
     re.IGNORECASE,
 )
 
@@ -24,7 +24,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask(data: Any) -> Any:
-    """Return *data* with every value hidden; keys, shape and nulls stay (as Salt's pillar.items)."""
+    """Return *data* with every value hidden but nulls; keys and shape stay (pillar.items)."""
     if isinstance(data, Mapping):
         return {key: mask(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):

@@ -227,6 +227,9 @@ def _values(data: Any, key: str, delimiter: str) -> Iterator[Any]:
         if isinstance(data, Mapping):
             yield from data.values()
         return
+    if isinstance(data, Mapping) and key in data:
+        yield data[key]
+        return
     found = traverse(data, key, _MISSING, delimiter)
     if found is not _MISSING:
         yield found

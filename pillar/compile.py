@@ -126,7 +126,9 @@ class _Compiler:
             mods = seen.setdefault(given.saltenv, set())
             for sls in self._names(given.sls, given.saltenv):
                 data = self._file(sls, _Visit(given, mods))
+                # A file sees what the files before it gave (recorded case pillar/pillar_in_jinja).
                 pillar = self._merge(pillar, data)
+                self._context = self._context.with_(pillar=pillar)
         return pillar
 
     def _merge(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> Dict[str, Any]:

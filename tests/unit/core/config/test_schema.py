@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, List
+
+import pytest
+
+from catena.core.config.master import MasterSettings
+from catena.core.config.minion import SALT_KEYS, MinionSettings
+from catena.core.config.schema import load, option
+from catena.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Settings:
+    port: int = option(1, "p", low=1, high=9)
+    mode: str = option("a", "m", choices=("a", "b"))
+    name: str = option("", "n", grammar="[a-z]+")
+    items: List[str] = option([], "i")  # noqa: RUF009 - makes a field for each record
+
+
+def read(data: dict[str, Any]) -> Settings:
+    return load(Settings, data, frozenset({"ipc_mode"}))[0]
+
+
+def test_given_settings_replace_defaults() -> None:
+    assert read({"port": 3, "items": ["x"]}) == Settings(port=3, items=["x"])
+
+
+def test_lists_are_not_shared_between_records() -> None:
+    assert Settings().items is not Settings().items
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"prot": 1}, "unknown setting 'prot'; did you mean 'port'?"),
+        ({"port": 0}, "port: 0 is below 1"),
+        ({"port": 10}, "port: 10 is above 9"),
+        ({"port": "3"}, "config.port: expected int, got str"),
+        ({"mode": "c"}, "mode: unknown value 'c'"),
+        ({"name": "A"}, "name: 'A' does not match [a-z]+"),
+        ({1: 2}, "unknown setting '1'"),
+    ],
+)
+def test_wrong_settings_are_refused(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(data)
+    assert str(caught.value) == message
+
+
+def test_salts_keys_without_meaning_are_listed_and_module_options_kept() -> None:
+    _, loaded = load(Settings, {"ipc_mode": "tcp", "mysql.host": "h"}, frozenset({"ipc_mode"}))
+    assert loaded.without_effect == ("ipc_mode",)
+    assert loaded.module_options == {"mysql.host": "h"}
+
+
+@pytest.mark.parametrize("kind", [MinionSettings, MasterSettings])
+def test_every_setting_has_help_and_a_default_within_its_own_rule(kind: type) -> None:
+    found = fields(kind)
+    assert all(f.metadata["help"].endswith(".") for f in found)
+    defaults = {f.name: getattr(kind(), f.name) for f in found}
+    assert load(kind, defaults, frozenset())[0] == kind()
+
+
+def test_no_setting_is_listed_as_without_effect() -> None:
+    assert not SALT_KEYS & {f.name for f in fields(MinionSettings)}

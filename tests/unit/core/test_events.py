@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from catena.core import events
+
+
+@pytest.mark.parametrize("tag", ["a", "salt/job/1/new", "ü b", "x" * 1024])
+def test_a_tag_is_up_to_1024_characters_without_controls(tag: str) -> None:
+    assert events.is_tag(tag)
+
+
+@pytest.mark.parametrize("tag", ["", "a\nb", "a\x00", "\x7f", "x" * 1025, "a\n"])
+def test_control_characters_make_no_tag(tag: str) -> None:
+    assert not events.is_tag(tag)
+
+
+def test_tags_are_salts() -> None:
+    assert events.minion_start("web1") == "salt/minion/web1/start"
+    assert events.job_new("1") == "salt/job/1/new"
+    assert events.job_ret("1", "web1") == "salt/job/1/ret/web1"
+    assert events.job_prog("1", "web1", 3) == "salt/job/1/prog/web1/3"
+    assert events.run_ret("1") == "salt/run/1/ret"
+    assert events.chain(7, "done") == "catena/chain/7/done"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "salt/minion/other/start",
+        "salt/job/20260101000000000000/ret/other",
+        "salt/beacon/other/load",
+        "salt/minion/web1/start",
+        "catena/chain/1/done",
+        "minion_start",
+        "key",
+    ],
+)
+def test_a_minion_can_speak_in_nobody_elses_name(tag: str) -> None:
+    assert events.own_tag("web1", tag) == f"salt/minion/web1/event/{tag}"
+
+
+@pytest.mark.parametrize(
+    "tag", ["my/app/deployed", "salt/beacon/web1/load", "salt/minion/web1/event/x"]
+)
+def test_its_own_and_free_tags_stay(tag: str) -> None:
+    assert events.own_tag("web1", tag) == tag
+
+
+def test_a_minion_whose_name_begins_like_another_is_another() -> None:
+    tag = "salt/beacon/web10/load"
+    assert events.own_tag("web1", tag) != tag

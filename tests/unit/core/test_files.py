@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from catena.core.errors import LimitError
+from catena.core.files import UnsafeFolderError, private_folder, read_limited, write_durable
+
+
+def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    write_durable(target, b"old")
+    write_durable(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_new_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_durable(tmp_path / "x", b"secret")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_write_keeps_the_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "x"
+    write_durable(target, b"old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_durable(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_content_is_on_disk_before_the_name_and_the_name_before_the_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def noted_sync(handle: int) -> None:
+        steps.append(f"sync {_kind(handle)}")
+        sync(handle)
+
+    def noted_rename(self: Path, to: Path) -> Path:
+        steps.append("rename")
+        return rename(self, to)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    write_durable(tmp_path / "x", b"1")
+    assert steps == ["sync file", "rename", "sync folder"]
+
+
+def _kind(handle: int) -> str:
+    return "folder" if Path(f"/proc/self/fd/{handle}").is_dir() else "file"
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"keep")
+    (tmp_path / f".x.{os.getpid()}.new").symlink_to(victim)
+    with pytest.raises(OSError):
+        write_durable(tmp_path / "x", b"new")
+    assert victim.read_bytes() == b"keep"
+
+
+def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"12345")
+    assert read_limited(tmp_path / "x", 5) == b"12345"
+    with pytest.raises(LimitError, match="larger than 4 bytes"):
+        read_limited(tmp_path / "x", 4)
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LimitError, match="not a regular file"):
+        read_limited(tmp_path / "pipe", 10)
+
+
+def test_a_private_folder_is_made_with_mode_0700(tmp_path: Path) -> None:
+    assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o770)
+    with pytest.raises(UnsafeFolderError, match="others may write"):
+        private_folder(folder)
+
+
+def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(UnsafeFolderError):
+        private_folder(tmp_path / "link")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Dict, Mapping, NewType, Optional, Union
+
+import pytest
+
+from catena.core.errors import RecordError
+from catena.core.records import decode, encode
+
+Name = NewType("Name", str)
+
+
+class Colour(StrEnum):
+    red = "red"
+    green = "green"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    size: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Cart:
+    name: Name
+    wheels: tuple[Wheel, ...]
+    colour: Colour = Colour.red
+    load: Optional[float] = None
+    tags: list[str] = field(default_factory=list)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    limits: Dict[str, int] = field(default_factory=dict)
+    price: Union[int, str] = 0
+    raw: bytes = b""
+    sold: bool = False
+
+
+FULL = Cart(
+    Name("c"),
+    (Wheel(3), Wheel(4, "big")),
+    Colour.green,
+    1.5,
+    ["a"],
+    {"k": [1, {"x": None}]},
+    {"max": 7},
+    "cheap",
+    b"\x00",
+    True,
+)
+
+
+def test_a_record_survives_the_way_to_plain_data_and_back() -> None:
+    assert decode(Cart, encode(FULL)) == FULL
+
+
+def test_plain_data_holds_no_records_enums_or_tuples() -> None:
+    assert encode(FULL)["wheels"] == [{"size": 3, "label": ""}, {"size": 4, "label": "big"}]
+    assert type(encode(FULL)["colour"]) is str
+
+
+def test_fields_with_defaults_may_be_left_out() -> None:
+    assert decode(Cart, {"name": "c", "wheels": []}) == Cart(Name("c"), ())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nmae": 1}, "$: unknown field 'nmae'; did you mean 'name'?"),
+        ({"wheels": [{"size": "3"}]}, "$.wheels[0].size: expected int, got str"),
+        ({"wheels": [{"size": True}]}, "$.wheels[0].size: expected int, got bool"),
+        ({"wheels": [{}]}, "$.wheels[0]: missing field 'size'"),
+        ({"wheels": "no"}, "$.wheels: expected a list, got str"),
+        ({"sold": 1}, "$.sold: expected bool, got int"),
+        ({"colour": "gren"}, "$.colour: unknown value 'gren'; did you mean 'green'?"),
+        ({"extra": {1: 2}}, "$.extra: keys must be strings, got int"),
+        ({"limits": {"max": None}}, "$.limits.max: expected int, got NoneType"),
+        ({"price": None}, "$.price: expected str, got NoneType"),
+        ({"price": 1.5}, "$.price: expected str, got float"),
+        ({"raw": "text"}, "$.raw: expected bytes, got str"),
+    ],
+)
+def test_wrong_data_is_refused_with_its_path(change: dict[Any, Any], message: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        decode(Cart, {"name": "c", "wheels": [], **change})
+    assert str(caught.value) == message
+
+
+def test_an_int_is_taken_where_a_float_is_wanted_and_not_the_other_way() -> None:
+    assert decode(Cart, {"name": "c", "wheels": [], "load": 2}).load == 2.0
+    with pytest.raises(RecordError):
+        decode(Wheel, {"size": 2.0})
+
+
+@pytest.mark.parametrize("data", [None, [], "text", 3])
+def test_what_is_no_mapping_is_no_record(data: Any) -> None:
+    with pytest.raises(RecordError, match="expected a mapping for Wheel"):
+        decode(Wheel, data)

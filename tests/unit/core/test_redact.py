@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from catena.core.redact import MASK, Redactor, describe_call, hide_named, is_secret_name, mask
+
+
+def test_masking_keeps_keys_shape_and_nulls() -> None:
+    data = {"a": {"b": "s", "n": 5, "z": None}, "l": ["x", True]}
+    assert mask(data) == {"a": {"b": MASK, "n": MASK, "z": None}, "l": [MASK, MASK]}
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "db_passwd", "API_KEY", "secret", "enrol_token", "private_key", "pass"]
+)
+def test_secret_sounding_names_are_known(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["name", "bypass_check", "compass", "path", "key"])
+def test_ordinary_names_are_shown(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_a_call_is_described_without_its_secrets() -> None:
+    line = describe_call(
+        "user.add", ["bob", "password=x y"], {"token": "t0p", "pillar": {"pw": 1}}
+    )
+    assert line == f"user.add('bob', password={MASK}, token='{MASK}', pillar={{'pw': 1}})"
+    assert "t0p" not in line
+
+
+def test_nested_secrets_are_hidden_and_switches_stay() -> None:
+    data = {"users": [{"name": "a", "password": "p"}], "no_password": True}
+    assert hide_named(data) == {"users": [{"name": "a", "password": MASK}], "no_password": True}
+
+
+def test_known_secrets_are_replaced_in_texts_longest_first() -> None:
+    hide = Redactor(["hunter", "hunter2!", "abc"])
+    assert hide("x hunter2! hunter abc") == f"x {MASK} {MASK} abc"
+    assert hide.data({"k": ["hunter", 1]}) == {"k": [MASK, 1]}
+    assert Redactor([])("text") == "text"
