@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Deque, Dict, List, Optional
 from urllib.parse import urlsplit
 
 import zmq
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 BATCH = 64
 #: Bad frames that end a connection.
 BAD_FRAMES = 64
+#: Connections whose late frames are dropped unread after a cut.
+CUT_REMEMBERED = 256
 #: A peer whose connection is not known (any more) is forgotten after this many silent seconds.
 FORGET_SECONDS = 60.0
 
@@ -83,6 +85,8 @@ class Port:
         self._on_frame = on_frame
         self._on_gone = on_gone
         self._by_fd: Dict[int, bytes] = {}
+        #: Cut a moment ago: what they had sent before still comes out of the socket.
+        self._cut: Deque[bytes] = deque(maxlen=CUT_REMEMBERED)
         self._scheduled = False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._timer: Optional[asyncio.TimerHandle] = None
@@ -167,6 +171,7 @@ class Port:
     def cut(self, live: Live) -> None:
         """End a peer's connection."""
         self.counters["cut"] += 1
+        self._cut.append(live.peer.routing_id)
         self._connections.cut(live.fd)
         self._forget(live)
 
@@ -214,6 +219,8 @@ class Port:
 
     def _take(self, routing_id: bytes, frame: zmq.Frame, parts: int) -> None:
         self.counters["frames"] += 1
+        if routing_id in self._cut:
+            return
         live = self._live(routing_id, frame)
         if live is None:
             self.counters["nameless"] += 1
@@ -251,6 +258,13 @@ class Port:
         return live
 
     def _read_events(self) -> None:
+        if self._loop is None:
+            return
+        # The last words of a connection come before its end.
+        self._drain()
+        if self._scheduled:
+            self._loop.call_soon(self._read_events)
+            return
         for event in monitor_events(self._watch):
             if event.event == zmq.EVENT_ACCEPTED:
                 self.counters["accepted"] += 1

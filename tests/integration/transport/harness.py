@@ -51,7 +51,7 @@ class Master:
     welcome: bool = True
     messages: list[tuple[Peer, Envelope]] = field(default_factory=list)
     gone: list[Peer] = field(default_factory=list)
-    settings: GatewaySettings = GatewaySettings()
+    settings: GatewaySettings = field(default_factory=GatewaySettings)
 
     def __post_init__(self) -> None:
         self.table = KeyTable()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -32,29 +32,43 @@ from catena.transport.selftest import SelfTestError, reachable, refuses_stranger
 from tests.integration.transport.harness import LOOPBACK, Master, a_master, hello
 
 
+class Network:
+    """Keeps the sockets of a test, and closes them."""
+
+    def __init__(self) -> None:
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.sockets: list[zmq.Socket[bytes]] = []
+
+    def close(self) -> None:
+        for sock in self.sockets:
+            sock.close(linger=0)
+        self.context.term()
+
+
 class Client:
     """A raw DEALER: what an attacker, or a minion's I/O, has."""
 
-    def __init__(self, context: zmq.Context[Any], keys: KeyPair) -> None:
-        self.context = context
+    def __init__(self, network: Network, keys: KeyPair) -> None:
+        self.network = network
         self.keys = keys
-        self.sockets: list[zmq.Socket[bytes]] = []
 
-    def dial(self, master: Master, name: str = "control", **options: bytes) -> zmq.Socket[bytes]:
-        server_key = BOOTSTRAP.public if name == "enrol" else master.keys.public
-        sock = sockets.dealer(self.context, name, self.keys, server_key)
+    def dial(
+        self, master: Master, name: str = "control", server_key: str = "", **options: bytes
+    ) -> zmq.Socket[bytes]:
+        known = BOOTSTRAP.public if name == "enrol" else master.keys.public
+        sock = sockets.dealer(self.network.context, name, self.keys, server_key or known)
+        self.network.sockets.append(sock)
         for option, value in options.items():
             sock.setsockopt(getattr(zmq, option), value)
         sock.connect(master.endpoints.named(name))
-        self.sockets.append(sock)
         return sock
 
 
 @pytest.fixture
-def context() -> Any:
-    found: zmq.Context[Any] = zmq.Context()
+def network() -> Iterator[Network]:
+    found = Network()
     yield found
-    found.destroy(linger=0)
+    found.close()
 
 
 async def until(happened: Callable[[], Any], seconds: float = 5.0) -> None:
@@ -73,12 +87,12 @@ async def silence(sock: zmq.Socket[bytes]) -> bool:
     return not await asyncio.to_thread(sock.poll, 300)
 
 
-def test_a_ping_is_answered_and_handed_over(context: Any) -> None:
+def test_a_ping_is_answered_and_handed_over(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send(wire.pack(Ping(7)))
             assert await answer(sock) == Pong(7)
             assert master.got(Ping)[0][0].user_id == keys.fingerprint
@@ -87,10 +101,10 @@ def test_a_ping_is_answered_and_handed_over(context: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["control", "bulk"])
-def test_a_key_that_is_not_accepted_gets_nothing_through(context: Any, name: str) -> None:
+def test_a_key_that_is_not_accepted_gets_nothing_through(network: Network, name: str) -> None:
     async def story() -> None:
         async with a_master() as master:
-            sock = Client(context, generate()).dial(master, name)
+            sock = Client(network, generate()).dial(master, name)
             watched = sockets.watch(sock, "stranger", zmq.EVENT_ALL)
             sock.send(wire.pack(Ping(1)))
 
@@ -109,10 +123,11 @@ def test_a_key_that_is_not_accepted_gets_nothing_through(context: Any, name: str
     asyncio.run(story())
 
 
-def test_a_client_without_curve_gets_nothing_through(context: Any) -> None:
+def test_a_client_without_curve_gets_nothing_through(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
-            sock: zmq.Socket[bytes] = context.socket(zmq.DEALER)
+            sock: zmq.Socket[bytes] = network.context.socket(zmq.DEALER)
+            network.sockets.append(sock)
             sock.connect(master.endpoints.control)
             sock.send(wire.pack(Ping(1)))
             assert await silence(sock)
@@ -121,13 +136,12 @@ def test_a_client_without_curve_gets_nothing_through(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_wrong_server_key_never_completes(context: Any) -> None:
+def test_a_wrong_server_key_never_completes(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = sockets.dealer(context, "control", keys, generate().public)
-            sock.connect(master.endpoints.control)
+            sock = Client(network, keys).dial(master, server_key=generate().public)
             sock.send(wire.pack(Ping(1)))
             assert await silence(sock)
             assert master.messages == []
@@ -200,16 +214,16 @@ def test_an_address_in_use_is_named_and_nothing_stays_open() -> None:
     asyncio.run(story())
 
 
-def test_a_chosen_routing_id_takes_nobodys_messages(context: Any) -> None:
+def test_a_chosen_routing_id_takes_nobodys_messages(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             honest, thief = generate(), generate()
             for keys in (honest, thief):
                 master.table.accept(keys.public)
-            one = Client(context, honest).dial(master, ROUTING_ID=b"minion-a")
+            one = Client(network, honest).dial(master, ROUTING_ID=b"minion-a")
             one.send(wire.pack(hello()))
             await answer(one)
-            two = Client(context, thief).dial(master, ROUTING_ID=b"minion-a")
+            two = Client(network, thief).dial(master, ROUTING_ID=b"minion-a")
             two.send(wire.pack(hello()))
             peer = master.only_peer(honest)
             assert peer.user_id == honest.fingerprint
@@ -222,14 +236,14 @@ def test_a_chosen_routing_id_takes_nobodys_messages(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_properties_that_a_client_claims_are_not_its_identity(context: Any) -> None:
+def test_properties_that_a_client_claims_are_not_its_identity(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys, victim = generate(), generate()
             master.table.accept(keys.public)
             master.table.accept(victim.public)
             claims = f"X-Key:{victim.public}".encode()
-            sock = Client(context, keys).dial(master, METADATA=claims)
+            sock = Client(network, keys).dial(master, METADATA=claims)
             sock.send(wire.pack(Ping(1)))
             assert await answer(sock) == Pong(1)
             ((peer, _),) = master.got(Ping)
@@ -238,12 +252,12 @@ def test_properties_that_a_client_claims_are_not_its_identity(context: Any) -> N
     asyncio.run(story())
 
 
-def test_a_revoked_key_is_told_and_cut_within_a_second(context: Any) -> None:
+def test_a_revoked_key_is_told_and_cut_within_a_second(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send(wire.pack(Ping(1)))
             await answer(sock)
             peer = master.only_peer(keys)
@@ -263,12 +277,12 @@ def test_a_revoked_key_is_told_and_cut_within_a_second(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_quiet_revoked_minion_hears_why(context: Any) -> None:
+def test_a_quiet_revoked_minion_hears_why(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send(wire.pack(Ping(1)))
             await answer(sock)
             master.table.revoke(keys.public)
@@ -279,14 +293,14 @@ def test_a_quiet_revoked_minion_hears_why(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_thousand_bad_frames_cost_the_sender_only(context: Any) -> None:
+def test_a_thousand_bad_frames_cost_the_sender_only(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             bad, good = generate(), generate()
             for keys in (bad, good):
                 master.table.accept(keys.public)
-            attacker = Client(context, bad).dial(master)
-            honest = Client(context, good).dial(master)
+            attacker = Client(network, bad).dial(master)
+            honest = Client(network, good).dial(master)
             for number in range(1000):
                 attacker.send(os.urandom(number % 60))
             for seq in range(20):
@@ -300,12 +314,12 @@ def test_a_thousand_bad_frames_cost_the_sender_only(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_bad_frame_is_answered_by_its_id(context: Any) -> None:
+def test_a_bad_frame_is_answered_by_its_id(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             frame = wire.pack(Ping(1), msg_id=b"i" * 16)
             sock.send(bytes([200]) + frame[1:])
             assert await asyncio.to_thread(sock.poll, 3000)
@@ -316,12 +330,12 @@ def test_a_bad_frame_is_answered_by_its_id(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_message_of_the_other_side_is_refused(context: Any) -> None:
+def test_a_message_of_the_other_side_is_refused(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send(wire.pack(Refused("revoked", "go away", 0.0)))
             failure = await answer(sock)
             assert "Refused may not arrive" in failure.message
@@ -330,12 +344,12 @@ def test_a_message_of_the_other_side_is_refused(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_message_of_many_parts_ends_the_connection(context: Any) -> None:
+def test_a_message_of_many_parts_ends_the_connection(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send_multipart([wire.pack(Ping(1))] * 3)
             await until(lambda: master.gone)
             assert master.messages == []
@@ -343,12 +357,12 @@ def test_a_message_of_many_parts_ends_the_connection(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_frame_over_the_limit_of_the_socket_drops_the_connection(context: Any) -> None:
+def test_a_frame_over_the_limit_of_the_socket_drops_the_connection(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             sock.send(wire.pack(Ping(1)))
             await answer(sock)
             sock.send(b"\x0d\x01" + bytes(wire.MIB + 1))
@@ -358,12 +372,12 @@ def test_a_frame_over_the_limit_of_the_socket_drops_the_connection(context: Any)
     asyncio.run(story())
 
 
-def test_a_fault_of_the_program_is_answered_and_ends_nothing(context: Any) -> None:
+def test_a_fault_of_the_program_is_answered_and_ends_nothing(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             faults = iter([NotAllowedError("not you"), ZeroDivisionError("oops")])
 
             def broken(peer: Peer, envelope: Envelope) -> None:
@@ -383,14 +397,14 @@ def test_a_fault_of_the_program_is_answered_and_ends_nothing(context: Any) -> No
     asyncio.run(story())
 
 
-def test_messages_that_are_still_worked_on_count_against_the_sender(context: Any) -> None:
+def test_messages_that_are_still_worked_on_count_against_the_sender(network: Network) -> None:
     async def story() -> None:
         settings = GatewaySettings(peer_budget_bytes=100_000)
         async with a_master(settings=settings) as master:
             keys, other = generate(), generate()
             for pair in (keys, other):
                 master.table.accept(pair.public)
-            sock = Client(context, keys).dial(master)
+            sock = Client(network, keys).dial(master)
             work: list[asyncio.Future[None]] = []
 
             def slow(peer: Peer, envelope: Envelope) -> asyncio.Future[None]:
@@ -402,7 +416,7 @@ def test_messages_that_are_still_worked_on_count_against_the_sender(context: Any
             sock.send(large)
             sock.send(large)
             assert (await answer(sock)).code == "TryLaterError"
-            neighbour = Client(context, other).dial(master)
+            neighbour = Client(network, other).dial(master)
             neighbour.send(large)
             await until(lambda: len(work) == 2)
             work[0].set_result(None)
@@ -413,12 +427,12 @@ def test_messages_that_are_still_worked_on_count_against_the_sender(context: Any
     asyncio.run(story())
 
 
-def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(context: Any) -> None:
+def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            client = Client(context, keys)
+            client = Client(network, keys)
             sock = client.dial(master, "bulk")
             sock.send(b"")
             await until(lambda: master.gateway.connections(keys.fingerprint, "bulk"))
@@ -438,7 +452,7 @@ def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(context: Any) ->
     asyncio.run(story())
 
 
-def test_what_cannot_travel_is_the_callers_error(context: Any) -> None:
+def test_what_cannot_travel_is_the_callers_error(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             peer = Peer("control", b"x", "y", "127.0.0.1", "z")
@@ -450,11 +464,11 @@ def test_what_cannot_travel_is_the_callers_error(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_enrol_takes_any_key_and_only_its_own_messages(context: Any) -> None:
+def test_enrol_takes_any_key_and_only_its_own_messages(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
-            sock = Client(context, keys).dial(master, "enrol")
+            sock = Client(network, keys).dial(master, "enrol")
             sock.send(wire.pack(EnrolProbe()))
             offer = await answer(sock, "enrol")
             assert offer.master_key == master.keys.public
@@ -467,13 +481,13 @@ def test_enrol_takes_any_key_and_only_its_own_messages(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_enrol_connections_are_few_and_short(context: Any) -> None:
+def test_enrol_connections_are_few_and_short(network: Network) -> None:
     async def story() -> None:
         settings = GatewaySettings(enrol_connections=3, enrol_seconds=0.6)
         async with a_master(settings=settings) as master:
             clients = []
             for count in range(5):
-                sock = Client(context, generate()).dial(master, "enrol")
+                sock = Client(network, generate()).dial(master, "enrol")
                 sock.send(wire.pack(EnrolProbe()))
                 await answer(sock, "enrol")
                 clients.append(sock)
@@ -484,20 +498,21 @@ def test_enrol_connections_are_few_and_short(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_enrol_questions_have_a_rate(context: Any) -> None:
+def test_enrol_questions_have_a_rate(network: Network) -> None:
     async def story() -> None:
         async with a_master(settings=GatewaySettings(enrol_rate=5)) as master:
-            sock = Client(context, generate()).dial(master, "enrol")
+            sock = Client(network, generate()).dial(master, "enrol")
+            answers = []
             for _ in range(12):
                 sock.send(wire.pack(EnrolProbe()))
-            answers = [await answer(sock, "enrol") for _ in range(12)]
+                answers.append(await answer(sock, "enrol"))
             later = [a for a in answers if isinstance(a, Failure) and a.code == "TryLaterError"]
             assert len(later) >= 6
 
     asyncio.run(story())
 
 
-def test_connections_that_never_speak_curve_are_cut(context: Any) -> None:
+def test_connections_that_never_speak_curve_are_cut(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             port = int(master.endpoints.enrol.rpartition(":")[2])
@@ -515,12 +530,12 @@ def test_connections_that_never_speak_curve_are_cut(context: Any) -> None:
     asyncio.run(story())
 
 
-def test_a_clone_shows_as_two_connections_of_one_key(context: Any) -> None:
+def test_a_clone_shows_as_two_connections_of_one_key(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
             keys = generate()
             master.table.accept(keys.public)
-            both = [Client(context, keys).dial(master) for _ in range(2)]
+            both = [Client(network, keys).dial(master) for _ in range(2)]
             for sock in both:
                 sock.send(wire.pack(Ping(1)))
                 await answer(sock)

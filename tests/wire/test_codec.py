@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catena.core.errors import PeerError
+from catena.core.job import JobReturn
+from catena.transport import wire
+from catena.transport.messages import (
+    ALLOWED,
+    MESSAGES,
+    ClientReply,
+    ClientRequest,
+    EnrolProbe,
+    EnrolRequest,
+    EventFired,
+    Hello,
+    JobOrder,
+    JobReturned,
+    PillarReply,
+    Ping,
+    Pong,
+)
+
+# Plain values as they may travel: text without surrogates, integers of 64 bits.
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.binary(max_size=20),
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """A strategy for one field of a message."""
+    if hint is Any:
+        return VALUES
+    if dataclasses.is_dataclass(hint):
+        return records_of(hint)  # type: ignore[arg-type]
+    origin = get_origin(hint)
+    if origin is Union:
+        return st.one_of(*map(values_of, get_args(hint)))
+    if origin is tuple:
+        return st.lists(values_of(get_args(hint)[0]), max_size=3).map(tuple)
+    if origin in (dict, Mapping):
+        return st.dictionaries(TEXT, values_of(get_args(hint)[1]), max_size=3)
+    if isinstance(hint, type) and issubclass(hint, str) and hint is not str:
+        return st.sampled_from(list(cast("type[Enum]", hint)))
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        type(None): st.none(),
+        bool: st.booleans(),
+        int: st.integers(-(2**63), 2**63 - 1),
+        float: st.floats(allow_nan=False),
+        str: TEXT,
+        bytes: st.binary(max_size=50),
+    }
+    return plain[hint]
+
+
+def records_of(kind: type[Any]) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{f.name: values_of(hints[f.name]) for f in dataclasses.fields(kind)})
+
+
+def places(kind: type[Any]) -> list[tuple[str, str]]:
+    return [place for place, kinds in ALLOWED.items() if kind in kinds]
+
+
+@pytest.mark.parametrize("kind", MESSAGES.values(), ids=lambda kind: kind.__name__)
+@given(data=st.data(), msg_id=st.binary(min_size=16, max_size=16))
+@settings(max_examples=15, deadline=None)
+def test_every_message_arrives_as_it_was_sent(
+    kind: type[Any], data: st.DataObject, msg_id: bytes
+) -> None:
+    message = data.draw(records_of(kind))
+    frame = wire.pack(message, msg_id=msg_id, reply_to=b"r" * 16)
+    for socket, receiver in places(kind):
+        envelope = wire.unpack(frame, socket=socket, receiver=receiver)
+        assert envelope.message == message
+        assert (envelope.msg_id, envelope.reply_to) == (msg_id, b"r" * 16)
+
+
+@pytest.mark.parametrize("kind", MESSAGES.values(), ids=lambda kind: kind.__name__)
+def test_every_message_may_arrive_somewhere_and_nowhere_else(kind: type[Any]) -> None:
+    frame = bytes([next(n for n, k in MESSAGES.items() if k is kind), wire.VERSION]) + bytes(32)
+    assert places(kind), f"{kind.__name__} can never be sent"
+    for socket, receiver in ALLOWED.keys() - set(places(kind)):
+        with pytest.raises(wire.WrongPlaceError, match=kind.__name__):
+            wire.unpack(frame, socket=socket, receiver=receiver)
+
+
+@given(st.sampled_from(sorted(ALLOWED)), st.binary(max_size=400))
+@settings(max_examples=300, deadline=None)
+def test_noise_is_a_peer_error_and_nothing_else(place: tuple[str, str], noise: bytes) -> None:
+    try:
+        wire.unpack(noise, socket=place[0], receiver=place[1])
+    except wire.WireError as error:
+        assert isinstance(error, PeerError)
+        assert str(error).isprintable()
+
+
+@given(st.sampled_from(sorted(ALLOWED)), st.data(), st.binary(max_size=200))
+@settings(max_examples=300, deadline=None)
+def test_noise_behind_a_true_header_is_a_peer_error(
+    place: tuple[str, str], data: st.DataObject, noise: bytes
+) -> None:
+    kind = data.draw(st.sampled_from(sorted(ALLOWED[place], key=lambda k: k.__name__)))
+    number = next(n for n, k in MESSAGES.items() if k is kind)
+    try:
+        wire.unpack(bytes([number, 1]) + bytes(32) + noise, socket=place[0], receiver=place[1])
+    except wire.WireError as error:
+        assert error.msg_id == bytes(16)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_one_changed_byte_never_escapes_as_another_error(data: st.DataObject) -> None:
+    frame = bytearray(
+        wire.pack(Hello("m", "x", "b", "s", "1", "minion", True, {"os": ["a", 1]}, ("1",)))
+    )
+    frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        wire.unpack(frame, socket="control", receiver="master")
+    except wire.WireError:
+        pass
+
+
+def head(number: int = 13, version: int = 1) -> bytes:
+    return bytes([number, version]) + b"i" * 16 + bytes(16)
+
+
+def deep(levels: int) -> bytes:
+    return b"\x91" * levels + b"\xc0"
+
+
+def ping(seq: Any) -> bytes:
+    return head() + msgpack.packb({"seq": seq})
+
+
+def event(data: bytes) -> bytes:
+    whole = msgpack.packb({"event_id": "1", "tag": "t", "data": {}})
+    return head(30) + whole[:-1] + data
+
+
+BAD = [
+    ("empty", b"", wire.ShortFrameError, "no header"),
+    ("header cut", head()[:-1], wire.ShortFrameError, "33 bytes"),
+    ("type 0", head(0), wire.UnknownTypeError, "type 0"),
+    ("type 255", head(255), wire.UnknownTypeError, "type 255"),
+    ("version 0", head(version=0), wire.WireVersionError, "version 0"),
+    ("version 2", head(version=2), wire.WireVersionError, "version 2"),
+    ("no body", head(), wire.BodyError, "MessagePack"),
+    ("body not a mapping", head() + b"\x90", wire.FieldError, "Ping"),
+    ("trailing bytes", head() + msgpack.packb({"seq": 1}) + b"\xc0", wire.BodyError, "extra"),
+    ("missing field", head() + b"\x80", wire.FieldError, "seq"),
+    ("wrong type", ping("1"), wire.FieldError, "seq"),
+    ("bool is no int", ping(True), wire.FieldError, "bool"),
+    ("unknown field", head() + msgpack.packb({"seq": 1, "sec": 2}), wire.FieldError, "'sec'"),
+    ("extension type", ping(msgpack.ExtType(5, b"x")), wire.BodyError, "ExtType"),
+    ("timestamp", ping(msgpack.Timestamp(5)), wire.BodyError, "Timestamp"),
+    ("binary key", head() + msgpack.packb({b"seq": 1}), wire.BodyError, "key"),
+    ("list as key", head() + b"\x81\x91\x01\x01", wire.BodyError, "MessagePack"),
+    ("invalid UTF-8", head() + b"\x81\xa1\xff\x01", wire.BodyError, "MessagePack"),
+    ("promised array", head() + b"\xdd\xff\xff\xff\xff", wire.BodyError, "MessagePack"),
+    ("promised string", head() + b"\xdb\xff\xff\xff\xff", wire.BodyError, "MessagePack"),
+    ("deep", event(deep(150)), wire.BodyDepthError, "100"),
+    ("very deep", head() + deep(5000), wire.BodyDepthError, "100"),
+    ("large", head() + bytes(300_000), wire.LargeFrameError, "300034 bytes"),
+]
+
+
+@pytest.mark.parametrize(("frame", "kind", "text"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_a_malformed_frame_names_its_fault(
+    frame: bytes, kind: type[wire.WireError], text: str
+) -> None:
+    with pytest.raises(kind, match=text) as found:
+        wire.unpack(frame, socket="control", receiver="master")
+    assert type(found.value) is kind
+    assert found.value.msg_id == (b"i" * 16 if len(frame) >= 34 else bytes(16))
+
+
+def test_many_small_values_are_too_many() -> None:
+    body = b"\xdd" + (2_500_000).to_bytes(4, "big") + b"\xc0" * 2_500_000
+    with pytest.raises(wire.BodySizeError, match="2000000"):
+        wire.unpack_body(body, wire.LIMITS["local", "master"])
+
+
+def test_the_enrol_socket_takes_little() -> None:
+    large = EnrolRequest("m" * 5000, "x", "1")
+    with pytest.raises(wire.LargeFrameError):
+        wire.unpack(wire.pack(large), socket="enrol", receiver="master")
+    with pytest.raises(wire.MessageTooLargeError, match=r"EnrolRequest: 50.. bytes"):
+        wire.check_outgoing(wire.pack(large), socket="enrol", receiver="master")
+
+
+def test_depth_is_allowed_up_to_the_limit() -> None:
+    def nested(levels: int) -> Any:
+        value: Any = None
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    limit = wire.Limit(1000, depth=10)
+    assert wire.unpack_body(wire.pack_body(nested(10)), limit) == nested(10)
+    with pytest.raises(wire.BodyDepthError):
+        wire.unpack_body(wire.pack_body(nested(11)), limit)
+
+
+def test_yaml_keys_that_are_not_text_arrive() -> None:
+    pillar = {"ports": {80: "http", 1.5: "x", True: "y", None: "z"}}
+    frame = wire.pack(PillarReply(pillar))
+    assert wire.unpack(frame, socket="control", receiver="minion").message.pillar == pillar
+
+
+def test_text_that_is_no_unicode_travels_escaped() -> None:
+    frame = wire.pack(EventFired("1", "t", {"file": "caf\udce9"}))
+    message = wire.unpack(frame, socket="control", receiver="master").message
+    assert message.data == {"file": "caf\\udce9"}
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, object(), 2**64, [[]]], ids=["set", "object", "large integer", "endless"]
+)
+def test_what_cannot_travel_is_the_senders_error(value: Any) -> None:
+    if value == [[]]:
+        value[0].append(value)
+    with pytest.raises(wire.NotPackableError):
+        wire.pack(ClientReply(value))
+
+
+def test_only_messages_are_packed() -> None:
+    with pytest.raises(wire.NotPackableError, match="dict is not a message"):
+        wire.pack({"seq": 1})
+    with pytest.raises(wire.NotPackableError, match="16 bytes"):
+        wire.pack(Ping(1), msg_id=b"short")
+
+
+def test_an_empty_reply_to_means_none() -> None:
+    frame = wire.pack(Pong(1), reply_to=b"")
+    assert wire.unpack(frame, socket="control", receiver="master").reply_to == wire.ZERO
+
+
+def test_ids_are_made_when_none_is_given() -> None:
+    frames = {wire.pack(EnrolProbe())[2:18] for _ in range(100)}
+    assert len(frames) == 100
+
+
+def test_every_place_has_a_limit_and_every_limit_a_place() -> None:
+    assert wire.LIMITS.keys() == ALLOWED.keys()
+
+
+def test_a_job_order_of_a_chain_survives() -> None:
+    frame = wire.pack(ClientRequest("job.run", {"tgt": "*", "fun": "test.ping"}))
+    message = wire.unpack(frame, socket="local", receiver="master").message
+    assert message == ClientRequest("job.run", {"tgt": "*", "fun": "test.ping"})
+    assert JobOrder in ALLOWED["control", "minion"]
+
+
+def a_return(size: int) -> JobReturn:
+    return JobReturn("2" * 20, "cmd.run", (), True, 0, "x" * size, 1.0, 2.0)
+
+
+@given(st.integers(0, 5000), st.integers(1, 700), st.randoms())
+@settings(max_examples=50, deadline=None)
+def test_a_return_in_pieces_is_the_return(size: int, piece: int, chance: Any) -> None:
+    parts = wire.split_return(a_return(size), piece)
+    chance.shuffle(parts)
+    assert wire.join_return(parts, 100_000) == JobReturned(a_return(size))
+
+
+def test_pieces_that_do_not_fit_are_refused() -> None:
+    parts = wire.split_return(a_return(1000), 300)
+    other = wire.split_return(a_return(1001), 300)
+    forged = dataclasses.replace(parts[1], data=b"y" * len(parts[1].data))
+    renamed = [dataclasses.replace(part, jid="3" * 20) for part in parts]
+    for bad, text in [
+        ([], "missing"),
+        (parts[:-1], "missing"),
+        ([*parts, parts[0]], "double"),
+        ([other[0], *parts[1:]], "different"),
+        ([parts[0], forged, *parts[2:]], "hash"),
+        (renamed, "another job"),
+    ]:
+        with pytest.raises(wire.PartsError, match=text):
+            wire.join_return(bad, 100_000)
+    with pytest.raises(wire.LargeFrameError):
+        wire.join_return(parts, 999)
+
+
+def test_a_piece_fits_the_bulk_socket() -> None:
+    part = wire.split_return(a_return(3 * wire.CHUNK_BYTES))[0]
+    frame = wire.pack(part)
+    wire.check_outgoing(frame, socket="bulk", receiver="master")
+    assert wire.unpack(frame, socket="bulk", receiver="master").message == part

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.core.errors import LimitError
+from catena.transport.framing import FrameReader, StreamError, frame
+
+
+@given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 60))
+def test_frames_arrive_whole_however_the_stream_is_cut(bodies: list[bytes], step: int) -> None:
+    stream = b"".join(map(frame, bodies))
+    reader = FrameReader()
+    found: list[bytes] = []
+    for at in range(0, len(stream), step):
+        found += reader.feed(stream[at : at + step])
+    assert found == bodies
+    assert reader.pending == 0
+
+
+def test_a_length_over_the_limit_is_refused_before_its_bytes_come() -> None:
+    reader = FrameReader(limit=10)
+    assert reader.feed(frame(b"0123456789", 10)) == [b"0123456789"]
+    with pytest.raises(StreamError, match="11 bytes"):
+        reader.feed(b"\0\0\0\x0b")
+
+
+def test_a_frame_that_nobody_would_read_is_not_made() -> None:
+    with pytest.raises(LimitError):
+        frame(b"x" * 11, limit=10)
+
+
+def test_a_cut_stream_shows() -> None:
+    reader = FrameReader()
+    assert reader.feed(frame(b"abc")[:-1]) == []
+    assert reader.pending == 6
