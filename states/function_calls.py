@@ -41,8 +41,9 @@ def plugin(context: Context, name: str) -> Optional[Plugin]:
 def hint(context: Context, name: str) -> str:
     """Return "; did you mean …?" for a function that is not there."""
     module = name.partition(".")[0]
-    names = list(context.functions.module(module)) or context.functions.prefixes()
-    near = nearest(name if "." in names[0] else module, names) if names else None
+    names = list(context.functions.module(module))
+    prefixes = (prefix for prefix in context.functions.prefixes() if prefix != module)
+    near = nearest(name, names) if names else nearest(module, prefixes)
     return f"; did you mean {near!r}?" if near else ""
 
 

@@ -223,16 +223,4 @@ def _without_reverse(low: Low) -> Low:
     if not any(key.endswith("_in") for key in low.keywords):
         return low
     keywords = {key: value for key, value in low.keywords.items() if not key.endswith("_in")}
-    return Low(
-        low.state,
-        low.fun,
-        low.id,
-        low.name,
-        low.sls,
-        low.env,
-        low.order,
-        low.args,
-        keywords,
-        low.line,
-        low.included_from,
-    )
+    return replace(low, keywords=keywords)

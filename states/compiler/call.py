@@ -90,7 +90,8 @@ class Callees:
         near = nearest(f"{state}.{fun}", names) if names else None
         if near:
             return f"; did you mean {near!r}?"
-        return "" if names else meant(state, self._registry.prefixes())
+        known = (prefix for prefix in self._registry.prefixes() if prefix != state)
+        return "" if names else meant(state, known)
 
 
 def argument_faults(callees: Callees, lows: Sequence[Low]) -> Iterator[str]:

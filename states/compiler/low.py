@@ -126,6 +126,7 @@ def _low(call: _Call, cap: int) -> Low:
         keywords=keywords,
         line=one.line,
         included_from=one.included_from,
+        part_of=one.part_of,
     )
 
 

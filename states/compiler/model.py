@@ -76,8 +76,10 @@ class Declaration:
     #: Place among all states of the run, from 10000; None where the data gives none.
     position: Any
     line: SourceLine
-    #: The SLS that brought this one's in, nearest first.
+    #: The SLS files through which its own was met, nearest first; shown, as in Salt.
     included_from: Tuple[str, ...] = ()
+    #: All SLS files that include its own, directly or not: what `sls: x` goes by.
+    part_of: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Low:
     #: Where it was declared.
     line: SourceLine = NOWHERE
     included_from: Tuple[str, ...] = ()
+    part_of: Tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -7,7 +7,7 @@ of a thousand states make two thousand edges, not a million.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -104,7 +104,7 @@ class Index:
         if self._sls is None:
             self._sls = {}
             for position, low in enumerate(self.lows):
-                for name in (low.sls, *low.included_from):
+                for name in (low.sls, *low.part_of):
                     self._sls.setdefault(str(name), []).append(position)
         if target in self._sls or not _GLOB & set(target):
             return self._sls.get(target, [])
@@ -246,16 +246,4 @@ def _using(low: Low, source: Low) -> Low:
         for key, value in source.keywords.items()
         if key not in FORWARD and key not in REVERSE and key not in ("use", "listen")
     }
-    return Low(
-        low.state,
-        low.fun,
-        low.id,
-        low.name,
-        low.sls,
-        low.env,
-        low.order,
-        args,
-        {**copied, **low.keywords},
-        low.line,
-        low.included_from,
-    )
+    return replace(low, args=args, keywords={**copied, **low.keywords})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -193,18 +194,7 @@ class Run:
         if self._callees.get(low.state, "mod_watch") is None:
             return row
         sources = [self._lows[one].as_dict() for one in verdict.changed]
-        watch = Low(
-            low.state,
-            "mod_watch",
-            low.id,
-            low.name,
-            low.sls,
-            low.env,
-            low.order,
-            low.args,
-            low.keywords,
-            low.line,
-        )
+        watch = replace(low, fun="mod_watch")
         extra = {"sfun": low.fun, "__reqs__": {"watch": sources}}
         return self._caller.row(context, watch, Attempt(extra, attempt.trial))
 

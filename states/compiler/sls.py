@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
@@ -24,6 +25,8 @@ class SlsTree:
         self._context = context
         self._positions = Positions()
         self._done: Set[Sls] = set()
+        #: What is being read, outermost first.
+        self._open: List[str] = []
         #: Who includes it, in the order met.
         self._includers: Dict[Sls, List[Sls]] = {}
         self._listed: Dict[str, List[str]] = {}
@@ -57,7 +60,7 @@ class SlsTree:
             sls = (one.env, one.sls)
             if sls not in closures:
                 closures[sls] = self._closure(sls)
-            states.append(with_includers(one, closures[sls]) if closures[sls] else one)
+            states.append(replace(one, part_of=closures[sls]) if closures[sls] else one)
         return High(
             tuple(states),
             tuple(self._extends),
@@ -105,12 +108,15 @@ class SlsTree:
             )
             return
         data = dict(rendered.data)
+        self._open.append(name)
         self._include(sls, data, rendered)
+        self._open.pop()
         self._extend(sls, data, rendered)
         self._exclude(sls, data, rendered)
         origin = Origin(name, env, rendered.place, self._positions)
+        through = tuple(reversed(self._open))
         for one in declare(data, origin, self.errors):
-            self._own(one)
+            self._own(replace(one, included_from=through) if through else one)
 
     def _render(self, sls: Sls) -> Any:
         # The renderers need third-party packages, which hosts reached over SSH may lack.
@@ -243,10 +249,3 @@ def sls_names(context: Context, env: str) -> List[str]:
                 name = name[:-5]
             names.add(name.replace("/", "."))
     return sorted(names)
-
-
-def with_includers(one: Declaration, includers: Tuple[str, ...]) -> Declaration:
-    """Return *one* with the names of the SLS files that brought its file in."""
-    return Declaration(
-        one.id, one.state, one.items, one.sls, one.env, one.position, one.line, includers
-    )
