@@ -15,8 +15,8 @@ from catena.core.job import ActionKind, ActionManifest, Boundary
 from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
 from catena.runtime.chain_store import Chain, PinnedFiles
 from catena.runtime.host import BaseHost
-from catena.runtime.resume_file import ResumeFile
 from catena.runtime.results import json_ready, plain, state_ret
+from catena.runtime.resume_file import ResumeFile
 from catena.states.compiler import api
 from catena.states.compiler.model import Low, Row
 
@@ -140,9 +140,7 @@ class ChunkHooks:
         self.rows[view.key] = self._end(action, view.key, row, "failed")
 
     def _end(self, action: ActionManifest, key: str, row: Row, outcome: str) -> Row:
-        self._chain.record(
-            "end", True, action=action.action_id, key=key, ret=row, outcome=outcome
-        )
+        self._chain.record("end", True, action=action.action_id, key=key, ret=row, outcome=outcome)
         self._tell(action, "end", {**_shown(row), "outcome": outcome})
         return row
 

@@ -173,6 +173,9 @@ class BaseHost:
                 return [found, *command[1:]]
         raise InvalidStateError("nothing on this host reboots it; set reboot_command")
 
+    def progress(self, kind: str, data: Dict[str, Any]) -> None:
+        """Tell nobody of a step; both kinds of host know better."""
+
     def grain_sources(self) -> GrainSources:
         """Return where this host's grains come from."""
         return GrainSources(

@@ -24,7 +24,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
-from catena.core.suggest import unknown
+from catena.core.suggest import nearest, unknown
 from catena.core.types import StateResult
 from catena.runtime.salt_names import salt_names
 
@@ -143,7 +143,7 @@ class Loader:
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
                 name, refused = _virtual(module, path.stem)
-        except Exception as error:  # noqa: BLE001 - somebody else's code: any fault is its own
+        except Exception as error:  # somebody else's code: any fault is its own
             log.warning("custom file %s can't be loaded: %s", path, error, exc_info=True)
             return Loaded(name, module, f"{type(error).__name__}: {error}")
         finally:
@@ -211,12 +211,18 @@ class CustomRegistry(Registry):
 
     def _nearby(self, name: str) -> List[str]:
         """Return the names that a message may offer, importing one module at most."""
-        prefix = name.partition(".")[0]
-        inside = list(self.module(prefix))
-        if inside:
-            return inside
-        function = name.partition(".")[2]
-        return [f"{other}.{function}" for other in self.prefixes()]
+        prefix, _, function = name.partition(".")
+        known = [other for other in self.prefixes() if self.module_known(other)]
+        inside = self.module(prefix)
+        if not inside:
+            prefix = nearest(prefix, known) or ""
+            inside = self.module(prefix) if prefix else {}
+        offered = f"{prefix}.{function}"
+        return [offered] if offered in inside else list(inside)
+
+    def module_known(self, prefix: str) -> bool:
+        """Return whether *prefix* is built in or was loaded with functions in it."""
+        return prefix in self._built_in or bool(self._loaded.get(prefix))
 
     def names(self) -> List[str]:
         """Return every name, of built-ins and of custom files; imports them all."""

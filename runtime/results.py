@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
 DEPTH_LIMIT = 100
 #: Lengths to which texts are cut, one after the other, until the whole fits.
@@ -122,4 +122,4 @@ def state_ret(ret: Any, limit: int) -> Dict[str, Any]:
     return {**kept, "changes": {}, "comment": "[result too large to keep]", "truncated": cut}
 
 
-_SMALL: List[str] = ["name", "result", "__sls__", "__run_num__", "__id__", "start_time", "duration"]
+_SMALL = ("name", "result", "__sls__", "__run_num__", "__id__", "start_time", "duration")

@@ -53,7 +53,7 @@ def _load(path: Path, grains: Dict[str, Any]) -> Optional[ModuleType]:
         said = module.__virtual__() if hasattr(module, "__virtual__") else True
         refused = said is False or (isinstance(said, tuple) and not said[0])
         return None if refused else module
-    except Exception:  # noqa: BLE001 - somebody else's code
+    except Exception:
         log.exception("custom grains %s can't be loaded", path)
         return None
     finally:
@@ -64,7 +64,7 @@ def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[st
     wants = "grains" in inspect.signature(function).parameters
     try:
         value = function(grains=grains) if wants else function()
-    except Exception:  # noqa: BLE001 - somebody else's code
+    except Exception:
         log.exception("custom grain %s of %s failed", function.__name__, path)
         return {}
     if value and not isinstance(value, dict):

@@ -179,7 +179,9 @@ def _firmware(root: Path) -> Dict[str, Any]:
         found["uuid"] = found["uuid"].lower()
     efi = root / "sys/firmware/efi"
     found["efi"] = efi.exists()
-    found["efi-secure-boot"] = any((efi / "efivars").glob("SecureBoot-*")) if efi.exists() else False
+    found["efi-secure-boot"] = (
+        any((efi / "efivars").glob("SecureBoot-*")) if efi.exists() else False
+    )
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Union
 
 #: os-release ID -> (os, os_family).
-_BY_ID: Dict[str, "tuple[str, str]"] = {
+_BY_ID: Dict[str, tuple[str, str]] = {
     "almalinux": ("AlmaLinux", "RedHat"),
     "alpine": ("Alpine", "Alpine"),
     "amzn": ("Amazon", "RedHat"),
@@ -127,7 +127,7 @@ def read_assignments(path: Path) -> Dict[str, str]:
     return found
 
 
-def _name(release: _Release) -> "tuple[str, str]":
+def _name(release: _Release) -> tuple[str, str]:
     identity = release.get("ID").lower()
     if identity.startswith(_SUSE_IDS):
         return "SUSE", "Suse"

@@ -1,0 +1,405 @@
+"""cp.*: files of the file server, brought to this host."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+from typing import Any, Dict, List, Optional, Tuple
+from urllib.parse import parse_qs, urlsplit
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.files import write_durable
+from catena.core.plugins import function
+
+_SCHEME = "salt://"
+
+
+def _split(path: str, saltenv: Optional[str], context: Context) -> Tuple[str, str]:
+    """Return (path below the root, environment) of a salt:// address."""
+    if not path.startswith(_SCHEME):
+        raise UsageError(f"{path[:200]!r} is not a salt:// address")
+    bare, _, query = path[len(_SCHEME) :].partition("?")
+    named = parse_qs(query).get("saltenv", [""])[0]
+    parts = PurePosixPath(bare.strip("/")).parts
+    if ".." in parts:
+        raise UsageError(f"{path[:200]!r} leaves the file roots")
+    return "/".join(parts), named or saltenv or context.saltenv
+
+
+def _fetch(context: Context, path: str, saltenv: Optional[str]) -> Optional[Path]:
+    name, environment = _split(path, saltenv, context)
+    return context.files.fetch(name, environment)
+
+
+def _is_outside(dest: str) -> None:
+    if not Path(dest).is_absolute():
+        raise UsageError(f"{dest[:200]!r} must be an absolute path")
+
+
+def _place(local: Path, dest: str, source: str, makedirs: bool) -> str:
+    """Copy a fetched file to *dest* (a folder takes its name), durably; return where it is."""
+    target = Path(dest)
+    if dest.endswith("/") or target.is_dir():
+        target = target / PurePosixPath(source).name
+    if makedirs:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        return ""
+    data = local.read_bytes()
+    mode = 0o644
+    if target.exists():
+        if target.read_bytes() == data:
+            return str(target)
+        mode = target.stat().st_mode & 0o7777
+    write_durable(target, data, mode)
+    return str(target)
+
+
+@function()
+def get_file(
+    context: Context,
+    path: str,
+    dest: str,
+    saltenv: Optional[str] = None,
+    makedirs: bool = False,
+    template: Optional[str] = None,
+    gzip: Any = None,
+    **kwargs: Any,
+) -> str:
+    """Copy a file of the file server to *dest*.
+
+    Args:
+        context: the call's context.
+        path: salt:// address; with *template* it may be a template itself.
+        dest: absolute path of the file, or of a folder that takes it under its name.
+        saltenv: environment.
+        makedirs: make missing folders.
+        template: engine that renders *path* and *dest* first, "jinja".
+        gzip: accepted; transfers are always hash-checked chunks.
+        kwargs: variables of the template.
+
+    Returns:
+        Where the file is; "" when there is no such file or folder.
+    """
+    if template:
+        path, dest = (
+            _rendered(context, template, kwargs, path),
+            _rendered(context, template, kwargs, dest),
+        )
+    _is_outside(dest)
+    local = _fetch(context, path, saltenv)
+    return _place(local, dest, path, makedirs) if local else ""
+
+
+def _rendered(context: Context, engine: str, variables: Dict[str, Any], text: str) -> str:
+    from catena.renderers.templates import render_file
+
+    return render_file(context, text, engine, variables).strip()
+
+
+@function()
+def get_template(
+    context: Context,
+    path: str,
+    dest: str,
+    template: str = "jinja",
+    saltenv: Optional[str] = None,
+    makedirs: bool = False,
+    **kwargs: Any,
+) -> str:
+    """Render a file of the file server to *dest*.
+
+    Args:
+        context: the call's context.
+        path: salt:// address.
+        dest: absolute path.
+        template: engine.
+        saltenv: environment.
+        makedirs: make missing folders.
+        kwargs: variables of the template.
+
+    Returns:
+        Where the file is; "" when there is no such file.
+    """
+    from catena.renderers.templates import render_file
+
+    _is_outside(dest)
+    local = _fetch(context, path, saltenv)
+    if local is None:
+        return ""
+    text = render_file(context, local.read_text(encoding="utf-8"), template, kwargs)
+    target = Path(dest)
+    if makedirs:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(target, text.encode("utf-8"), 0o644)
+    return str(target)
+
+
+@function()
+def get_dir(
+    context: Context,
+    path: str,
+    dest: str,
+    saltenv: Optional[str] = None,
+    template: Optional[str] = None,
+    gzip: Any = None,
+    **kwargs: Any,
+) -> List[str]:
+    """Copy a folder of the file server, with its name, below *dest*.
+
+    Args:
+        context: the call's context.
+        path: salt:// address of the folder.
+        dest: absolute path of the folder that takes it.
+        saltenv: environment.
+        template: accepted.
+        gzip: accepted.
+        kwargs: accepted.
+
+    Returns:
+        Paths of the files.
+    """
+    _is_outside(dest)
+    name, environment = _split(path, saltenv, context)
+    above = name.rpartition("/")[0]
+    found = []
+    for entry in context.files.entries(environment, name + "/" if name else ""):
+        local = context.files.fetch(entry.path, environment)
+        if local is not None:
+            relative = entry.path[len(above) :].lstrip("/")
+            found.append(_place(local, str(Path(dest) / relative), entry.path, True))
+    return found
+
+
+@function()
+def get_file_str(context: Context, path: str, saltenv: Optional[str] = None) -> Any:
+    """Return the text of a file of the file server; False when there is none."""
+    local = _fetch(context, path, saltenv)
+    return local.read_text(encoding="utf-8", errors="replace") if local else False
+
+
+@function()
+def get_url(
+    context: Context,
+    path: str,
+    dest: Optional[str] = "",
+    saltenv: Optional[str] = None,
+    makedirs: bool = False,
+    source_hash: Optional[str] = None,
+    **kwargs: Any,
+) -> Any:
+    """Copy a salt:// or file:// address, or a local path, to *dest*.
+
+    Args:
+        context: the call's context.
+        path: what to copy.
+        dest: absolute path; "": into the cache; None: return the text.
+        saltenv: environment.
+        makedirs: make missing folders.
+        source_hash: accepted; salt:// content is always checked.
+        kwargs: accepted.
+
+    Raises:
+        UsageError: another scheme.
+    """
+    scheme = urlsplit(path).scheme
+    if scheme not in ("salt", "file", ""):
+        raise UsageError(
+            f"cp.get_url: {scheme}:// is not supported; salt://, file:// and paths are"
+        )
+    if scheme == "salt":
+        local = _fetch(context, path, saltenv)
+    else:
+        local = Path(urlsplit(path).path if scheme else path)
+        local = local if local.is_file() else None
+    if local is None:
+        return False
+    if dest is None:
+        return local.read_text(encoding="utf-8", errors="replace")
+    return _place(local, dest, path, makedirs) if dest else str(local)
+
+
+@function()
+def cache_file(
+    context: Context,
+    path: str,
+    saltenv: Optional[str] = None,
+    source_hash: Optional[str] = None,
+    **kwargs: Any,
+) -> Any:
+    """Bring a file into the cache; return its path there, or False when there is none.
+
+    Args:
+        context: the call's context.
+        path: salt:// address, or a local path.
+        saltenv: environment.
+        source_hash: accepted; content is always checked.
+        kwargs: accepted.
+    """
+    if not path.startswith(_SCHEME):
+        return path if Path(path).is_file() else False
+    local = _fetch(context, path, saltenv)
+    return str(local) if local else False
+
+
+@function()
+def cache_files(context: Context, paths: Any, saltenv: Optional[str] = None) -> List[Any]:
+    """Bring several files into the cache.
+
+    Args:
+        context: the call's context.
+        paths: list of salt:// addresses, or one text with commas.
+        saltenv: environment.
+    """
+    names = paths.split(",") if isinstance(paths, str) else list(paths)
+    return [cache_file(context, name, saltenv) for name in names]
+
+
+@function()
+def cache_dir(
+    context: Context,
+    path: str,
+    saltenv: Optional[str] = None,
+    include_empty: bool = False,
+    include_pat: Optional[str] = None,
+    exclude_pat: Optional[str] = None,
+) -> List[str]:
+    """Bring a folder into the cache; return the paths of its files there.
+
+    Args:
+        context: the call's context.
+        path: salt:// address of the folder.
+        saltenv: environment.
+        include_empty: accepted.
+        include_pat: only files whose path matches this glob, or `E@` and a regular expression.
+        exclude_pat: none of these.
+    """
+    name, environment = _split(path, saltenv, context)
+    found = []
+    for entry in context.files.entries(environment, name + "/" if name else ""):
+        relative = entry.path[len(name) :].lstrip("/")
+        if include_pat and not _matches(include_pat, relative):
+            continue
+        if exclude_pat and _matches(exclude_pat, relative):
+            continue
+        local = context.files.fetch(entry.path, environment)
+        if local is not None:
+            found.append(str(local))
+    return found
+
+
+def _matches(pattern: str, path: str) -> bool:
+    import fnmatch
+    import re
+
+    if pattern.startswith("E@"):
+        return re.search(pattern[2:], path) is not None
+    return fnmatch.fnmatchcase(path, pattern)
+
+
+@function()
+def cache_master(context: Context, saltenv: Optional[str] = None) -> List[str]:
+    """Bring every file of an environment into the cache."""
+    return list(cache_dir(context, _SCHEME, saltenv))
+
+
+@function(reads=True)
+def is_cached(context: Context, path: str, saltenv: Optional[str] = None) -> str:
+    """Return the path of a file in the cache, which is fetched when it is not there; "" if none."""
+    local = _fetch(context, path, saltenv)
+    return str(local) if local else ""
+
+
+@function(reads=True)
+def hash_file(context: Context, path: str, saltenv: Optional[str] = None) -> Dict[str, str]:
+    """Return {"hsum", "hash_type"} of a file of the file server or of this host; {} if none."""
+    if not path.startswith(_SCHEME):
+        local = Path(path)
+        if not local.is_file():
+            return {}
+        return {"hsum": hashlib.sha256(local.read_bytes()).hexdigest(), "hash_type": "sha256"}
+    name, environment = _split(path, saltenv, context)
+    entry = context.files.entry(name, environment)
+    return {"hsum": entry.sha256, "hash_type": "sha256"} if entry else {}
+
+
+@function(reads=True)
+def stat_file(
+    context: Context, path: str, saltenv: Optional[str] = None, octal: bool = True
+) -> Optional[str]:
+    """Return the mode of a file of the file server ("0644"); None when there is none.
+
+    Args:
+        context: the call's context.
+        path: salt:// address.
+        saltenv: environment.
+        octal: accepted; always octal.
+    """
+    name, environment = _split(path, saltenv, context)
+    entry = context.files.entry(name, environment)
+    return f"{entry.mode & 0o7777:04o}" if entry else None
+
+
+@function(reads=True)
+def list_master(context: Context, saltenv: Optional[str] = None, prefix: str = "") -> List[str]:
+    """Return the paths of all files of an environment, sorted."""
+    return [e.path for e in context.files.entries(saltenv or context.saltenv, prefix)]
+
+
+@function(reads=True)
+def list_master_dirs(
+    context: Context, saltenv: Optional[str] = None, prefix: str = ""
+) -> List[str]:
+    """Return the folders of an environment, sorted."""
+    return context.files.folders(saltenv or context.saltenv, prefix)
+
+
+@function(reads=True)
+def list_master_symlinks(
+    context: Context, saltenv: Optional[str] = None, prefix: str = ""
+) -> Dict[str, str]:
+    """Return the links of an environment with their targets."""
+    entries = context.files.entries(saltenv or context.saltenv, prefix)
+    return {entry.path: entry.link for entry in entries if entry.link}
+
+
+@function(reads=True)
+def list_states(context: Context, saltenv: Optional[str] = None) -> List[str]:
+    """Return the SLS names of an environment, sorted."""
+    found = []
+    for entry in context.files.entries(saltenv or context.saltenv):
+        if entry.path.endswith(".sls"):
+            name = entry.path[: -len(".sls")].replace("/", ".")
+            found.append(name[: -len(".init")] if name.endswith(".init") else name)
+    return sorted(found)
+
+
+@function(reads=True)
+def list_minion(context: Context, saltenv: Optional[str] = None) -> List[str]:
+    """Return the paths of all files that this host can have of an environment."""
+    return list(list_master(context, saltenv))
+
+
+@function(reads=True)
+def envs(context: Context) -> List[str]:
+    """Return the environments of the file server."""
+    return context.files.environments()
+
+
+@function()
+def cache_local_file(context: Context, path: str) -> str:
+    """Copy a file of this host into the cache; return where it is.
+
+    Raises:
+        CommandExecutionError: there is no such file.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise CommandExecutionError(f"{path[:200]}: no such file")
+    target = context.host.cache_dir / "localfiles" / os.path.relpath(source.resolve(), "/")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    return str(target)

@@ -1,0 +1,319 @@
+"""grains.*: read this host's grains, and keep own ones in the static file."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping as AbstractMapping
+from typing import Any, Dict, List, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.files import write_durable
+from catena.core.plugins import function
+from catena.runtime.grains.collect import static_grains
+from catena.runtime.values import merged, plain_copy, set_at, traverse
+
+_DEFAULT = ""
+
+
+@function(reads=True)
+def items(context: Context, sanitize: bool = False) -> Dict[str, Any]:
+    """Return all grains.
+
+    Args:
+        context: the call's context.
+        sanitize: hide what identifies the machine.
+    """
+    found = plain_copy(context.grains)
+    return _sanitized(found) if sanitize else found
+
+
+@function(reads=True)
+def item(context: Context, *args: str, **kwargs: Any) -> Dict[str, Any]:
+    """Return the grains of the given names (paths with `:`), by name; "" for unknown ones.
+
+    Args:
+        context: the call's context.
+        args: names.
+        kwargs: default, delimiter, sanitize.
+    """
+    default, delimiter = kwargs.get("default", _DEFAULT), kwargs.get("delimiter", ":")
+    found = {name: traverse(context.grains, name, default, delimiter) for name in args}
+    return _sanitized(found) if kwargs.get("sanitize") else found
+
+
+_IDENTITY = frozenset({"serialnumber", "fqdn", "domain", "host", "localhost", "nodename"})
+
+
+def _sanitized(found: Dict[str, Any]) -> Dict[str, Any]:
+    return {key: "XXXX" if key in _IDENTITY and value else value for key, value in found.items()}
+
+
+@function(reads=True)
+def get(
+    context: Context, key: str, default: Any = _DEFAULT, delimiter: str = ":", ordered: bool = True
+) -> Any:
+    """Return one grain by its name or path (`ip4_interfaces:eth0:0`).
+
+    Args:
+        context: the call's context.
+        key: name or path.
+        default: value where there is none.
+        delimiter: between the names of a path.
+        ordered: accepted; mappings always keep their order.
+    """
+    return traverse(context.grains, key, default, delimiter)
+
+
+@function(reads=True)
+def ls(context: Context) -> List[str]:
+    """Return the names of all grains, sorted."""
+    return sorted(context.grains)
+
+
+@function(reads=True)
+def has_value(context: Context, key: str) -> bool:
+    """Return whether a grain is there and not empty."""
+    return bool(traverse(context.grains, key, ""))
+
+
+@function(reads=True)
+def equals(context: Context, key: str, value: Any) -> bool:
+    """Return whether a grain's text is that of *value*."""
+    return str(value) == str(traverse(context.grains, key, ""))
+
+
+@function(reads=True)
+def fetch(context: Context, key: str, default: Any = "", delimiter: str = ":") -> Any:
+    """Return one grain, like grains.get."""
+    return traverse(context.grains, key, default, delimiter)
+
+
+@function(reads=True)
+def filter_by(
+    context: Context,
+    lookup_dict: Mapping[str, Any],
+    grain: str = "os_family",
+    merge: Optional[Mapping[str, Any]] = None,
+    default: str = "default",
+    base: Optional[str] = None,
+) -> Any:
+    """Return the entry of a table whose key matches a grain's value.
+
+    Args:
+        context: the call's context.
+        lookup_dict: entries by value of the grain, shell-style patterns allowed.
+        grain: name or path of the grain.
+        merge: laid over the entry that was found.
+        default: key of the entry for a grain that none matches.
+        base: key of an entry that the found one is laid over.
+
+    Returns:
+        The entry; None where nothing matches and there is no default and no *merge*.
+    """
+    value = traverse(context.grains, grain, None)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    found: Any = lookup_dict.get(default)
+    for each in values:
+        key = _matching_key(lookup_dict, each)
+        if key is not None:
+            found = lookup_dict[key]
+            break
+    if base and base in lookup_dict:
+        found = merged(lookup_dict[base], found) if found is not None else lookup_dict[base]
+    if merge:
+        if not isinstance(merge, AbstractMapping):
+            raise UsageError("grains.filter_by: merge must be a dictionary")
+        found = merged(found if found is not None else {}, merge)
+    return found
+
+
+def _matching_key(table: Mapping[str, Any], value: Any) -> Optional[str]:
+    if value is None:
+        return None
+    if value in table:
+        return str(value)
+    text = str(value)
+    for key in table:
+        if isinstance(key, str) and fnmatch.fnmatchcase(text, key):
+            return key
+    return None
+
+
+def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ...] = ()) -> None:
+    """Write the static file with *changes* laid over it, and collect anew."""
+    from catena.renderers import yaml
+
+    path = context.host.conf_dir / "grains"
+    kept = static_grains(path)
+    kept.update(plain_copy(changes))
+    for name in removed:
+        kept.pop(name, None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(path, yaml.dump(kept).encode("utf-8"), mode=0o644)
+    fresh = context.host.collect_grains()
+    if isinstance(context.grains, dict):
+        # The rest of this job sees them too, as in Salt.
+        for name in removed:
+            context.grains.pop(name, None)
+        context.grains.update(fresh)
+
+
+def _no_complex(key: str, value: Any) -> None:
+    if isinstance(value, (AbstractMapping, list, tuple)):
+        raise CommandExecutionError(
+            f"grain {key} would become a mapping or list; say force=True to allow that"
+        )
+
+
+@function()
+def setvals(
+    context: Context, grains: Mapping[str, Any], destructive: bool = False
+) -> Dict[str, Any]:
+    """Keep several grains in the static file.
+
+    Args:
+        context: the call's context.
+        grains: values by name.
+        destructive: with a value of None, remove the grain instead of keeping None.
+    """
+    if not isinstance(grains, AbstractMapping):
+        raise UsageError("grains.setvals needs a dictionary")
+    gone = tuple(n for n, value in grains.items() if value is None and destructive)
+    _change(context, {n: v for n, v in grains.items() if n not in gone}, gone)
+    return plain_copy(grains)
+
+
+@function()
+def setval(context: Context, key: str, val: Any, destructive: bool = False) -> Dict[str, Any]:
+    """Keep one grain in the static file.
+
+    Args:
+        context: the call's context.
+        key: its name (not a path).
+        val: its value.
+        destructive: with None, remove it instead of keeping None.
+    """
+    return dict(setvals(context, {key: val}, destructive))
+
+
+@function(name="set")
+def set_(
+    context: Context,
+    key: str,
+    val: Any = "",
+    force: bool = False,
+    destructive: bool = False,
+    delimiter: str = ":",
+) -> Dict[str, Any]:
+    """Set a grain by name or path.
+
+    Args:
+        context: the call's context.
+        key: name or path.
+        val: its value.
+        force: allow that a value becomes a mapping or list, or the other way round.
+        destructive: with None, remove it.
+        delimiter: between the names of a path.
+
+    Returns:
+        {"result", "comment", "changes"}.
+    """
+    present = traverse(context.grains, key, None, delimiter)
+    if present is not None and not force:
+        if isinstance(present, (AbstractMapping, list)):
+            return _said(
+                False, f"The key '{key}' exists but is a dict or a list. Use 'force=True'"
+            )
+        if isinstance(val, (AbstractMapping, list, tuple)):
+            return _said(
+                False,
+                f"The key '{key}' exists and the given value is a dict or a list. "
+                "Use 'force=True'",
+            )
+    if present == val and present is not None:
+        return _said(True, "Grain is already set")
+    top = key.split(delimiter)[0]
+    if delimiter not in key:
+        setvals(context, {key: val}, destructive)
+        return {**_said(True, ""), "changes": {key: val}}
+    known = context.grains.get(top)
+    data = plain_copy({top: known}) if isinstance(known, AbstractMapping) else {top: {}}
+    set_at(data, key, val, delimiter)
+    _change(context, data)
+    return {**_said(True, ""), "changes": data}
+
+
+def _said(result: bool, comment: str) -> Dict[str, Any]:
+    return {"result": result, "comment": comment, "changes": {}}
+
+
+@function()
+def append(
+    context: Context, key: str, val: Any, convert: bool = False, delimiter: str = ":"
+) -> Any:
+    """Add a value to a grain that is a list.
+
+    Args:
+        context: the call's context.
+        key: name or path.
+        val: what is added, or a list of such.
+        convert: make a list of a grain that is none.
+        delimiter: between the names of a path.
+    """
+    known = traverse(context.grains, key, [], delimiter)
+    if not isinstance(known, (list, tuple)):
+        if not convert:
+            return f"The key {key} is not a valid list"
+        known = [known] if known not in (None, "") else []
+    if val in known:
+        return f"The val {val} was already in the list {key}"
+    added = list(val) if isinstance(val, (list, tuple)) else [val]
+    _store(context, key, [*known, *added], delimiter)
+    return {key: [*known, *added]}
+
+
+@function()
+def remove(context: Context, key: str, val: Any, delimiter: str = ":") -> Any:
+    """Remove a value from a grain that is a list.
+
+    Args:
+        context: the call's context.
+        key: name or path.
+        val: what is removed.
+        delimiter: between the names of a path.
+    """
+    known = traverse(context.grains, key, [], delimiter)
+    if not isinstance(known, (list, tuple)):
+        return f"The key {key} is not a valid list"
+    if val not in known:
+        return f"The val {val} was not in the list {key}"
+    left = [each for each in known if each != val]
+    _store(context, key, left, delimiter)
+    return {key: left}
+
+
+def _store(context: Context, key: str, value: Any, delimiter: str) -> None:
+    top = key.split(delimiter)[0]
+    known = context.grains.get(top)
+    data = plain_copy({top: known}) if isinstance(known, AbstractMapping) else {}
+    set_at(data, key, value, delimiter)
+    _change(context, data)
+
+
+@function()
+def delval(context: Context, key: str, destructive: bool = False) -> Any:
+    """Empty a grain of the static file, or remove it.
+
+    Args:
+        context: the call's context.
+        key: its name.
+        destructive: remove it; else it stays with the value None.
+    """
+    return set_(context, key, None, force=True, destructive=destructive)
+
+
+@function()
+def delkey(context: Context, key: str) -> Any:
+    """Remove a grain from the static file."""
+    return delval(context, key, destructive=True)

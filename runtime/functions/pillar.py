@@ -1,0 +1,210 @@
+"""pillar.*: read this minion's pillar.
+
+What is printed on a command line is masked (`pillar_mask_output`, recorded case 44): values become
+`**********` where the job itself is a pillar function. A template or another function that calls
+one sees the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AbstractMapping
+from typing import Any, Dict, List, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.plugins import function
+from catena.core.suggest import unknown
+from catena.runtime.values import MISSING, merged, plain_copy, traverse
+
+MASK = "**********"
+
+
+def _is_printed(context: Context) -> bool:
+    return context.job is not None and context.job.fun.startswith("pillar.")
+
+
+def masked(value: Any) -> Any:
+    """Return *value* with every leaf hidden; names and shape stay."""
+    if isinstance(value, AbstractMapping):
+        return {key: masked(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [masked(item) for item in value]
+    return MASK
+
+
+def _shown(context: Context, value: Any, unmask: Optional[bool]) -> Any:
+    if unmask or not _is_printed(context):
+        return value
+    return masked(value)
+
+
+@function(name="get", reads=True)
+def get(
+    context: Context,
+    key: str,
+    default: Any = MISSING,
+    merge: bool = False,
+    merge_nested_lists: Optional[bool] = None,
+    delimiter: str = ":",
+    pillarenv: Optional[str] = None,
+    saltenv: Optional[str] = None,
+    unmask: Optional[bool] = None,
+) -> Any:
+    """Return one pillar value by its name or path (`nginx:sites:0`).
+
+    Args:
+        context: the call's context.
+        key: name or path.
+        default: value where there is none; "" by default.
+        merge: lay the pillar's value over *default* instead of replacing it.
+        merge_nested_lists: with *merge*, append lists; the default, as in Salt.
+        delimiter: between the names of a path.
+        pillarenv: compile the pillar of this environment anew for the answer.
+        saltenv: accepted; the environment of the pillar is *pillarenv*.
+        unmask: show values on a command line.
+
+    Raises:
+        NotFoundError: there is none, no default, and `pillar_raise_on_missing` is set.
+    """
+    pillar: Mapping[str, Any] = context.pillar
+    if pillarenv and pillarenv != context.opts.get("pillarenv"):
+        pillar = context.host.compile_pillar({})
+    found = traverse(pillar, key, MISSING, delimiter)
+    if found is MISSING and default is MISSING:
+        if context.opts.get("pillar_raise_on_missing"):
+            raise NotFoundError(unknown("pillar key", key, list(pillar)))
+        return ""
+    if found is MISSING:
+        return _shown(context, default, unmask)
+    if merge and default is not MISSING:
+        lists = merge_nested_lists is not False
+        if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
+            found = merged(default, found, lists)
+        elif isinstance(default, list) and isinstance(found, list):
+            found = [*default, *(item for item in found if item not in default)]
+    return _shown(context, found, unmask)
+
+
+@function(name="fetch", reads=True)
+def fetch(context: Context, key: str, default: Any = MISSING, delimiter: str = ":") -> Any:
+    """Return one pillar value, like pillar.get; a missing one without a default is an error."""
+    found = traverse(context.pillar, key, default, delimiter)
+    if found is MISSING:
+        raise NotFoundError(f"pillar key not found: {key}")
+    return _shown(context, found, None)
+
+
+@function(name="items", reads=True)
+def items(
+    context: Context,
+    *args: str,
+    pillar: Optional[Mapping[str, Any]] = None,
+    pillarenv: Optional[str] = None,
+    saltenv: Optional[str] = None,
+    unmask: bool = False,
+) -> Dict[str, Any]:
+    """Return the pillar, compiled anew; with names, those keys only.
+
+    Args:
+        context: the call's context.
+        args: names.
+        pillar: laid over the pillar for this answer.
+        pillarenv: accepted; the configuration's is used.
+        saltenv: accepted; the configuration's is used.
+        unmask: show values on a command line.
+    """
+    if pillar is not None and not isinstance(pillar, AbstractMapping):
+        raise UsageError("pillar.items: pillar must be a dictionary")
+    found = plain_copy(context.host.compile_pillar(pillar))
+    hidden = bool(context.opts.get("pillar_mask_output", True))
+    if args:
+        chosen = {name: found.get(name, "") for name in args}
+        return dict(_shown(context, chosen, not hidden))
+    return dict(_shown(context, found, unmask or not hidden))
+
+
+@function(name="data", reads=True)
+def data(context: Context, *args: str) -> Dict[str, Any]:
+    """Return the pillar, like pillar.items."""
+    return dict(items(context, *args))
+
+
+@function(name="raw", reads=True)
+def raw(context: Context, key: Optional[str] = None) -> Any:
+    """Return the pillar of this job as it is in memory, unmasked; with a name, that key only."""
+    if key:
+        return context.pillar.get(key, {})
+    return plain_copy(context.pillar)
+
+
+@function(name="item", reads=True)
+def item(
+    context: Context,
+    *args: str,
+    default: Any = "",
+    delimiter: str = ":",
+    pillarenv: Optional[str] = None,
+    saltenv: Optional[str] = None,
+    unmask: bool = False,
+) -> Dict[str, Any]:
+    """Return pillar values by name or path.
+
+    Args:
+        context: the call's context.
+        args: names or paths.
+        default: value where there is none.
+        delimiter: between the names of a path.
+        pillarenv: accepted; the configuration's is used.
+        saltenv: accepted; the configuration's is used.
+        unmask: show values on a command line.
+    """
+    found = {name: traverse(context.pillar, name, default, delimiter) for name in args}
+    return dict(_shown(context, found, unmask))
+
+
+@function(name="keys", reads=True)
+def keys(context: Context, key: str, delimiter: str = ":") -> List[str]:
+    """Return the names in a mapping of the pillar.
+
+    Raises:
+        NotFoundError: there is nothing at *key*.
+        UsageError: what is there is no mapping.
+    """
+    found = traverse(context.pillar, key, MISSING, delimiter)
+    if found is MISSING:
+        raise NotFoundError(f"pillar key not found: {key}")
+    if not isinstance(found, AbstractMapping):
+        raise UsageError(f"pillar value at {key} is not a mapping")
+    return list(found)
+
+
+@function(name="ls", reads=True)
+def ls(context: Context, *args: str) -> List[str]:
+    """Return the names at the top of the pillar, compiled anew."""
+    return list(context.host.compile_pillar(None))
+
+
+@function(name="obfuscate", reads=True)
+def obfuscate(context: Context, *args: str) -> Dict[str, Any]:
+    """Return the pillar with every value replaced by the name of its type."""
+    return dict(_types(plain_copy(context.host.compile_pillar(None))))
+
+
+def _types(value: Any) -> Any:
+    if isinstance(value, AbstractMapping):
+        return {key: _types(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_types(inner) for inner in value]
+    return f"<{type(value).__name__}>"
+
+
+@function(name="file_exists", reads=True)
+def file_exists(context: Context, path: str, saltenv: Optional[str] = None) -> bool:
+    """Return whether a file is in the local pillar roots; False where the master has them."""
+    from pathlib import Path
+
+    roots = context.opts.get("pillar_roots") or {}
+    folders = [f for env, some in roots.items() if saltenv in (None, env) for f in some]
+    if ".." in Path(path).parts:
+        return False
+    return any((Path(folder) / path.lstrip("/")).is_file() for folder in folders)
