@@ -119,7 +119,7 @@ class Context:
     saltenv: str = "base"
     scratch: Dict[str, Any] = field(default_factory=dict)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.
 
         Raises:
