@@ -1,0 +1,247 @@
+"""A master's double on a real gateway, and real agent processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from catena.core.config.minion import MinionSettings
+from catena.core.errors import UnreachableError
+from catena.core.job import JobReturn, JobSpec
+from catena.fileserver.service import FileService
+from catena.minion import blob
+from catena.minion.blob import SOCKET, Start
+from catena.minion.interpreter import python_argv
+from catena.transport.gateway import Gateway
+from catena.transport.keys import generate
+from catena.transport.local import LocalClient
+from catena.transport.messages import (
+    ChunkRequest,
+    ClientRequest,
+    EnrolOffer,
+    EnrolProbe,
+    EnrolReply,
+    EnrolRequest,
+    Envelope,
+    EventFired,
+    EventStored,
+    Hello,
+    JobOrder,
+    JobReturned,
+    ManifestRequest,
+    PillarReply,
+    PillarRequest,
+    ReturnPart,
+    ReturnStored,
+    Welcome,
+)
+from catena.transport.peers import Endpoints, KeyTable, Peer
+from catena.transport.wire import join_return
+
+T = TypeVar("T", bound=Any)
+_SECONDS = 20.0
+
+
+@dataclass
+class MasterDouble:
+    """Accepts every key, welcomes everybody, stores returns once."""
+
+    file_root: Path
+    pillar: dict[str, Any] = field(default_factory=dict)
+    stores: bool = True
+    messages: list[tuple[Peer, Any]] = field(default_factory=list)
+    returns: dict[str, JobReturn] = field(default_factory=dict)
+    #: How often each return came.
+    told: dict[str, int] = field(default_factory=dict)
+    peer: Peer | None = None
+    port: int = 0
+
+    async def start(self) -> None:
+        self.keys, self.table = generate(), KeyTable()
+        self.parts: dict[str, dict[int, ReturnPart]] = {}
+        self.files = FileService({"base": [self.file_root]})
+        for _ in range(50):
+            self.port = self.port or random.randrange(20000, 32000, 4)
+            if await self._serve():
+                return
+            self.port = 0
+        raise AssertionError("no three free ports in a row")
+
+    async def _serve(self) -> bool:
+        endpoints = Endpoints.of("127.0.0.1", self.port)
+        self.gateway = Gateway(endpoints, self.keys, self.table, self.on_message)
+        try:
+            await self.gateway.start()
+        except UnreachableError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        await self.gateway.stop()
+
+    async def restart(self) -> None:
+        """Come back on the same ports with the same key."""
+        for _ in range(100):
+            if await self._serve():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("the ports did not come free")
+
+    def on_message(self, peer: Peer, envelope: Envelope) -> None:
+        message = envelope.message
+        self.messages.append((peer, message))
+        answer = self._answer(peer, message)
+        if answer is not None:
+            self.gateway.send(peer, answer, envelope.msg_id)
+
+    def _answer(self, peer: Peer, message: Any) -> Any:
+        if isinstance(message, EnrolProbe):
+            return EnrolOffer(self.keys.public, "1")
+        if isinstance(message, EnrolRequest):
+            self.table.accept(peer.key)
+            return EnrolReply("accepted", "", self.keys.public, 0.0)
+        if isinstance(message, Hello):
+            self.peer = peer
+            return Welcome("1", 15)
+        if isinstance(message, JobReturned):
+            return self._store(message.ret)
+        if isinstance(message, ReturnPart):
+            return self._part(message)
+        if isinstance(message, EventFired):
+            return EventStored(message.event_id)
+        if isinstance(message, PillarRequest):
+            return PillarReply({**self.pillar, **message.override})
+        if isinstance(message, ManifestRequest):
+            return self.files.manifest("m1", message.saltenv)
+        if isinstance(message, ChunkRequest):
+            return self.files.chunk("m1", message)
+        return None
+
+    def _store(self, ret: JobReturn) -> ReturnStored | None:
+        self.told[ret.jid] = self.told.get(ret.jid, 0) + 1
+        if not self.stores:
+            return None
+        self.returns[ret.jid] = ret
+        return ReturnStored(ret.jid)
+
+    def _part(self, part: ReturnPart) -> ReturnStored | None:
+        parts = self.parts.setdefault(part.jid, {})
+        parts[part.index] = part
+        if len(parts) < part.count:
+            return None
+        return self._store(join_return(list(parts.values()), 64 * 1024 * 1024).ret)
+
+    def got(self, kind: type[T]) -> list[T]:
+        return [message for _, message in self.messages if isinstance(message, kind)]
+
+    def send(self, message: Any) -> None:
+        assert self.peer is not None
+        assert self.gateway.send(self.peer, message)
+
+    def order(self, jid: str, fun: str, *args: Any, **fields: Any) -> None:
+        self.send(JobOrder(JobSpec(jid, fun, args, **fields)))
+
+    async def run(self, jid: str, fun: str, *args: Any, **fields: Any) -> JobReturn:
+        self.order(jid, fun, *args, **fields)
+        await until(lambda: jid in self.returns, f"the return of {fun}")
+        return self.returns[jid]
+
+
+async def until(happened: Callable[[], Any], what: str, seconds: float = _SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, f"{what} did not come"
+        await asyncio.sleep(0.01)
+
+
+@dataclass
+class Agent:
+    """A minion in a folder of its own; its process may come and go."""
+
+    start: Start
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def home(self) -> Path:
+        return Path(self.start.conf_dir)
+
+    @property
+    def cache(self) -> Path:
+        return self.start.cache_dir
+
+    @property
+    def log(self) -> str:
+        return Path(self.start.settings.log_file).read_text()
+
+    def begin(self, **changes: Any) -> None:
+        self.start = replace(self.start, **changes)
+        handle = blob.write(self.start)
+        argv = python_argv("catena.minion.daemon", str(handle))
+        self.process = subprocess.Popen(argv, pass_fds=[handle], start_new_session=True)
+        os.close(handle)
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(10)
+
+    def ask(self, verb: str, **params: Any) -> Any:
+        with LocalClient(self.start.run_dir / SOCKET) as client:
+            return client.request(ClientRequest(verb, params), 10).value
+
+    def job_folders(self) -> list[str]:
+        return sorted(path.name for path in (self.cache / "jobs").iterdir())
+
+    def end(self) -> None:
+        """End whatever is left: the daemon, and the jobs that it would leave running."""
+        if self.process is not None and self.process.poll() is None:
+            for job in self.ask("running"):
+                self.ask("signal", jid=job["jid"], signal=9)
+            self.kill(signal.SIGTERM)
+
+
+def agent_in(home: Path, port: int, **settings: Any) -> Agent:
+    boot = home / "boot_id"
+    boot.write_text("boot-1\n")
+    state = {name: str(home / name[0]) for name in ("cache_dir", "pki_dir", "run_dir")}
+    chosen = MinionSettings(
+        id="m1",
+        machine_id="mach1",
+        master="127.0.0.1",
+        master_port=port,
+        log_file=str(home / "log"),
+        agent_dir=str(home / "agent"),
+        boot_id_file=str(boot),
+        recon_max_seconds=1,
+        **{**state, **settings},
+    )
+    return Agent(Start(chosen, "m1", "mach1", str(home), grains={"id": "m1", "os": "Test"}))
+
+
+@asynccontextmanager
+async def a_pair(
+    home: Path, *, begin: bool = True, **settings: Any
+) -> AsyncIterator[tuple[MasterDouble, Agent]]:
+    """A master and an agent that is connected to it."""
+    root = home / "srv"
+    root.mkdir()
+    master = MasterDouble(root)
+    await master.start()
+    agent = agent_in(home, master.port, **settings)
+    try:
+        if begin:
+            agent.begin()
+            await until(lambda: master.peer, "the Hello")
+        yield master, agent
+    finally:
+        agent.end()
+        await master.stop()
