@@ -1,0 +1,52 @@
+"""A custom module of the tests (cache_dir/extmods/modules): jobs that can be watched and held."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+
+def mark(path, text="x"):
+    with pathlib.Path(path).open("a") as stream:
+        stream.write(f"{text}\n")
+    return text
+
+
+def hold(path, release, text="x"):
+    mark(path, text)
+    while not pathlib.Path(release).exists():
+        time.sleep(0.01)
+    return text
+
+
+def big(size):
+    return "ä" * size
+
+
+def flood(size):
+    sys.stdout.write("y" * size)
+    sys.stdout.flush()
+    time.sleep(60)
+
+
+def stubborn(path):
+    """Leave a double-forked child that ignores TERM in a session of its own; then hang."""
+    code = (
+        "import os, signal, sys, time\n"
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
+
+
+def vanish():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave():
+    sys.exit(3)

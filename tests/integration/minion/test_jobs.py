@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.minion import processes
+from catena.transport.messages import (
+    Hello,
+    JobCancel,
+    JobProgressed,
+    JobReceived,
+    JobRejected,
+)
+from tests.integration.minion.harness import Agent, MasterDouble, a_pair, until
+
+FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
+PROBE = Path(__file__).with_name("probe.py")
+
+Scenario = Callable[[MasterDouble, Agent], Awaitable[None]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., None]:
+    """Run a scenario with a pair whose agent has the module `probe`, also under the name state."""
+    modules = tmp_path / "c" / "extmods" / "modules"
+    for folder in (tmp_path / "c", tmp_path / "c" / "extmods", modules):
+        folder.mkdir(mode=0o700)
+    shutil.copy(PROBE, modules / "probe.py")
+    text = PROBE.read_text().replace("def hold(", "def sls(")
+    (modules / "state.py").write_text(text)
+
+    def go(scenario: Scenario, **settings: Any) -> None:
+        async def whole() -> None:
+            async with a_pair(tmp_path, **settings) as (master, agent):
+                await scenario(master, agent)
+
+        asyncio.run(whole())
+
+    return go
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
+
+
+def test_a_job_outlives_the_daemon_and_returns_once(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, release = tmp_path / "witness", tmp_path / "release"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.hold", str(witness), str(release))
+        await until(lambda: lines(witness), "the start of the job")
+        agent.kill()
+        agent.begin()
+        await until(lambda: len(master.got(Hello)) == 2, "the second Hello")
+        assert master.got(Hello)[1].open_jobs == (FIRST,)
+        assert master.got(Hello)[1].session != master.got(Hello)[0].session
+        (job,) = agent.ask("running")
+        assert (job["jid"], job["state"]) == (FIRST, "running")
+        release.touch()
+        await until(lambda: FIRST in master.returns, "the return")
+        assert master.returns[FIRST].value == "x"
+        await until(lambda: agent.job_folders() == [], "the end of the folder")
+        # The same order again, as a master sends it that saw no JobReceived.
+        master.order(FIRST, "probe.hold", str(witness), str(release))
+        await until(lambda: len(master.got(JobReceived)) >= 2, "the second receipt")
+        await master.run(SECOND, "test.ping")
+        assert lines(witness) == ["x"]
+        assert master.told == {FIRST: 1, SECOND: 1}
+
+    run(scenario)
+
+
+def test_a_return_made_while_no_daemon_ran_is_told_once(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, release = tmp_path / "witness", tmp_path / "release"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.hold", str(witness), str(release))
+        await until(lambda: lines(witness), "the start of the job")
+        agent.kill()
+        release.touch()
+        folder = agent.cache / "jobs" / FIRST
+        await until(lambda: (folder / "return").exists(), "the outcome")
+        agent.begin()
+        await until(lambda: FIRST in master.returns, "the return")
+        assert master.told == {FIRST: 1}
+
+    run(scenario)
+
+
+def test_state_runs_wait_for_each_other_and_say_where_they_stand(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, gates = tmp_path / "witness", [tmp_path / name for name in "abc"]
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        for jid, gate in zip((FIRST, SECOND, THIRD), gates, strict=True):
+            master.order(jid, "state.sls", str(witness), str(gate), gate.name)
+        await until(lambda: len(master.got(JobReceived)) == 3, "the receipts")
+        assert [m.position for m in master.got(JobReceived)] == [0, 1, 2]
+        await until(lambda: lines(witness) == ["a"], "the first")
+        # A job that is no state run passes them.
+        await master.run("20260101000000000009", "probe.mark", str(witness), "passes")
+        gates[0].touch()
+        await until(lambda: lines(witness)[-1] == "b", "the second")
+        moved = [m.progress for m in master.got(JobProgressed) if m.progress.kind == "queued"]
+        assert (THIRD, 1) in [(p.jid, p.data["position"]) for p in moved]
+        gates[1].touch()
+        gates[2].touch()
+        await until(lambda: THIRD in master.returns, "the third")
+        assert lines(witness) == ["a", "passes", "b", "c"]
+
+    run(scenario)
+
+
+def test_the_line_survives_the_daemon(run: Callable[..., None], tmp_path: Path) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        for jid in (FIRST, SECOND, THIRD):
+            master.order(jid, "state.sls", str(witness), str(gate), jid)
+        await until(lambda: len(master.got(JobReceived)) == 3, "the receipts")
+        await until(lambda: lines(witness) == [FIRST], "the first")
+        agent.kill()
+        agent.begin()
+        await until(lambda: len(master.got(Hello)) == 2, "the second Hello")
+        assert [(job["jid"], job["position"]) for job in agent.ask("running")] == [
+            (FIRST, 0),
+            (SECOND, 1),
+            (THIRD, 2),
+        ]
+        gate.touch()
+        await until(lambda: THIRD in master.returns, "the third")
+        assert lines(witness) == [FIRST, SECOND, THIRD]
+
+    run(scenario)
+
+
+def test_a_deadline_ends_the_whole_tree(run: Callable[..., None], tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.stubborn", str(pid_file), deadline_seconds=-4)
+        await until(lambda: FIRST in master.returns, "the return")
+        ret = master.returns[FIRST]
+        assert not ret.success and "not done after" in ret.value
+        pid = int(pid_file.read_text())
+        await until(lambda: processes.start_ticks(pid) is None, "the end of the orphan")
+
+    run(scenario)
+
+
+def test_a_cancelled_job_is_killed_and_says_so(run: Callable[..., None], tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "state.sls", str(witness), str(tmp_path / "never"))
+        master.order(SECOND, "state.sls", str(witness), str(tmp_path / "never"), "second")
+        await until(lambda: lines(witness), "the start")
+        master.send(JobCancel(SECOND, "not wanted"))
+        await until(lambda: SECOND in master.returns, "the end of the waiting one")
+        master.send(JobCancel(FIRST, "enough"))
+        await until(lambda: FIRST in master.returns, "the end of the running one")
+        assert master.returns[FIRST].value == "cancelled: enough"
+        assert master.returns[SECOND].value == "cancelled: not wanted"
+        assert lines(witness) == ["x"]
+        # One that was cancelled before it came is never begun.
+        master.send(JobCancel(THIRD, "early"))
+        master.order(THIRD, "probe.mark", str(witness))
+        await until(lambda: master.got(JobRejected), "the refusal")
+        assert master.got(JobRejected)[0].jid == THIRD
+
+    run(scenario)
+
+
+def test_a_flood_of_output_is_ended(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        ret = await master.run(FIRST, "probe.flood", 3_000_000, output_limit=1000)
+        assert not ret.success and "printed more than" in ret.value
+
+    run(scenario)
+
+
+def test_a_killed_worker_is_an_interrupted_job(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        ret = await master.run(FIRST, "probe.vanish")
+        assert not ret.success and ret.value.startswith("interrupted")
+        ret = await master.run(SECOND, "probe.leave")
+        assert not ret.success and "SystemExit" in ret.value
+        assert (await master.run(THIRD, "probe.mark", os.devnull)).success
+
+    run(scenario)
+
+
+def test_a_large_return_comes_in_pieces(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        ret = await master.run(FIRST, "probe.big", 2_000_000)
+        assert ret.value == "ä" * 2_000_000
+        assert master.told == {FIRST: 1}
+
+    run(scenario)
+
+
+def test_returns_wait_for_a_master_that_is_away(run: Callable[..., None], tmp_path: Path) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.hold", str(witness), str(gate))
+        await until(lambda: lines(witness), "the start")
+        await master.stop()
+        gate.touch()
+        await until(lambda: (agent.cache / "jobs" / FIRST / "return").exists(), "the outcome")
+        agent.kill()
+        agent.begin()
+        await master.restart()
+        await until(lambda: FIRST in master.returns, "the return")
+        assert master.got(Hello)[-1].open_jobs == (FIRST,)
+        assert master.told == {FIRST: 1}
+
+    run(scenario)
+
+
+def test_an_expired_order_is_refused(run: Callable[..., None], tmp_path: Path) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.mark", str(tmp_path / "witness"), not_after=1.0)
+        await until(lambda: master.got(JobRejected), "the refusal")
+        assert not (tmp_path / "witness").exists()
+
+    run(scenario)
+
+
+def test_sigterm_leaves_jobs_running(run: Callable[..., None], tmp_path: Path) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.hold", str(witness), str(gate))
+        await until(lambda: lines(witness), "the start")
+        assert agent.kill(signal.SIGTERM) == 0
+        gate.touch()
+        await until(lambda: (agent.cache / "jobs" / FIRST / "return").exists(), "the outcome")
+        agent.begin()
+        await until(lambda: FIRST in master.returns, "the return")
+
+    run(scenario)
+
+
+def test_a_damaged_job_folder_does_not_stop_the_start(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        agent.kill()
+        folder = agent.cache / "jobs" / FIRST
+        folder.mkdir()
+        (folder / "spec").write_bytes(bytes(4096))
+        agent.begin()
+        assert (await ping(master, SECOND, 2)) is True
+        assert agent.job_folders() == [f"bad-{FIRST}"]
+
+    run(scenario)
+
+
+async def ping(master: MasterDouble, jid: str, hellos: int) -> Any:
+    await until(lambda: len(master.got(Hello)) == hellos, "the Hello")
+    return (await master.run(jid, "test.ping")).value
+
+
+def test_one_order_sent_twice_at_once_runs_once(run: Callable[..., None], tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        for _ in range(5):
+            master.order(FIRST, "probe.mark", str(witness))
+        await until(lambda: FIRST in master.returns, "the return")
+        for _ in range(5):
+            master.order(FIRST, "probe.mark", str(witness))
+        await master.run(SECOND, "test.ping")
+        assert lines(witness) == ["x"]
+
+    run(scenario)
