@@ -6,7 +6,7 @@ SHA-256 beside it, half as fast, which is plenty for keys and for files of an id
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Protocol, Union
 
 try:
     # CPython 3.12 and later.
@@ -27,9 +27,23 @@ _OUTER = bytes(0x5C ^ byte for byte in range(256))
 Data = Union[bytes, bytearray, memoryview]
 
 
-def sha256(data: Data = b"") -> Any:
-    """Return a hash object as `hashlib.sha256` does: update, digest, hexdigest."""
-    return _sha256(data)
+class Hash(Protocol):
+    """A hash that is fed."""
+
+    def update(self, data: Data, /) -> None:
+        """Feed it."""
+
+    def digest(self) -> bytes:
+        """Return what it came to."""
+
+    def hexdigest(self) -> str:
+        """Return the same as hex."""
+
+
+def sha256(data: Data = b"") -> Hash:
+    """Return a hash object as `hashlib.sha256` does."""
+    made: Hash = _sha256(data)
+    return made
 
 
 def hmac_sha256(key: bytes, data: bytes) -> bytes:
@@ -38,8 +52,7 @@ def hmac_sha256(key: bytes, data: bytes) -> bytes:
         key = sha256(key).digest()
     padded = key.ljust(_BLOCK, b"\0")
     inner = sha256(padded.translate(_INNER) + data).digest()
-    outer: bytes = sha256(padded.translate(_OUTER) + inner).digest()
-    return outer
+    return sha256(padded.translate(_OUTER) + inner).digest()
 
 
 def same_digest(first: bytes, second: bytes) -> bool:

@@ -305,11 +305,15 @@ class Daemon:
             value = self._runner.signal(str(request.params.get("jid", "")), number)
         elif request.verb == "status":
             value = self.status()
+        elif request.verb == "restart":
+            now = self._clock.monotonic()
+            self._after.promise("asked", {"kind": "restart_agent"}, now, 0.0)
+            value = True
         elif request.verb == "line":
             self._enter_line(connection, envelope.msg_id)
             return
         else:
-            verbs = ("running", "signal", "status", "line")
+            verbs = ("running", "signal", "status", "restart", "line")
             raise UsageError(unknown("request", request.verb, verbs))
         connection.send(ClientReply(value), envelope.msg_id)
 

@@ -6,10 +6,10 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Dict, NoReturn
 
 from catena.core import records
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, ConfigError
 from catena.minion import blob, configure, upgrade
 from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv
@@ -35,27 +35,38 @@ def launch(config_dir: Path) -> NoReturn:
         os.execv(argv[0], argv)
     if configured.loaded.without_effect:
         sys.stderr.write(_WITHOUT_EFFECT + ", ".join(configured.loaded.without_effect) + "\n")
+    become(configured.settings.user)
     start = prepare(configure.start_of(configured, config_dir))
     handle = blob.write(start)
     argv = python_argv("catena.minion.daemon", str(handle))
     os.execv(argv[0], argv)
 
 
+def become(user: str) -> None:
+    """Give up root for *user* (config `user`); nothing happens where this is not root.
+
+    Raises:
+        ConfigError: there is no such user.
+    """
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise ConfigError(f"user: this host has no user {user!r}") from None
+    if os.geteuid() != 0 or entry.pw_uid == 0:
+        return
+    os.initgroups(user, entry.pw_gid)
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
+
+
 def prepare(start: Start) -> Start:
     """Return *start* with grains, and with what the runtime knows of chains on this host."""
-    # Imported here: `catena minion --help` and the configuration's errors need none of it.
+    # Imported here: the configuration's errors need none of it.
     from catena.runtime import chain_run
-    from catena.runtime.grains.collect import GrainSources, collect
 
-    conf_dir = Path(start.conf_dir)
-    sources = GrainSources(
-        id=start.id,
-        machine_id=start.machine_id,
-        static_file=conf_dir / "grains",
-        configured=start.settings.grains,
-        custom=start.cache_dir / "extmods" / "grains",
-    )
-    start = dataclasses.replace(start, grains=collect(sources))
+    start = dataclasses.replace(start, grains=collect_grains(start))
     place = place_of(start)
     after = chain_run.pending_after(place)
     chain = chain_run.open_chain(place)
@@ -65,6 +76,20 @@ def prepare(start: Start) -> Start:
         open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
         pending_after=records.encode(after) if after else {},
     )
+
+
+def collect_grains(start: Start) -> Dict[str, Any]:
+    """Return this host's grains, collected now."""
+    from catena.runtime.grains.collect import GrainSources, collect
+
+    sources = GrainSources(
+        id=start.id,
+        machine_id=start.machine_id,
+        static_file=Path(start.conf_dir) / "grains",
+        configured=start.settings.grains,
+        custom=start.cache_dir / "extmods" / "grains",
+    )
+    return collect(sources)
 
 
 def main() -> None:

@@ -35,6 +35,23 @@ HELLO_SECONDS = 15.0
 REFUSED_SECONDS = 5.0
 
 
+def link_config(start: Start) -> LinkConfig:
+    """Return what a link needs of the settings."""
+    settings = start.settings
+    return LinkConfig(
+        id=start.id,
+        machine_id=start.machine_id,
+        version=catena.__version__,
+        master=settings.master,
+        pki_dir=settings.pki_dir,
+        port=settings.master_port,
+        master_finger=settings.master_finger,
+        enrol_token=settings.enrol_token,
+        ping_interval_seconds=settings.ping_interval_seconds,
+        recon_max_seconds=settings.recon_max_seconds,
+    )
+
+
 class Hears(Protocol):
     """Who is told of the master."""
 
@@ -128,20 +145,8 @@ class MasterLink:
         self._link, self._welcomed = None, False
 
     def _open(self, now: float) -> None:
-        settings = self._start.settings
-        config = LinkConfig(
-            id=self._start.id,
-            machine_id=self._start.machine_id,
-            version=catena.__version__,
-            master=settings.master,
-            pki_dir=settings.pki_dir,
-            port=settings.master_port,
-            master_finger=settings.master_finger,
-            enrol_token=settings.enrol_token,
-            ping_interval_seconds=settings.ping_interval_seconds,
-            recon_max_seconds=settings.recon_max_seconds,
-        )
-        self._link = AgentLink(config, load_or_create(settings.pki_dir), now)
+        keys = load_or_create(self._start.settings.pki_dir)
+        self._link = AgentLink(link_config(self._start), keys, now)
         self._link.register(self._loop.poller)
         self.state = "connecting"
 
