@@ -427,6 +427,14 @@ def open_chain(place: Place) -> Optional[OpenChain]:
     return None
 
 
+def chain_state(place: Place, chain_id: int) -> Optional[OpenChain]:
+    """Return where a chain stands on this host, ended or not; None when it never came here."""
+    chain = _chains_at(place).store.look(chain_id)
+    if chain is None:
+        return None
+    return OpenChain(chain_id, chain.manifest.epoch, chain.view.state.value, chain.view.chunk)
+
+
 def pending_resume(place: Place) -> Dict[str, Any]:
     """Return what the resume file says, with `running` and `current_boot_time`; {} without one.
 

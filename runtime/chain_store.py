@@ -7,6 +7,7 @@ at all. One process at a time runs chains on a host: it holds the lock.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -141,7 +142,13 @@ class Chain:
     def save_results(self, number: int, results: Dict[str, Any]) -> None:
         """Keep what a chunk came to, durably; before its `chunk_end` is recorded."""
         data = json.dumps(results, ensure_ascii=True).encode("ascii")
-        write_durable(self.folder / f"results_{number}.json", data)
+        try:
+            write_durable(self.folder / f"results_{number}.json", data)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or self._journal is None:
+                raise
+            self._journal.release_reserve()
+            write_durable(self.folder / f"results_{number}.json", data)
 
     def results(self, number: int) -> Dict[str, Any]:
         """Return what an ended chunk came to."""

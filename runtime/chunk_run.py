@@ -18,6 +18,7 @@ from catena.runtime.host import BaseHost
 from catena.runtime.results import json_ready, plain, state_ret
 from catena.runtime.resume_file import ResumeFile
 from catena.states.compiler import api
+from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
 
 log = logging.getLogger(__name__)
@@ -59,8 +60,6 @@ class ChunkHooks:
         self._host = host
         self._cancelled = cancelled
         self._actions = {action.state_id: action for action in chain.chunk(number).actions}
-        #: Rows so far, of actions and of all other states.
-        self.rows: Dict[str, Row] = {}
 
     def cancelled(self) -> bool:
         """Return whether nothing more may begin."""
@@ -77,15 +76,17 @@ class ChunkHooks:
             return None
         row = self._settled(action, low)
         if row is not None:
-            self.rows[low.key] = row
             return row
-        self._chain.record("begin", action=action.action_id)
+        try:
+            self._chain.record("begin", action=action.action_id)
+        except OSError as error:
+            # Nothing has happened yet, and nothing may happen unrecorded.
+            return _row(low, False, f"Not started: it can't be recorded ({error}).")
         self._tell(action, "begin", {"attempt": self._chain.view.action(action.action_id).attempt})
         return None
 
     def after(self, low: Low, row: Row) -> None:
         """Journal an action's end; then tell of it."""
-        self.rows[low.key] = row
         action = self._actions.get(low.id)
         if action is None:
             self._host.progress("state", {"key": low.key, "ret": plain(row)})
@@ -131,13 +132,13 @@ class ChunkHooks:
         row["comment"] = f"Rebooted: the boot id is now {self._host.boot_id()}."
         return self._end(action, key, row, "done")
 
-    def call_off(self, action: ActionManifest, why: str) -> None:
-        """Turn an armed reboot into a failure."""
+    def call_off(self, action: ActionManifest, why: str) -> Dict[str, Row]:
+        """Turn an armed reboot into a failure; return its row by its key, {} if none is armed."""
         view = self._chain.view.action(action.action_id)
         if view.state is not ActionState.armed:
-            return
+            return {}
         row = {**(view.ret or {}), "result": False, "changes": {}, "comment": why}
-        self.rows[view.key] = self._end(action, view.key, row, "failed")
+        return {view.key: self._end(action, view.key, row, "failed")}
 
     def _end(self, action: ActionManifest, key: str, row: Row, outcome: str) -> Row:
         self._chain.record("end", True, action=action.action_id, key=key, ret=row, outcome=outcome)
@@ -218,20 +219,22 @@ class ChunkRunner:
         hooks = ChunkHooks(chain, number, self._host, self._host.cancelled)
         self._host.chunk_open, self._host.armed = True, None
         try:
-            rows = api.run(context, compiled.low, hooks)
+            rows = dict(api.run(context, compiled.low, hooks))
+        except StateArgumentsError as error:
+            self._close(number, "failed", {})
+            raise CommandExecutionError(str(error)) from error
         finally:
             self._host.chunk_open = False
-        hooks.rows = {**dict(rows), **{k: v for k, v in hooks.rows.items() if k in rows}}
-        return self._judge(number, hooks)
+        return self._judge(number, rows, hooks)
 
-    def _judge(self, number: int, hooks: ChunkHooks) -> Dict[str, Any]:
+    def _judge(self, number: int, rows: Dict[str, Row], hooks: ChunkHooks) -> Dict[str, Any]:
         """Decide what the chunk came to, and record it."""
         views = self._views(number)
-        fault = self._fault(number, hooks.rows)
+        fault = self._fault(number, rows)
         boundary = self._chain.boundary_action(number)
         if fault and boundary:
-            hooks.call_off(boundary, f"The reboot was called off: {fault}.")
-        results = json_ready(plain(hooks.rows))
+            rows.update(hooks.call_off(boundary, f"The reboot was called off: {fault}."))
+        results = json_ready(plain(rows))
         if any(view.state is ActionState.interrupted for view in views.values()):
             outcome = "interrupted"
         elif fault:

@@ -55,7 +55,7 @@ def set_at(data: Dict[str, Any], path: str, value: Any, delimiter: str = ":") ->
 
 
 def merged(base: Any, other: Any, merge_lists: bool = False) -> Any:
-    """Return *other* laid over *base*: mappings deep, lists replaced or appended, rest replaced."""
+    """Return *other* laid over *base*: mappings deep, lists replaced or appended."""
     if isinstance(base, AbstractMapping) and isinstance(other, AbstractMapping):
         found = {key: copy.deepcopy(value) for key, value in base.items()}
         for key, value in other.items():

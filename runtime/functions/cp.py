@@ -308,7 +308,7 @@ def cache_master(context: Context, saltenv: Optional[str] = None) -> List[str]:
 
 @function(reads=True)
 def is_cached(context: Context, path: str, saltenv: Optional[str] = None) -> str:
-    """Return the path of a file in the cache, which is fetched when it is not there; "" if none."""
+    """Return the path of a file in the cache, fetched when missing; "" if there is none."""
     local = _fetch(context, path, saltenv)
     return str(local) if local else ""
 

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from catena.core.job import ActionKind
+from catena.runtime import chain_run
+from catena.runtime.host import AfterKind
+
+IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
+REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
+
+
+def told(host: Any, event: str) -> list[tuple[int, str]]:
+    return [
+        (data["action_id"], str(data.get("outcome", "")))
+        for kind, data in host.steps
+        if kind == "action" and data["event"] == event
+    ]
+
+
+def reference(host: Any) -> None:
+    """Script, reboot, highstate: the third example of the reference."""
+    host.render([host.action(1, ONCE), host.action(2, REBOOT)], [host.action(3)])
+
+
+def test_a_chain_of_one_chunk_runs_its_actions_in_order(host: Any) -> None:
+    host.render([host.action(1, ONCE), host.action(2)])
+    outcome = host.start()
+    assert outcome.ret.success, outcome.ret.value
+    assert host.actions_witnessed() == [1, 2]
+    assert list(outcome.ret.value) == [
+        "mgrcompat_|-mgr_actionchain_131_action_1_chunk_1_|-witness.mark_|-module_run",
+        "mgrcompat_|-mgr_actionchain_131_action_2_chunk_1_|-witness.mark_|-module_run",
+    ]
+    assert outcome.after is None
+    assert host.chain_state() == "done"
+
+
+def test_each_action_is_told_of_when_it_begins_and_when_it_ends(host: Any) -> None:
+    reference(host)
+    host.start()
+    assert told(host, "begin") == [(1, ""), (2, "")]
+    assert told(host, "end") == [(1, "done"), (2, "armed")]
+
+
+def test_the_reboot_is_handed_out_after_the_chunk_and_the_next_chunk_waits_for_it(
+    host: Any,
+) -> None:
+    reference(host)
+    outcome = host.start()
+    assert outcome.ret.success, outcome.ret.value
+    assert outcome.after is not None
+    assert outcome.after.kind is AfterKind.reboot
+    assert outcome.after.command == ("/bin/true",)
+    assert outcome.after.delay_seconds == 60
+    assert host.actions_witnessed() == [1]
+    assert host.chain_state() == "waiting"
+    assert host.resume().ret.value["not_resumed"].startswith("chain 131 waits for a reboot")
+    assert host.actions_witnessed() == [1]
+
+
+def test_after_a_boot_the_next_chunk_runs_and_the_resume_file_goes(host: Any) -> None:
+    reference(host)
+    host.start()
+    pending = host.call("mgractionchains.get_pending_resume").ret.value
+    assert pending["next_chunk"].endswith("_2")
+    assert (pending["actionchain_id"], pending["next_action_id"]) == (131, 3)
+    host.reboot()
+    outcome = host.resume()
+    assert outcome.ret.success
+    assert list(outcome.ret.value) == [
+        "mgrcompat_|-mgr_actionchain_131_action_3_chunk_2_|-witness.mark_|-module_run"
+    ]
+    assert host.witnessed() == ["1 boot-1", "3 boot-2"]
+    assert (2, "done") in told(host, "end")
+    assert host.chain_state() == "done"
+    assert list((host.folder / "conf/minion.d").iterdir()) == []
+
+
+def test_a_second_start_event_resumes_nothing(host: Any) -> None:
+    reference(host)
+    host.start()
+    host.reboot()
+    host.resume()
+    assert host.resume().ret.value == {}
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_a_resume_without_a_resume_file_gives_nothing(host: Any) -> None:
+    assert host.resume().ret.value == {}
+    assert host.call("mgractionchains.get_pending_resume").ret.value == {}
+
+
+def test_a_second_start_of_the_same_chain_gives_the_recorded_results(host: Any) -> None:
+    reference(host)
+    first = host.start()
+    again = host.start()
+    assert again.ret.value == first.ret.value
+    assert host.actions_witnessed() == [1]
+
+
+def test_a_failed_action_fails_the_chain_and_the_armed_reboot_never_comes(host: Any) -> None:
+    host.render(
+        [host.action(1, ONCE, True), host.action(2, REBOOT)], [host.action(3)]
+    )
+    outcome = host.start()
+    assert (outcome.ret.success, outcome.ret.retcode) == (False, 2)
+    assert outcome.after is None
+    assert host.chain_state() == "failed"
+    host.reboot()
+    assert host.resume().ret.value == {}
+    assert host.actions_witnessed() == [1]
+
+
+def test_a_reboot_whose_chunk_fails_after_it_is_called_off_and_shown_as_failed(host: Any) -> None:
+    reference(host)
+    folder = host.folder / "conf/minion.d"
+    folder.mkdir()
+    (folder / "_mgractionchains.conf").mkdir()  # the resume file can't be written
+    outcome = host.start()
+    assert outcome.ret.retcode != 0
+    assert outcome.after is None
+
+
+def test_a_final_reboot_is_handed_out_and_closes_the_chain_when_it_has_happened(
+    host: Any,
+) -> None:
+    host.render([host.action(1), host.action(2, REBOOT)])
+    outcome = host.start()
+    assert outcome.after is not None
+    assert outcome.after.kind is AfterKind.reboot
+    assert chain_run.open_chain(host.place) is not None
+    host.reboot()
+    assert chain_run.open_chain(host.place) is None
+    assert host.resume().ret.value == {}
+    assert host.chain_state() == "done"
+
+
+def test_two_reboots_make_three_chunks(host: Any) -> None:
+    a = host.action
+    host.render([a(1), a(2, REBOOT)], [a(3, ONCE), a(4, REBOOT)], [a(5)])
+    host.do(host.start().after)
+    host.do(host.resume().after)
+    assert host.resume().ret.success
+    assert host.witnessed() == ["1 boot-1", "3 boot-2", "5 boot-3"]
+    assert host.chain_state() == "done"
+
+
+def test_an_agent_upgrade_goes_on_in_the_new_agent_only(host: Any) -> None:
+    host.render([host.action(1), host.action(2, UPGRADE)], [host.action(3)])
+    outcome = host.start()
+    assert outcome.after is not None
+    assert outcome.after.kind is AfterKind.restart_agent
+    assert "old one" in host.resume().ret.value["not_resumed"]
+    host.restart_agent()
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 2, 3]
+
+
+def test_a_new_agent_that_did_not_come_up_fails_the_upgrade(host: Any) -> None:
+    host.render([host.action(1), host.action(2, UPGRADE)], [host.action(3)])
+    host.start()
+    assert chain_run.refuse_boundary(host.place, "Version 2 did not start; back on version 1.")
+    host.restart_agent()
+    outcome = host.resume()
+    (row,) = outcome.ret.value.values()
+    assert row["result"] is False
+    assert row["comment"] == "Version 2 did not start; back on version 1."
+    assert row["__id__"] == "mgr_actionchain_131_action_2_chunk_1"
+    assert host.chain_state() == "failed"
+    assert host.actions_witnessed() == [1, 2]
+
+
+def test_another_chain_is_refused_with_the_command_that_clears_the_first(host: Any) -> None:
+    reference(host)
+    host.start()
+    outcome = host.call("mgractionchains.start", 7)
+    assert "chain 131 waits" in outcome.ret.value
+    assert "mgractionchains.clean" in outcome.ret.value
+
+
+def test_clean_gives_the_waiting_chain_up(host: Any) -> None:
+    reference(host)
+    host.start()
+    assert host.call("mgractionchains.clean").ret.value["removed"] is True
+    assert host.chain_state() == "cancelled"
+    host.reboot()
+    assert host.resume().ret.value == {}
+    assert host.call("mgractionchains.clean").ret.value["removed"] is False
+
+
+def test_clean_of_another_chain_leaves_the_waiting_one(host: Any) -> None:
+    reference(host)
+    host.start()
+    assert host.call("mgractionchains.clean", 7).ret.value["removed"] is False
+    assert host.chain_state() == "waiting"
+
+
+def test_a_changed_chunk_is_refused_before_the_first_action(host: Any) -> None:
+    reference(host)
+    path = next((host.folder / "roots/actionchains").glob("*_2.sls"))
+    path.write_text(path.read_text() + "# changed\n")
+    outcome = host.start()
+    assert "is not chunk 2 as the chain has it" in outcome.ret.value
+    assert host.actions_witnessed() == []
+
+
+def test_a_missing_chunk_is_refused_before_the_first_action(host: Any) -> None:
+    reference(host)
+    next((host.folder / "roots/actionchains").glob("*_2.sls")).unlink()
+    assert "is not on the file server" in host.start().ret.value
+    assert host.actions_witnessed() == []
+
+
+def test_the_second_chunk_is_the_one_that_was_received_whatever_the_master_has_now(
+    host: Any,
+) -> None:
+    reference(host)
+    host.start()
+    for path in (host.folder / "roots/actionchains").iterdir():
+        path.unlink()
+    host.reboot()
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_an_order_of_an_older_epoch_is_refused(host: Any) -> None:
+    reference(host)
+    host.start()
+    host.manifest = dataclasses.replace(host.manifest, epoch=0)
+    assert "epoch 0" in host.start().ret.value
+
+
+def test_a_newer_epoch_runs_the_chain_anew(host: Any) -> None:
+    host.render([host.action(1, ONCE, True), host.action(2)])
+    host.start()
+    host.render([host.action(1, ONCE), host.action(2)], epoch=2)
+    assert host.start().ret.success
+    assert host.actions_witnessed() == [1, 1, 2]
+
+
+def test_other_chunks_under_the_same_epoch_are_refused(host: Any) -> None:
+    reference(host)
+    host.start()
+    host.render([host.action(9)])
+    assert "with other chunks" in host.start().ret.value
+
+
+def test_a_chain_for_another_machine_is_refused(host: Any) -> None:
+    reference(host)
+    host.manifest = dataclasses.replace(host.manifest, machine_id="other")
+    assert "was rendered for machine 'other'" in host.start().ret.value
+
+
+def test_without_a_manifest_the_chunk_files_say_what_the_chain_is(host: Any) -> None:
+    reference(host)
+    host.manifest = None
+    host.do(host.start().after)
+    assert host.resume().ret.success
+    assert host.witnessed() == ["1 boot-1", "3 boot-2"]
+
+
+def test_a_foreign_resume_file_is_refused_with_the_cure(host: Any) -> None:
+    folder = host.folder / "conf/minion.d"
+    folder.mkdir()
+    (folder / "_mgractionchains.conf").write_text("next_chunk: evil\nactionchain_id: 1\n")
+    outcome = host.resume()
+    assert outcome.ret.retcode == 1
+    assert "signature" in outcome.ret.value
+    assert "mgractionchains.clean" in outcome.ret.value
+    assert host.call("mgractionchains.clean").ret.value["removed"] is True
+
+
+def test_a_chain_goes_on_from_the_resume_file_and_the_file_server_when_its_folder_was_lost(
+    host: Any,
+) -> None:
+    import shutil
+
+    reference(host)
+    host.start()
+    shutil.rmtree(host.folder / "cache/chains")
+    host.reboot()
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_a_promised_reboot_is_promised_once_more_and_no_third_time(host: Any) -> None:
+    reference(host)
+    host.start()
+    again = chain_run.pending_after(host.place)
+    assert again is not None
+    assert again.kind is AfterKind.reboot
+    assert chain_run.pending_after(host.place) is None
+
+
+def test_a_reboot_that_has_happened_is_not_promised_again(host: Any) -> None:
+    reference(host)
+    host.start()
+    host.reboot()
+    assert chain_run.pending_after(host.place) is None
+
+
+def test_the_agent_can_ask_what_stands_open(host: Any) -> None:
+    assert chain_run.open_chain(host.place) is None
+    assert chain_run.pending_resume(host.place) == {}
+    reference(host)
+    host.start()
+    found = chain_run.open_chain(host.place)
+    assert found == chain_run.OpenChain(131, 1, "waiting", 1)
+    assert chain_run.pending_resume(host.place)["running"] is False
+
+
+def test_a_chunk_that_can_not_be_compiled_fails_the_chain(host: Any) -> None:
+    import hashlib
+
+    manifest = host.render([host.action(1)])
+    path = next((host.folder / "roots/actionchains").glob("*_1.sls"))
+    data = b"a: {b: [\n"
+    path.write_bytes(data)
+    chunk = dataclasses.replace(
+        manifest.chunks[0], sha256=hashlib.sha256(data).hexdigest(), size=len(data)
+    )
+    host.manifest = dataclasses.replace(manifest, chunks=(chunk,))
+    outcome = host.start()
+    assert outcome.ret.retcode == 1
+    assert host.chain_state() == "failed"
+
+
+def test_what_a_host_keeps_of_a_chain_is_closed_to_others(host: Any) -> None:
+    reference(host)
+    host.start()
+    paths: list[Path] = [host.folder / "cache/chains", *(host.folder / "cache/chains").rglob("*")]
+    paths.append(host.folder / "conf/minion.d/_mgractionchains.conf")
+    paths.append(host.folder / "pki/resume.key")
+    assert {path.name for path in paths if path.stat().st_mode & 0o077} == set()
