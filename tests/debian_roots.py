@@ -1,0 +1,121 @@
+"""Debian roots for tests that need a real system: made once by debootstrap, used by overlay.
+
+A root is kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE). Each test gets an overlay of its
+own on top, which is thrown away. Needs root, debootstrap and overlayfs; on CI their lack is a
+failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MIRROR = os.environ.get("CATENA_TEST_MIRROR", "http://deb.debian.org/debian")
+CACHE = Path(os.environ.get("CATENA_TEST_CACHE", "/var/cache/catena-tests"))
+#: What the tests of package and service providers need inside.
+PACKAGES = (
+    "systemd", "systemd-sysv", "dbus", "python3", "procps", "cron",
+    "rpm", "createrepo-c", "dnf", "zypper", "dpkg-dev",
+)  # fmt: skip
+
+
+def require(reason: str) -> None:
+    """Skip a test for want of something on this machine; on CI, fail it."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def base(suite: str = "bookworm") -> Path:
+    """Return the shared root of *suite*, made if it is not there yet."""
+    if os.geteuid() != 0:
+        require("needs root to make and enter a Debian root")
+    if not shutil.which("debootstrap"):
+        require("needs debootstrap")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    root = CACHE / suite
+    # Several test processes may want it at once; one makes it.
+    with (CACHE / f".{suite}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (root / ".complete").exists():
+            shutil.rmtree(root, ignore_errors=True)
+            subprocess.run(
+                ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite,
+                 str(root), MIRROR],
+                check=True, capture_output=True, timeout=900,
+            )  # fmt: skip
+            (root / ".complete").touch()
+    return root
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Root:
+    """A Debian system of one test."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, *argv: str, env: Mapping[str, str] | None = None, check: bool = True) -> Ran:
+        """Run a command inside."""
+        done = subprocess.run(
+            ["chroot", str(self.path), *argv],
+            capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", **(env or {})},
+        )  # fmt: skip
+        if check and done.returncode:
+            raise AssertionError(f"{argv}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> Path:
+        """Write a file inside."""
+        target = self.path / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        target.chmod(mode)
+        return target
+
+    def cmd_run_all(self, cmd: Sequence[str], **options: Any) -> dict[str, Any]:
+        """Stand in for cmd.run_all: the same command, inside."""
+        ran = self.run(*cmd, env=options.get("env"), check=False)
+        return {"retcode": ran.code, "stdout": ran.out, "stderr": ran.err, "pid": 0}
+
+
+@contextlib.contextmanager
+def overlay(folder: Path, suite: str = "bookworm") -> Iterator[Root]:
+    """Yield a system of its own on top of the shared root of *suite*."""
+    lower = base(suite)
+    upper, work, merged = (folder / name for name in ("upper", "work", "root"))
+    for part in (upper, work, merged):
+        part.mkdir(parents=True)
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    mounted: list[Path] = []
+    try:
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
+        mounted.append(merged)
+        subprocess.run(["mount", "-t", "proc", "proc", merged / "proc"], check=True)
+        mounted.append(merged / "proc")
+        subprocess.run(["mount", "--bind", "/dev", merged / "dev"], check=True)
+        mounted.append(merged / "dev")
+        yield Root(merged)
+    finally:
+        for place in reversed(mounted):
+            subprocess.run(["umount", "--lazy", place], check=False)
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(upper, ignore_errors=True)
