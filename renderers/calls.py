@@ -47,7 +47,12 @@ class FunctionModule:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        full = f"{self._module}.{name}"
+        full = full_name(self, name)
         if name.startswith("__") or full not in self._calls:
             raise AttributeError(f"'FunctionCalls object' has no attribute '{full}'")
         return self._calls[full]
+
+
+def full_name(module: FunctionModule, name: str) -> str:
+    """Return "module.name"; no method, since every attribute of a module is a function's name."""
+    return f"{module._module}.{name}"

@@ -36,7 +36,7 @@ from catena.core.errors import LimitError
 from catena.core.files import UnsafeFolderError, private_folder
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine
-from catena.renderers.calls import FunctionCalls
+from catena.renderers.calls import FunctionCalls, FunctionModule, full_name
 from catena.renderers.filters import FILTERS, GLOBALS, TESTS
 from catena.renderers.jinja_tags import DataTags
 from catena.renderers.source import (
@@ -135,6 +135,17 @@ def _flow(value: Any) -> str:
     return text
 
 
+class _Undefined(jinja2.StrictUndefined):
+    """Names the whole function where a module of `salt` lacks one."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if isinstance(self._undefined_obj, FunctionModule):
+            full = full_name(self._undefined_obj, str(self._undefined_name))
+            return f"'FunctionCalls object' has no attribute '{full}'"
+        return super()._undefined_message
+
+
 class _LineCodeGenerator(CodeGenerator):
     """Notes the template line of every piece of output, constants included.
 
@@ -182,7 +193,7 @@ class Environment(SandboxedEnvironment):
         self, files: FileClient, saltenv: str, cache: Optional[BytecodeCache] = None
     ) -> None:
         super().__init__(
-            undefined=jinja2.StrictUndefined,
+            undefined=_Undefined,
             loader=_Loader(files, saltenv),
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags],
             bytecode_cache=cache,

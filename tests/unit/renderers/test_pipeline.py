@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from catena.core.types import SourceLine
+from catena.renderers.pipeline import pipeline_of, render
+from catena.renderers.source import DuplicateKeyError, Rendered, Source, SourceError
+from catena.renderers.templates import render_file
+
+
+def sls(context: Any, text: str, **options: Any) -> Rendered:
+    source = Source(text, "salt://app/init.sls", sls="app", path="app/init.sls")
+    return render(context, source, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a: 1", ("jinja", "yaml")),
+        ("#!yaml\na: 1", ("yaml",)),
+        ("#!jinja | json\n{}", ("jinja", "json")),
+        ("#!jinja mako=off|yaml\n", ("jinja", "yaml")),
+        ("#!/bin/sh\na", ("jinja", "yaml")),
+        ("#!\na: 1", ("jinja", "yaml")),
+        (" #!yaml\n", ("jinja", "yaml")),
+    ],
+)
+def test_the_first_line_names_the_renderers(text: str, names: tuple[str, ...]) -> None:
+    assert pipeline_of(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("a: {{ 1 + 1 }}\n", {"a": 2}),
+        ('#!yaml\na: "{{ raw }}"\n', {"a": "{{ raw }}"}),
+        ('#!jinja|json\n{"a": {{ 1 + 1 }}}', {"a": 2}),
+        ("#!json\n", None),
+        ("#!text\nplain {{ x }}\n", "plain {{ x }}\n"),
+        ("#!jinja\n{{ 1 }}", "1"),
+        ("", None),
+        ("{# nothing #}\n", None),
+    ],
+)
+def test_text_goes_through_its_renderers(make_context: Any, text: str, data: Any) -> None:
+    assert sls(make_context(), text).data == data
+
+
+def test_a_python_file_gives_what_its_run_returns(make_context: Any) -> None:
+    text = (
+        "#!py\n"
+        "def run():\n"
+        "    return [__grains__['os'], __salt__['test.echo']('x'), __pillar__, __opts__['id'],\n"
+        "            sls, saltenv, given]\n"
+    )
+    data = sls(make_context(), text, variables={"given": 1}).data
+    assert data == ["Debian", "x", {"port": 80}, "web1", "app", "base", 1]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")
+def test_toml_is_read(make_context: Any) -> None:
+    assert sls(make_context(), "#!toml\n[a]\nb = 1\n").data == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("#!yml\na: 1\n", 1, "unknown renderer 'yml'; did you mean 'yaml'?"),
+        ("#!yaml|jinja\na: 1\n", 1, "needs text"),
+        ('#!json\n{\n "a": ]}\n', 3, "not JSON"),
+        ("#!json\n" + "[" * 100_000, 0, "nested too deep"),
+        ("#!toml\na = 1\nb = \n", 3, "not TOML"),
+        ("#!py\n\ndef run(:\n", 3, "Python: "),
+        ("#!py\ndef run():\n    x = 1\n    return 1 / 0\n", 4, "ZeroDivisionError"),
+        ("#!py\na = 1\n", 0, "defines no run()"),
+        ("a: 1\n\n{{ nosuch }}\n", 3, "'nosuch' is undefined"),
+        (
+            "{% set x = 1 %}\n\na: 1\n{% for i in 'ab' %}\nb: {{ i }}\n{% endfor %}",
+            5,
+            "conflicting",
+        ),
+        ("#!jinja|yaml\na: 1\na: 2\n", 3, "conflicting"),
+    ],
+)
+def test_faults_of_every_renderer_name_the_line_that_was_written(
+    make_context: Any, text: str, line: int, reason: str
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        sls(make_context(), text)
+    assert caught.value.place == SourceLine("salt://app/init.sls", line)
+    assert reason in str(caught.value)
+
+
+def test_a_fault_in_rendered_text_shows_both_texts(make_context: Any) -> None:
+    with pytest.raises(SourceError) as caught:
+        sls(make_context(), "a: 1\nb: {{ 'x: y' }}\n")
+    assert "> 2 | b: {{ 'x: y' }}" in str(caught.value)
+    assert "rendered (line 2): b: x: y" in str(caught.value)
+
+
+def test_a_duplicate_made_by_a_loop_is_shown_where_it_is_written(make_context: Any) -> None:
+    with pytest.raises(DuplicateKeyError) as caught:
+        sls(make_context(), "{% for i in [1, 2] %}\nsame:\n  k: {{ i }}\n{% endfor %}\n")
+    assert caught.value.place.line == 2
+
+
+def test_places_survive_loops_and_comments(make_context: Any) -> None:
+    text = (
+        "{# one\n   two #}\n{% set x = {\n  'a': 1,\n} %}\nfirst:\n  pkg.installed: []\n\n"
+        "{%- for n in ['p', 'q'] %}\n{{ n }}:\n  file.managed:\n"
+        "    - name: /{{ n }}\n{%- endfor %}\n"
+        "last: 1\n"
+    )
+    rendered = sls(make_context(), text)
+    assert rendered.place("first", "pkg.installed").line == 7
+    assert rendered.place("p", "file.managed", 0, "name").line == 12
+    assert rendered.place("q", "file.managed", 0, "name").line == 12
+    assert rendered.place("last").line == 14
+
+
+def test_managed_files_are_rendered_by_engine(make_context: Any) -> None:
+    context = make_context({"app/part.j2": "{{ who }}"})
+    variables = {"who": "me", "source": "salt://app/main.j2"}
+    text = "{% include './part.j2' %} {{ grains.os }} {{ source }}\n"
+    assert render_file(context, text, "jinja", variables) == "me Debian salt://app/main.j2\n"
+    python = "def run():\n    return who + context['who']\n"
+    assert render_file(context, python, "py", {"who": "x"}) == "xx"
+    with pytest.raises(SourceError, match="unknown template engine 'jinj'; did you mean 'jinja'"):
+        render_file(context, "", "jinj", {})
