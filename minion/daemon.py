@@ -330,6 +330,7 @@ class Daemon:
             "link": self.link.state,
             "jobs": self._runner.describe(),
             "outbox": len(self._outbox),
+            "line": len(self._runner.queue.waiting()),
             "held_chain": self._runner.pending_chain,
         }
 

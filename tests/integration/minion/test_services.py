@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.transport.messages import (
+    EventFired,
+    GrainsUpdate,
+    Hello,
+    JobProgressed,
+    PillarRequest,
+    Refused,
+)
+from tests.integration.minion.harness import Agent, MasterDouble, until
+
+FIRST, SECOND = "20260101000000000001", "20260101000000000002"
+CALL = "import sys; from catena.cli.main import main; sys.exit(main())"
+
+
+async def catena(*arguments: str) -> tuple[int, str, str]:
+    """Run the command line beside the loop that serves it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        CALL,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+def configure(master: MasterDouble, agent: Agent, **more: Any) -> str:
+    """Write the agent's configuration as a file, for commands; return its folder."""
+    settings = agent.start.settings
+    folders = {name: getattr(settings, name) for name in ("cache_dir", "pki_dir", "run_dir")}
+    text = {"id": "m1", "machine_id": "mach1", "master": "127.0.0.1", "master_port": master.port}
+    text.update(folders, boot_id_file=settings.boot_id_file, **more)
+    (agent.home / "minion").write_text(json.dumps(text))
+    return str(agent.home)
+
+
+def test_a_job_gets_pillar_and_files_through_the_daemon(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.pillar = {"secret": "s3"}
+        (master.file_root / "deep").mkdir()
+        (master.file_root / "deep" / "a.txt").write_text("ä" * 1_000_000)
+        assert (await master.run(FIRST, "probe.pillar_of", "secret")).value == "s3"
+        assert len(master.got(PillarRequest)) == 1
+        ret = await master.run(SECOND, "probe.read_file", "deep/a.txt")
+        assert ret.value == "ä" * 1_000_000, str(ret.value)[:2000]
+
+    run(scenario)
+
+
+def test_an_event_of_a_job_reaches_the_master(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        ret = await master.run(FIRST, "probe.say", "my/tag")
+        assert ret.success, ret
+        await until(lambda: master.got(EventFired), "the event")
+        event = master.got(EventFired)[0]
+        assert (event.tag, event.data["a"]) == ("my/tag", 1)
+        await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
+        assert agent.ask("status")["outbox"] == 0
+
+    run(scenario)
+
+
+def test_grains_collected_anew_are_kept_and_told(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        (agent.home / "grains").write_text("colour: red\n")
+        ret = await master.run(FIRST, "saltutil.refresh_grains")
+        assert ret.success, ret
+        await until(lambda: master.got(GrainsUpdate), "the grains")
+        assert master.got(GrainsUpdate)[0].grains["colour"] == "red"
+        assert (await master.run(SECOND, "grains.get", "colour")).value == "red"
+
+    run(scenario)
+
+
+def test_a_call_uses_the_daemon_and_the_masters_pillar(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.pillar = {"secret": "s3"}
+        folder = configure(master, agent)
+        code, out, err = await catena(
+            "call", "-c", folder, "--out", "json", "probe.pillar_of", "secret"
+        )
+        assert (code, json.loads(out)) == (0, {"local": "s3"}), err
+        assert len(master.got(Hello)) == 1
+
+    run(scenario)
+
+
+def test_a_call_without_a_daemon_asks_the_master_itself(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.pillar = {"secret": "s3"}
+        folder = configure(master, agent)
+        agent.kill()
+        code, out, err = await catena(
+            "call", "-c", folder, "--out", "json", "probe.pillar_of", "secret"
+        )
+        assert (code, json.loads(out)) == (0, {"local": "s3"}), err
+        assert master.got(Hello)[1].role == "caller"
+        await master.stop()
+        code, out, err = await catena("call", "-c", folder, "--local", "test.ping")
+        assert code == 0, err
+        await master.restart()
+
+    run(scenario)
+
+
+def test_a_called_state_run_waits_for_its_turn(run: Callable[..., None], tmp_path: Path) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        folder = configure(master, agent)
+        master.order(FIRST, "state.sls", str(witness), str(gate), "job")
+        await until(lambda: witness.exists(), "the start of the job")
+        arguments = ("call", "-c", folder, "state.sls", str(witness), str(gate), "call")
+        called = asyncio.create_task(catena(*arguments))
+        await until(lambda: agent.ask("status")["line"] == 1, "the call in line")
+        assert witness.read_text() == "job\n"
+        gate.touch()
+        code, _, err = await called
+        assert (code, "waits behind 1" in err) == (0, True), err
+        assert witness.read_text() == "job\ncall\n"
+
+    run(scenario)
+
+
+def test_a_refused_minion_says_so_and_comes_back(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.send(Refused("duplicate_machine", "machine mach1 is m2", 0.0))
+        await until(lambda: "duplicate_machine" in agent.log, "the log line")
+        assert "machine mach1 is m2" in agent.log
+        assert agent.ask("status")["link"] == "refused: duplicate_machine"
+
+    run(scenario)
+
+
+def test_progress_of_a_state_run_is_told_live(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        (agent.cache / "extmods" / "modules" / "state.py").unlink()
+        (master.file_root / "demo.sls").write_text("one:\n  test.nop: []\ntwo:\n  test.nop: []\n")
+        ret = await master.run(FIRST, "state.sls", "demo")
+        assert ret.success and len(ret.value) == 2, ret
+        steps = [m.progress for m in master.got(JobProgressed)]
+        assert [step.kind for step in steps].count("state") == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("verb", ["nonsense"])
+def test_an_unknown_request_names_the_right_ones(run: Callable[..., None], verb: str) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        with pytest.raises(Exception, match="unknown request"):
+            agent.ask(verb)
+        assert agent.ask("status")["id"] == "m1"
+
+    run(scenario)
