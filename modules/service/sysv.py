@@ -20,7 +20,7 @@ class SysV:
 
     Args:
         context: the host.
-        root: folder that is / of the host; for tests.
+        root: folder that is / of the host, where files are looked at.
     """
 
     name = "sysv"
@@ -28,9 +28,6 @@ class SysV:
     def __init__(self, context: Context, root: Path = Path("/")) -> None:
         self._context = context
         self._root = root
-
-    def _script(self, name: str) -> Path:
-        return self._root / _SCRIPTS.relative_to("/") / name
 
     def available(self) -> List[str]:
         """Return the executable scripts."""
@@ -48,11 +45,11 @@ class SysV:
 
     def running(self, name: str) -> bool:
         """Return whether the script's `status` says so (LSB: 0 is running)."""
-        return status_of(self._context, [str(self._script(name)), "status"], _ENV)[0] == 0
+        return status_of(self._context, [str(_SCRIPTS / name), "status"], _ENV)[0] == 0
 
     def act(self, name: str, verb: str) -> None:
         """Run the script with *verb*."""
-        need(self._context, [str(self._script(name)), verb], _ENV)
+        need(self._context, [str(_SCRIPTS / name), verb], _ENV)
 
     def enabled(self, name: str) -> bool:
         """Return whether a start link of a multi-user runlevel leads to the script."""
@@ -70,7 +67,7 @@ class SysV:
             ("/usr/sbin/chkconfig", [name, "on" if on else "off"]),
         )
         for tool, words in tools:
-            if Path(tool).exists():
+            if (self._root / tool.lstrip("/")).exists():
                 need(self._context, [tool, *words], _ENV)
                 return
         raise CommandExecutionError("neither update-rc.d nor chkconfig is on this host")
@@ -85,7 +82,7 @@ class SysV:
 
     def show(self, name: str) -> Dict[str, str]:
         """Return the script's path."""
-        return {"Script": str(self._script(name))} if self.exists(name) else {}
+        return {"Script": str(_SCRIPTS / name)} if self.exists(name) else {}
 
     def reload_definitions(self) -> None:
         """Do nothing: scripts are read at each use."""
