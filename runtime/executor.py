@@ -67,8 +67,16 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
         duration_seconds=max(0.0, clock.monotonic() - begun),
         out=mark.out,
         truncated=truncated,
+        boot_id=_boot_id(session),
     )
     return Outcome(ret, session.host.after)
+
+
+def _boot_id(session: Session) -> str:
+    try:
+        return session.host.boot_id()
+    except OSError:
+        return ""
 
 
 def _call(plugin: Plugin, session: Session, spec: JobSpec) -> Tuple[Any, int]:

@@ -329,6 +329,7 @@ def _call_function(
     module: ModuleType,
     function: FunctionType,
     context: Context,
+    /,
     *args: Any,
     **kwargs: Any,
 ) -> Any:
@@ -341,6 +342,7 @@ def _call_state(
     module: ModuleType,
     function: FunctionType,
     context: Context,
+    /,
     *args: Any,
     **kwargs: Any,
 ) -> StateResult:
@@ -361,7 +363,7 @@ def _call_state(
 def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
     """Return *call* with the signature of *function* behind a context, for binding and docs."""
 
-    def custom(context: Context, *args: Any, **kwargs: Any) -> Any:
+    def custom(context: Context, /, *args: Any, **kwargs: Any) -> Any:
         return call(context, *args, **kwargs)
 
     found = inspect.signature(function)

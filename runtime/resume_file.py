@@ -28,7 +28,7 @@ NAME = "_mgractionchains.conf"
 SIZE_LIMIT = 64 * 1024
 KEY_BYTES = 32
 CLEAR_COMMAND = "catena run <minion> mgractionchains.clean"
-_LINE = re.compile(r"([a-z_]+): (.*)")
+_LINE = re.compile(r"([a-z0-9_]+): (.*)")
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
 
