@@ -109,3 +109,20 @@ def private_folder(path: AnyPath) -> Path:
             f"{folder}: others may write to it (mode {found.st_mode & 0o777:o})"
         )
     return folder
+
+
+def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
+    """Return *path* as a folder that is there after a cut; made with *mode* if missing.
+
+    Each folder that had to be made is synced into the one above it.
+    """
+    folder = Path(path)
+    missing = []
+    for each in (folder, *folder.parents):
+        if each.is_dir():
+            break
+        missing.append(each)
+    for each in reversed(missing):
+        each.mkdir(mode=mode, exist_ok=True)
+        sync_folder(each.parent)
+    return folder

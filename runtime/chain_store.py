@@ -21,6 +21,7 @@ from catena.core.clock import Clock
 from catena.core.context import FileClient, FileEntry
 from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
 from catena.core.files import (
+    durable_folder,
     private_folder,
     read_limited,
     rename_durable,
@@ -182,7 +183,7 @@ class ChainStore:
         Raises:
             TryLaterError: not *wait*, and another process holds it.
         """
-        private_folder(self.folder)
+        private_folder(durable_folder(self.folder))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(self.folder / ".lock", flags, 0o600)
         try:
@@ -237,7 +238,7 @@ class ChainStore:
         if known and not self._is_newer(manifest, known.manifest):
             return
         texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
-        private_folder(self.folder)
+        private_folder(durable_folder(self.folder))
         staging = self.folder / f".new-{manifest.chain_id}"
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(mode=0o700)

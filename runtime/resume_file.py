@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from catena.core.errors import CatenaError, LimitError
-from catena.core.files import read_limited, rename_durable, unlink_durable, write_durable
+from catena.core.files import (
+    durable_folder,
+    read_limited,
+    rename_durable,
+    unlink_durable,
+    write_durable,
+)
 from catena.core.suggest import unknown
 
 NAME = "_mgractionchains.conf"
@@ -89,7 +95,7 @@ class ResumeFile:
         data = serialise(point, self._key())
         if len(data) > SIZE_LIMIT:
             raise LimitError(f"resume file of {len(data)} bytes; {SIZE_LIMIT} are allowed")
-        self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        durable_folder(self.path.parent, 0o755)
         write_durable(self.path, data)
 
     def waiting(self) -> Optional[ResumePoint]:
@@ -146,7 +152,7 @@ class ResumeFile:
         if len(key) == KEY_BYTES:
             return key
         key = secrets.token_bytes(KEY_BYTES)
-        self._key_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable_folder(self._key_path.parent)
         write_durable(self._key_path, key)
         return key
 
