@@ -8,12 +8,13 @@ import click
 
 from catena.cli.chain_actions import action, action_options
 from catena.cli.chain_file import read_document
-from catena.cli.output.chains import chain_text, listing, watch_lines
+from catena.cli.output.chains import chain_text, event_lines, listing
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
+from catena.cli.watch import follow
 from catena.client.requests import (
     ChainAdd,
     ChainCreate,
@@ -23,6 +24,7 @@ from catena.client.requests import (
     ChainRef,
     ChainRemoveEntry,
     ChainSchedule,
+    JobWatch,
 )
 
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
@@ -53,7 +55,7 @@ def add(ctx: click.Context, label: str, target: str, **options: Any) -> None:
     client = connect(ctx)
     request = ChainAdd(label, target, action(client, options), target_type(options))
     answer = client.request("chain.add", request)
-    print(f"{answer['label']}: action {answer['sort_order']} on {len(answer['minions'])} minions")
+    print(f"{label}: action {answer['sort_order']} on {', '.join(answer['minions'])}")
 
 
 @chain.command()
@@ -90,31 +92,33 @@ def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[s
 @chain.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--schedule", "at", help="Schedule it too: now, +10m, 22:30, 2026-12-01T04:00.")
-@click.option("--watch", "follow", is_flag=True, help="Schedule it now and watch it.")
+@click.option("--watch", "watching", is_flag=True, help="Schedule it now and watch it.")
 @click.pass_context
-def apply(ctx: click.Context, file: str, at: str, follow: bool) -> int:
+def apply(ctx: click.Context, file: str, at: str, watching: bool) -> int:
     """Make a chain from a YAML file."""
     client = connect(ctx)
     wanted = read_document(client, file)
     made = client.request("chain.apply", wanted)
     print(f"chain {made['id']}: {made['label']}")
-    if at or follow:
+    if at or watching:
         client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
-    return _follow(ctx, str(made["id"])) if follow else 0
+    return _follow(ctx, str(made["id"])) if watching else 0
 
 
 @chain.command()
 @click.argument("label")
 @click.option("--at", default="now", show_default=True, help="now, +10m, 22:30, or a date.")
 @click.option("--approve-required", is_flag=True, help="Wait for `chain approve`.")
-@click.option("--watch", "follow", is_flag=True, help="Watch it.")
+@click.option("--watch", "watching", is_flag=True, help="Watch it.")
 @click.pass_context
-def schedule(ctx: click.Context, label: str, at: str, approve_required: bool, follow: bool) -> int:
+def schedule(
+    ctx: click.Context, label: str, at: str, approve_required: bool, watching: bool
+) -> int:
     """Schedule a chain."""
     shown = connect(ctx).request(
         "chain.schedule", ChainSchedule(label, moment(at), approve_required)
     )
-    if follow:
+    if watching:
         return _follow(ctx, str(shown["id"]))
     print(chain_text(shown, wants_colour()))
     return 0
@@ -150,18 +154,19 @@ def watch(ctx: click.Context, label: str) -> int:
 
 
 def _follow(ctx: click.Context, label: str) -> int:
-    client = connect(ctx)
-    colour = wants_colour()
+    colour, view = wants_colour(), {}
     try:
-        for item in client.stream("chain.watch", ChainRef(label)):
-            for line in watch_lines(item, colour):
-                print(line, flush=True)
+        for item in connect(ctx).stream("chain.watch", ChainRef(label)):
+            if item["type"] == "chain":
+                view = item
+            else:
+                for line in event_lines(view, item, colour):
+                    print(line, flush=True)
     except KeyboardInterrupt:
         click.echo(f"detached; the chain goes on: catena chain watch {label}", err=True)
         return 130
-    ended = client.request("chain.show", ChainRef(label))
-    print(chain_text(ended, colour))
-    return 0 if ended["state"] == "done" else 1
+    print(f"\n{chain_text(view, colour)}")
+    return 0 if view["state"] == "done" else 1
 
 
 def _simple(name: str, verb: str, text: str, say: str) -> None:
@@ -192,9 +197,11 @@ def render(ctx: click.Context, label: str, out: str) -> None:
     if out == "json":
         print(document(found))
         return
-    for chunk in found["chunks"]:
-        print(f"# {chunk['path']}")
+    for chunk in found["files"]:
+        print(f"# {chunk['file']}  ({chunk['minion']}, sha256 {chunk['sha256'][:16]}…)")
         print(chunk["text"])
+    for minion, reason in found["refused"].items():
+        click.echo(f"{minion}: {reason}", err=True)
 
 
 @chain.command()
@@ -202,6 +209,6 @@ def render(ctx: click.Context, label: str, out: str) -> None:
 @click.pass_context
 def preview(ctx: click.Context, label: str) -> int:
     """Run every chunk in test mode on its minions: what would change; no reboot."""
-    from catena.cli.watch import follow
-
-    return follow(connect(ctx).stream("chain.preview", ChainRef(label)), "")
+    client = connect(ctx)
+    submitted = client.request("chain.preview", ChainRef(label))
+    return follow(client.stream("job.watch", JobWatch(submitted["jid"])), "")

@@ -1,0 +1,93 @@
+"""Action chains for people: a block per minion, a line per action."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
+
+from catena.cli.output.table import table
+from catena.cli.output.text import paint, printable
+
+_HUES = {"Completed": "green", "Failed": "light_red", "Picked Up": "yellow", "Queued": "dim"}
+_CHAIN_HUES = {"done": "green", "failed": "light_red", "cancelled": "light_red"}
+
+
+def clock(seconds: float, with_date: bool = False) -> str:
+    """Return a moment in local time; "-" for none."""
+    if not seconds:
+        return "-"
+    form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
+    return datetime.fromtimestamp(seconds).astimezone().strftime(form)
+
+
+def listing(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return chains as a table, newest first."""
+    shown: List[Dict[str, Any]] = [
+        {
+            **row,
+            "due": clock(row["due"], True),
+            "executions": ", ".join(f"{n} {word}" for word, n in row["counts"].items()),
+        }
+        for row in rows
+    ]
+    columns = ("id", "label", "state", "due", "actions", "minions", "executions", "user")
+    return table(columns, shown)
+
+
+def chain_text(view: Mapping[str, Any], colour: bool) -> str:
+    """Return everything about one chain."""
+    return "\n".join(_chain(view, colour))
+
+
+def _chain(view: Mapping[str, Any], colour: bool) -> Iterator[str]:
+    state = paint(view["state"], _CHAIN_HUES.get(view["state"], "yellow"), colour)
+    reason = f" ({printable(view['reason'])})" if view["reason"] else ""
+    yield f"Chain {view['id']} {printable(view['label'])}: {state}{reason}"
+    facts = [f"by {view['user']}", f"due {clock(view['due'], True)}"]
+    if view["ended"]:
+        facts.append(f"ended {clock(view['ended'], True)}")
+    if view["epoch"] > 1:
+        facts.append(f"run {view['epoch']}")
+    if view["jids"]:
+        facts.append(f"job {view['jids'][0]}")
+    yield "  " + ", ".join(facts)
+    for minion in view["minions"]:
+        yield ""
+        head = f"{minion['minion']}: {minion['status']}, {minion['note']}"
+        yield paint(printable(head), _HUES.get(minion["status"], ""), colour)
+        for action in minion["actions"]:
+            yield from _action(action, colour)
+
+
+def _action(action: Mapping[str, Any], colour: bool) -> Iterator[str]:
+    status = paint(f"{action['status']:9}", _HUES.get(action["status"], ""), colour)
+    times = f"{clock(action['started'])} .. {clock(action['ended'])}"
+    tail = printable(action["summary"])
+    yield f"  {action['sort_order']:2} {status} {times:24} {printable(action['title'])}" + (
+        f"  [{tail}]" if tail else ""
+    )
+    # What went well needs no words; what did not, or waits, says why.
+    said = action["comment"] if action["status"] == "Failed" else ""
+    for line in (printable(said or action["reason"])).splitlines()[:12]:
+        if action["status"] != "Completed":
+            yield f"       {line}"
+
+
+def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) -> Iterator[str]:
+    """Yield what one event of a watched chain says: a transition of an action or the chain."""
+    data, at = item["data"], clock(datetime.fromisoformat(item["stamp"]).timestamp())
+    if "action" not in data:
+        if "state" in data and "number" not in data:
+            reason = f": {printable(data['reason'])}" if data.get("reason") else ""
+            hue = _CHAIN_HUES.get(data["state"], "bold")
+            yield paint(f"{at}  chain {data['state']}{reason}", hue, colour)
+        return
+    titles = {
+        action["action_id"]: f"{action['sort_order']} {action['title']}"
+        for minion in view.get("minions", ())
+        for action in minion["actions"]
+    }
+    title = printable(titles.get(data["action"], f"action {data['action']}"))
+    status = paint(f"{data['status']:9}", _HUES.get(data["status"], ""), colour)
+    reason = f"  ({printable(data['reason'])})" if data.get("reason") else ""
+    yield f"{at}  {data['minion']:16} {status} {title}{reason}"
