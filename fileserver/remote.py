@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
@@ -117,6 +119,10 @@ class CachingClient:
         """Ask for the lists anew on their next use; contents stay."""
         self._lists.clear()
 
+    def prune(self, unused_seconds: float) -> int:
+        """Remove contents that no job used for that long; return how many files went."""
+        return self._store.prune(unused_seconds)
+
     def _list(self, saltenv: str) -> Manifest:
         if saltenv not in self._lists:
             reply = self._source.manifest(saltenv)
@@ -157,7 +163,9 @@ class ContentStore:
             if self._checked.get(entry.sha256) == stamp:
                 return path
             if status.st_size == entry.size and hash_file(path) == entry.sha256:
-                self._checked[entry.sha256] = stamp
+                # The time says when a job last used it; `prune` goes by that.
+                os.utime(path)
+                self._checked[entry.sha256] = (path.lstat().st_mtime_ns, status.st_size)
                 return path
             path.unlink()
         except OSError:
@@ -220,11 +228,26 @@ class ContentStore:
             link = name.with_name(f".{name.name[:200]}.{os.getpid()}.new")
             link.unlink(missing_ok=True)
             os.link(content, link)
+            if name.is_dir() and not name.is_symlink():
+                shutil.rmtree(name)
             link.rename(name)
             link.unlink(missing_ok=True)
         except OSError:
             return content
         return name
+
+    def prune(self, unused_seconds: float) -> int:
+        """Remove files that were not used for that long; a name shares its content's times."""
+        before = time.time() - unused_seconds
+        removed = 0
+        for top in (self._objects, self._names):
+            for folder, _, files in os.walk(top):
+                for file in (Path(folder, name) for name in files):
+                    if file.lstat().st_mtime < before:
+                        file.unlink(missing_ok=True)
+                        removed += 1
+        self._checked.clear()
+        return removed
 
     def _clear_way(self, folder: Path, name: Path) -> None:
         """Make the folders above *name*; a file of an older list may stand in their place."""

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.errors import NotFoundError
+from catena.fileserver.remote import CachingClient, WrongContentError
+from catena.fileserver.service import FileService
+from catena.transport.messages import ChunkReply, ChunkRequest
+
+
+@pytest.fixture
+def service(tree: Path) -> FileService:
+    return FileService({"base": [tree], "dev": [tree]}, monotonic=iter(range(10**6)).__next__)
+
+
+@pytest.fixture
+def source(service: FileService, direct: Any) -> Any:
+    return direct(service, "web1")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def test_a_file_comes_with_its_content_name_and_no_right_to_write(
+    source: Any, cache: Path
+) -> None:
+    found = CachingClient(source, cache).fetch("app/files/x.conf")
+    assert found is not None
+    assert found.read_text() == "x = 1\n"
+    assert found.parts[-3:] == ("app", "files", "x.conf")
+    assert found.stat().st_mode & 0o777 == 0o400
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
+def test_lists_files_and_folders_are_those_of_the_master(source: Any, cache: Path) -> None:
+    client = CachingClient(source, cache)
+    assert [e.path for e in client.entries(prefix="app")] == ["app/files/x.conf", "app/init.sls"]
+    assert client.folders() == ["app", "app/files"]
+    assert client.environments() == ["base", "dev"]
+    assert client.fetch("nosuch") is None
+    assert client.fetch("../top.sls") is None
+    assert client.entry("top.sls") is not None
+
+
+def test_one_job_asks_for_the_list_once(source: Any, cache: Path) -> None:
+    client = CachingClient(source, cache)
+    for path in ("top.sls", "app/init.sls", "nosuch", "top.sls"):
+        client.fetch(path)
+    client.entries()
+    assert source.manifests == 1
+
+
+def test_unchanged_files_and_lists_are_never_fetched_again(source: Any, cache: Path) -> None:
+    CachingClient(source, cache).fetch("top.sls")
+    source.asked.clear()
+    again = CachingClient(source, cache)
+    assert again.fetch("top.sls") is not None
+    assert again.fetch("top.sls", "dev") is not None
+    assert source.files() == []
+
+
+def test_a_content_known_under_another_path_is_not_fetched(
+    tree: Path, source: Any, cache: Path
+) -> None:
+    (tree / "copy.sls").write_bytes((tree / "top.sls").read_bytes())
+    client = CachingClient(source, cache)
+    client.fetch("top.sls")
+    copy = client.fetch("copy.sls")
+    assert copy is not None and copy.name == "copy.sls"
+    assert source.files() == ["top.sls"]
+
+
+def test_the_next_job_gets_the_new_content(tree: Path, source: Any, cache: Path) -> None:
+    old = CachingClient(source, cache).fetch("top.sls")
+    (tree / "top.sls").write_text("base: {new: []}\n")
+    new = CachingClient(source, cache).fetch("top.sls")
+    assert new == old
+    assert new is not None and new.read_text() == "base: {new: []}\n"
+
+
+def test_a_file_that_changes_under_way_is_fetched_in_its_new_form(
+    tree: Path, source: Any, cache: Path
+) -> None:
+    client = CachingClient(source, cache)
+    client.entries()
+    (tree / "top.sls").write_text("changed\n")
+    found = client.fetch("top.sls")
+    assert found is not None and found.read_text() == "changed\n"
+    assert source.manifests == 2
+
+
+def test_a_torn_content_is_seen_and_fetched_again(source: Any, cache: Path) -> None:
+    first = CachingClient(source, cache).fetch("top.sls")
+    assert first is not None
+    first.chmod(0o600)
+    first.write_text("b@se: {}\n")
+    again = CachingClient(source, cache).fetch("top.sls")
+    assert again is not None and again.read_text() == "base: {}\n"
+
+
+def test_large_files_come_in_a_window_of_pieces(tree: Path, source: Any, cache: Path) -> None:
+    content = b"0123456789abcdef" * 100_000
+    (tree / "big").write_bytes(content)
+    found = CachingClient(source, cache).fetch("big")
+    assert found is not None and found.read_bytes() == content
+    assert [r.offset for r in source.asked if r.path] == [0, 524288, 1048576, 1572864]
+
+
+def test_an_empty_file_is_fetched_without_a_request(tree: Path, source: Any, cache: Path) -> None:
+    (tree / "empty").write_text("")
+    found = CachingClient(source, cache).fetch("empty")
+    assert found is not None and found.read_bytes() == b""
+    assert source.files() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda reply: replace(reply, data=reply.data[:-1] + b"!"),
+        lambda reply: replace(reply, data=reply.data + b"!"),
+        lambda reply: replace(reply, data=reply.data[:-1]),
+        lambda reply: replace(reply, offset=7),
+        lambda reply: replace(reply, sha256="0" * 64),
+        lambda reply: replace(reply, data=b""),
+    ],
+)
+def test_wrong_pieces_are_refused_and_leave_nothing(
+    source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    right = source.chunk
+
+    def wrong(request: ChunkRequest) -> ChunkReply:
+        reply: ChunkReply = right(request)
+        made: ChunkReply = change(reply) if request.path else reply
+        return made
+
+    client = CachingClient(source, cache)
+    client.entries()
+    before = sorted(cache.rglob("*"))
+    monkeypatch.setattr(source, "chunk", wrong)
+    with pytest.raises(WrongContentError):
+        client.fetch("top.sls")
+    assert [p for p in sorted(cache.rglob("*")) if p.is_file()] == [
+        p for p in before if p.is_file()
+    ]
+
+
+def test_what_the_master_refuses_is_an_error_and_not_an_absent_file(
+    source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = CachingClient(source, cache)
+    client.entries()
+
+    def refuse(request: ChunkRequest) -> ChunkReply:
+        raise NotFoundError("gone")
+
+    monkeypatch.setattr(source, "chunk", refuse)
+    with pytest.raises(NotFoundError):
+        client.fetch("top.sls")
+
+
+def test_a_folder_can_take_the_place_of_a_file(
+    tree: Path, source: Any, cache: Path, write: Any
+) -> None:
+    (tree / "thing").write_text("file")
+    CachingClient(source, cache).fetch("thing")
+    (tree / "thing").unlink()
+    write(tree, {"thing/inner": "inner"})
+    found = CachingClient(source, cache).fetch("thing/inner")
+    assert found is not None and found.read_text() == "inner"
+    assert found.name == "inner"
+
+
+def test_a_file_can_take_the_place_of_a_folder(
+    tree: Path, source: Any, cache: Path, write: Any
+) -> None:
+    write(tree, {"thing/inner": "inner"})
+    CachingClient(source, cache).fetch("thing/inner")
+    (tree / "thing/inner").unlink()
+    (tree / "thing").rmdir()
+    (tree / "thing").write_text("file")
+    found = CachingClient(source, cache).fetch("thing")
+    assert found is not None and found.read_text() == "file"
+    assert found.name == "thing"
+
+
+def test_contents_that_no_job_used_for_long_are_pruned(source: Any, cache: Path) -> None:
+    client = CachingClient(source, cache)
+    used, unused = client.fetch("top.sls"), client.fetch("app/init.sls")
+    assert used is not None and unused is not None
+    partial = used.parent / ".x.123.new"
+    partial.write_text("")
+    for old in (used, unused, partial):
+        os.utime(old, (1000, 1000))
+    again = CachingClient(source, cache)
+    again.fetch("top.sls")
+    assert again.prune(3600) == 3
+    assert used.exists() and not unused.exists() and not partial.exists()
+    source.asked.clear()
+    CachingClient(source, cache).fetch("top.sls")
+    CachingClient(source, cache).fetch("app/init.sls")
+    assert source.files() == ["app/init.sls"]
+
+
+def test_an_environment_with_an_odd_name_stays_inside_the_cache(
+    service: FileService, source: Any, cache: Path
+) -> None:
+    client = CachingClient(source, cache)
+    assert client.fetch("top.sls", "../../x") is None
+    assert {p.relative_to(cache).parts[0] for p in cache.rglob("*")} <= {"objects", "files"}
