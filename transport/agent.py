@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-import random
+import os
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Union
 
@@ -120,6 +120,11 @@ class Rotated:
 LinkEvent = Union[Trusted, EnrolState, Connected, Received, Lost, Rotated]
 
 
+def _uniform() -> float:
+    # The random module and what it loads would stay in memory for this one number.
+    return int.from_bytes(os.urandom(6), "big") / 2**48
+
+
 class AgentLink:
     """Finds trust, connects, and stays connected.
 
@@ -148,7 +153,7 @@ class AgentLink:
         keys: KeyPair,
         now: float,
         rules: Optional[ReconnectRules] = None,
-        uniform: Callable[[], float] = random.random,
+        uniform: Callable[[], float] = _uniform,
     ) -> None:
         require_libzmq()
         self._config = config

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 from typing import List, Mapping, Optional, Tuple
@@ -131,16 +130,21 @@ def address_gone(family: int, address: str) -> bool:
 
 
 def _local_address(fd: int) -> Optional[Tuple[int, str]]:
-    # The descriptor is libzmq's; a copy is asked and closed at once.
+    # The descriptor is libzmq's, and may be closed by now: it is lent, never closed here.
     try:
-        with socket.socket(fileno=os.dup(fd)) as sock:
-            if sock.family not in (socket.AF_INET, socket.AF_INET6):
-                return None
-            name = sock.getsockname()
+        sock = socket.socket(fileno=fd)
     except OSError:
         return None
+    try:
+        if sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        name = sock.getsockname()
+    except OSError:
+        return None
+    finally:
+        sock.detach()
     # A link-local address can't be bound without its scope: leave it to the pings.
-    return None if "%" in name[0] or name[0].startswith("fe80") else (sock.family, name[0])
+    return None if "%" in name[0] or name[0].startswith("fe80") else (int(sock.family), name[0])
 
 
 def outgoing(message: object, name: str, msg_id: Optional[bytes], reply_to: bytes) -> bytes:

@@ -64,7 +64,12 @@ def cut(fd: int, port: int) -> bool:
         copy = os.dup(fd)
     except OSError:
         return False
-    with socket.socket(fileno=copy) as sock:
+    try:
+        sock = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return False
+    with sock:
         try:
             if sock.family not in (socket.AF_INET, socket.AF_INET6):
                 return False

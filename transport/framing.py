@@ -7,8 +7,8 @@ from typing import List
 from catena.core.errors import LimitError, PeerError
 
 LENGTH_BYTES = 4
-#: Largest frame of a local socket: a job's whole return fits at the default output limit.
-FRAME_LIMIT = 16 * 1024 * 1024
+#: Largest frame of a local socket: a job's return of DEFAULT_OUTPUT_LIMIT fits with its wrapping.
+FRAME_LIMIT = 24 * 1024 * 1024
 
 
 class StreamError(PeerError):

@@ -34,6 +34,9 @@ HEADER_BYTES = 2 + 2 * ID_BYTES
 #: Largest piece of a file in one message.
 CHUNK_BYTES = 512 * 1024
 
+#: Longest text of an error that quotes a peer.
+TEXT_LIMIT = 300
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -60,10 +63,10 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("control", "minion"): Limit(2 * MIB, nodes=500_000),
     ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=64),
     ("bulk", "minion"): Limit(CHUNK_BYTES + 64 * KIB, depth=4, nodes=4096),
-    ("local", "master"): Limit(16 * MIB, nodes=2_000_000),
-    ("local", "client"): Limit(16 * MIB, nodes=2_000_000),
-    ("local", "minion"): Limit(16 * MIB, nodes=2_000_000),
-    ("local", "job"): Limit(16 * MIB, nodes=2_000_000),
+    ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
+    ("local", "client"): Limit(24 * MIB, nodes=2_000_000),
+    ("local", "minion"): Limit(24 * MIB, nodes=2_000_000),
+    ("local", "job"): Limit(24 * MIB, nodes=2_000_000),
 }
 
 
@@ -216,7 +219,7 @@ def unpack(frame: Buffer, *, socket: str, receiver: str) -> Envelope:
         error.msg_id = msg_id
         raise
     except RecordError as error:
-        raise FieldError(str(error), msg_id) from None
+        raise FieldError(str(error)[:TEXT_LIMIT], msg_id) from None
     reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
     return Envelope(msg_id, reply_to, message, view[1])
 
@@ -299,7 +302,7 @@ def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
     try:
         message = decode(JobReturned, data, "JobReturned")
     except RecordError as error:
-        raise FieldError(str(error)) from None
+        raise FieldError(str(error)[:TEXT_LIMIT]) from None
     if message.ret.jid != first.jid:
         raise PartsError("the return inside is of another job")
     return message

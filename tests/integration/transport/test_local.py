@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.errors import (
+    CatenaError,
+    NotAllowedError,
+    NotFoundError,
+    PeerError,
+    UnreachableError,
+)
+from catena.core.files import UnsafeFolderError
+from catena.transport import wire
+from catena.transport.framing import frame
+from catena.transport.local import LocalClient, LocalPeer, listen, peer_of
+from catena.transport.local_server import REQUESTS, LocalConnection, LocalServer
+from catena.transport.messages import (
+    ClientItem,
+    ClientReply,
+    ClientRequest,
+    ClientStop,
+    Envelope,
+    Failure,
+    Ping,
+)
+
+
+class Program:
+    """A master's program behind the socket."""
+
+    def __init__(self) -> None:
+        self.peers: list[LocalPeer] = []
+        self.cancelled = asyncio.Event()
+        self.started = asyncio.Event()
+        self.allowed = True
+
+    def allow(self, peer: LocalPeer) -> bool:
+        self.peers.append(peer)
+        return self.allowed
+
+    async def handle(self, connection: LocalConnection, envelope: Envelope) -> None:
+        request = envelope.message
+        assert isinstance(request, ClientRequest)
+        handler: Callable[..., Awaitable[None]] = getattr(self, request.verb)
+        await handler(connection, envelope.msg_id, request.params)
+
+    async def echo(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        await connection.send(ClientReply(params), msg_id)
+
+    async def count(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        for number in range(params["to"]):
+            await connection.send(ClientItem(number), msg_id)
+        await connection.send(ClientReply("done"), msg_id)
+
+    async def missing(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        raise NotFoundError("no job of that id")
+
+    async def broken(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    async def endless(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        self.started.set()
+        try:
+            while True:
+                await connection.send(ClientItem("x" * 1000), msg_id)
+                await asyncio.sleep(0)
+        finally:
+            self.cancelled.set()
+
+    async def hang(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+
+def served(tmp_path: Path, story: Callable[[Path, Program], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        program = Program()
+        path = tmp_path / "run" / "master.sock"
+        server = LocalServer(path, program.handle, program.allow)
+        await server.start()
+        try:
+            await asyncio.wait_for(story(path, program), 20)
+        finally:
+            await server.stop()
+        assert not path.exists()
+
+    asyncio.run(whole())
+
+
+def ask(verb: str, **params: Any) -> ClientRequest:
+    return ClientRequest(verb, params)
+
+
+def in_thread(path: Path, use: Callable[[LocalClient], Any]) -> Awaitable[Any]:
+    def run() -> Any:
+        with LocalClient(path) as client:
+            return use(client)
+
+    return asyncio.to_thread(run)
+
+
+def test_a_request_is_answered_and_its_sender_known(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        answer = await in_thread(path, lambda c: c.request(ask("echo", a=[1]), timeout=5))
+        assert answer == ClientReply({"a": [1]})
+        assert program.peers == [LocalPeer(os.getuid(), os.getgid(), os.getpid())]
+
+    served(tmp_path, story)
+
+
+def test_the_socket_is_private(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert [p.name for p in path.parent.iterdir()] == ["master.sock"]
+
+    served(tmp_path, story)
+
+
+def test_a_group_may_be_let_in(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "sock"
+    with listen(path, group=os.getgid()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o750
+
+
+def test_items_stream_until_the_reply(tmp_path: Path) -> None:
+    def use(client: LocalClient) -> tuple[list[Any], Any]:
+        return list(client.stream(ask("count", to=5), timeout=5)), client.last_reply
+
+    async def story(path: Path, program: Program) -> None:
+        assert await in_thread(path, use) == ([0, 1, 2, 3, 4], "done")
+
+    served(tmp_path, story)
+
+
+def test_leaving_a_stream_stops_it_and_the_connection_stays_good(tmp_path: Path) -> None:
+    def use(client: LocalClient) -> Any:
+        items = client.stream(ask("endless"), timeout=5)
+        next(items)
+        items.close()  # type: ignore[attr-defined]  # it is a generator
+        return client.request(ask("echo", again=True), timeout=5)
+
+    async def story(path: Path, program: Program) -> None:
+        assert await in_thread(path, use) == ClientReply({"again": True})
+        await program.cancelled.wait()
+
+    served(tmp_path, story)
+
+
+def test_a_client_that_goes_cancels_its_requests(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        _, writer = await asyncio.open_unix_connection(path)
+        writer.write(frame(wire.pack(ask("hang"))))
+        await program.started.wait()
+        writer.close()
+        await program.cancelled.wait()
+
+    served(tmp_path, story)
+
+
+def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        with pytest.raises(NotFoundError, match="no job of that id") as found:
+            await in_thread(path, lambda c: c.request(ask("missing"), timeout=5))
+        assert found.value.exit_code == 2
+        with pytest.raises(NotFoundError):
+            await in_thread(path, lambda c: list(c.stream(ask("missing"), timeout=5)))
+
+    served(tmp_path, story)
+
+
+def test_an_internal_error_tells_no_details(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        with pytest.raises(CatenaError, match="internal error") as found:
+            await in_thread(path, lambda c: c.request(ask("broken"), timeout=5))
+        assert "secret" not in str(found.value)
+
+    served(tmp_path, story)
+
+
+def test_a_user_who_may_not_is_told_so(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        program.allowed = False
+        with pytest.raises(NotAllowedError, match="cli_users"):
+            await in_thread(path, lambda c: c.request(ask("echo"), timeout=5))
+
+    served(tmp_path, story)
+
+
+def test_no_answer_in_time_is_unreachable(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        with pytest.raises(UnreachableError, match="in time") as found:
+            await in_thread(path, lambda c: c.request(ask("hang"), timeout=0.1))
+        assert found.value.exit_code == 3
+
+    served(tmp_path, story)
+
+
+def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="nothing serves"):
+        LocalClient(tmp_path / "none").request(ask("echo"))
+
+
+def test_a_master_that_goes_is_unreachable(tmp_path: Path) -> None:
+    with listen(tmp_path / "run" / "sock") as listener:
+        listener.setblocking(True)
+        client = LocalClient(tmp_path / "run" / "sock")
+
+        async def story() -> None:
+            asking = asyncio.create_task(asyncio.to_thread(client.request, ask("echo"), 5))
+            connection, _ = await asyncio.to_thread(listener.accept)
+            await asyncio.to_thread(connection.recv, 1000)
+            connection.close()
+            with pytest.raises(UnreachableError, match="hung up"):
+                await asking
+
+        asyncio.run(story())
+        client.close()
+
+
+def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        reader, writer = await asyncio.open_unix_connection(path)
+        bad = wire.pack(Ping(1), msg_id=b"i" * 16)
+        writer.write(frame(bad) + frame(b"short") + frame(wire.pack(ask("echo"))))
+        answers = []
+        for _ in range(3):
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            raw = await reader.readexactly(size)
+            answers.append(wire.unpack(raw, socket="local", receiver="client"))
+        assert answers[0].reply_to == b"i" * 16
+        assert isinstance(answers[0].message, Failure)
+        assert "Ping may not arrive" in answers[0].message.message
+        assert isinstance(answers[1].message, Failure)
+        assert answers[2].message == ClientReply({})
+        writer.write(b"\xff\xff\xff\xff")
+        assert await reader.read() == b""
+        writer.close()
+
+    served(tmp_path, story)
+
+
+def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        reader, writer = await asyncio.open_unix_connection(path)
+        for _ in range(REQUESTS + 1):
+            writer.write(frame(wire.pack(ask("hang"))))
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        answer = wire.unpack(await reader.readexactly(size), socket="local", receiver="client")
+        assert "requests at once" in answer.message.message
+        writer.write(frame(wire.pack(ClientStop(), reply_to=b"n" * 16)))
+        writer.close()
+
+    served(tmp_path, story)
+
+
+def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) -> None:
+    async def story(path: Path, program: Program) -> None:
+        _, writer = await asyncio.open_unix_connection(path, limit=1)
+        writer.write(frame(wire.pack(ask("endless"))))
+        await program.started.wait()
+        for _ in range(5):
+            answer = await in_thread(path, lambda c: c.request(ask("echo"), 5))
+            assert answer == ClientReply({})
+        writer.close()
+
+    served(tmp_path, story)
+
+
+def test_a_socket_that_is_served_is_not_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "sock"
+    with listen(path), pytest.raises(UnreachableError, match="serves it already"):
+        listen(path)
+
+
+def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "sock"
+    listen(path).close()
+    assert path.exists()
+    with listen(path), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        assert peer_of(client).pid == os.getpid()
+
+
+def test_a_file_in_the_sockets_place_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    (folder / "sock").write_text("precious")
+    with pytest.raises(UnreachableError, match="no socket"):
+        listen(folder / "sock")
+    assert (folder / "sock").read_text() == "precious"
+
+
+def test_a_folder_that_others_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(UnsafeFolderError):
+        listen(folder / "sock")
+
+
+def test_a_path_that_is_too_long_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="longer than a socket"):
+        listen(tmp_path / ("x" * 120) / "sock")
+
+
+def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "sock"
+    with listen(path) as listener:
+        listener.setblocking(True)
+        with LocalClient(path) as client:
+
+            def serve() -> None:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(frame(wire.pack(Ping(1))))
+
+            async def story() -> None:
+                asking = asyncio.create_task(asyncio.to_thread(client.request, ask("x"), 5))
+                await asyncio.to_thread(serve)
+                with pytest.raises(PeerError, match="Ping may not arrive"):
+                    await asking
+
+            asyncio.run(story())
+
+
+def test_a_command_line_loads_neither_zmq_nor_asyncio() -> None:
+    program = (
+        "import sys, catena.transport.local;"
+        "print([m for m in ('zmq', 'asyncio', 'yaml', 'hashlib') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_agent_loads_no_asyncio_and_no_openssl() -> None:
+    program = (
+        "import sys, catena.transport.agent;"
+        "print([m for m in ('asyncio', 'yaml', '_hashlib', 'ssl') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout.strip() == "[]"
