@@ -51,8 +51,8 @@ class Submitted:
 
     jid: str
     minions: tuple[str, ...]
-    #: Minions of the target that are not connected: their deliveries wait.
-    missing: tuple[str, ...]
+    #: Those of them that are not connected: their deliveries wait.
+    missing: tuple[str, ...] = ()
     #: True when an idempotency key found the job of an earlier request.
     repeated: bool = False
 

@@ -30,7 +30,6 @@ class NewJob:
     request: JobRequest
     #: First state of each minion's delivery.
     deliveries: Mapping[str, Delivery]
-    missing: tuple[str, ...] = ()
     #: Deliveries under way at a time; 0: all.
     batch: int = 0
 
@@ -51,7 +50,6 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
         "tgt": spec.tgt,
         "tgt_type": spec.tgt_type,
         "metadata": spec.metadata,
-        "missing": list(new.missing),
         "issued": spec.issued,
         "not_after": spec.not_after,
         "deadline_seconds": spec.deadline_seconds,

@@ -21,6 +21,8 @@ from catena.master.handover import Handover, Moves
 from catena.master.job_model import JobRequest, Order, ReturnObserver, Submitted, Within
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS
+from catena.transport.messages import JobOrder
+from catena.transport.wire import check_outgoing, pack
 
 
 class NoMatchError(UsageError):
@@ -96,6 +98,7 @@ class Jobs:
         Raises:
             NoMatchError: the target matches no minion.
             NotFoundError: a named minion is unknown.
+            NotPackableError, MessageTooLargeError: the arguments can't travel.
             StoreUnavailableError: nothing was stored, nothing was sent.
         """
         minions = await self._minions(request)
@@ -106,12 +109,15 @@ class Jobs:
             spec,
             request,
             batch.first_states(minions, limit, sessions),
-            tuple(name for name in minions if name not in sessions),
             limit,
         )
+        orders = self._orders(new)
+        for order in orders[: None if request.chains else 1]:
+            # Before anything is stored: what can't travel would wait for ever.
+            check_outgoing(pack(JobOrder(order.spec)), socket="control", receiver="minion")
         submitted = await self._store.write(lambda conn: self._insert(conn, new, within))
         if not submitted.repeated:
-            self._parts.handover.send(self._orders(new))
+            self._parts.handover.send(orders)
         return submitted
 
     async def cancel(
@@ -180,10 +186,11 @@ class Jobs:
             known = job_rows.with_idempotency(conn, new.request)
             if known is not None:
                 found = tuple(row.minion for row in job_rows.deliveries(conn, known))
-                missing = tuple(job_rows.job(conn, known).missing)
-                return Submitted(known, found, missing, repeated=True)
+                return Submitted(known, found, repeated=True)
         job_rows.insert(conn, new)
-        submitted = Submitted(new.spec.jid, tuple(new.deliveries), new.missing)
+        sessions = self._moves.sessions
+        missing = tuple(name for name in new.deliveries if name not in sessions)
+        submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
         if within is not None:
             within(conn, submitted)
@@ -236,7 +243,7 @@ def _new_event(submitted: Submitted, spec: JobSpec) -> dict[str, Any]:
         "fun": spec.fun,
         "arg": salt_arguments(spec),
         "minions": list(submitted.minions),
-        "missing": list(submitted.missing),
+        "missing": [],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -29,6 +29,8 @@ ACTIONS = {
     "delete": (("pending", "accepted", "rejected", "denied", "announced"), "", "delete"),
     "rotate": (("accepted",), "accepted", ""),
 }
+#: States that an action also takes where the id is named in full, not by a glob.
+NAMED = {"accept": ("rejected", "denied"), "reject": ("accepted", "denied")}
 STATES = ("accepted", "pending", "rejected", "denied", "announced")
 TOKEN_VALID_LIMIT = 30 * 24 * 3600
 
@@ -62,6 +64,8 @@ class Keys:
         self._clock = clock
         self._known: dict[str, KnownKey] = {}
         self._accepted: dict[str, str] = {}
+        #: Told of a key right before the gateway stops serving it.
+        self.on_close: list[Callable[[KnownKey], None]] = []
 
     async def open(self) -> None:
         """Load every key."""
@@ -106,6 +110,8 @@ class Keys:
         self._close(key)
 
     def _close(self, key: KnownKey) -> None:
+        for told in self.on_close:
+            told(key)
         self._table.revoke(key.public)
         if self._accepted.get(key.minion) == key.fingerprint:
             del self._accepted[key.minion]
@@ -117,7 +123,8 @@ class Keys:
 
         Args:
             action: "accept", "reject" or "delete".
-            match: glob over ids.
+            match: ids or globs, separated by commas. An id in full also reaches keys that were
+                decided otherwise before (NAMED).
             include: further states whose keys are taken too ("rejected", "denied", "accepted").
             user: who decides.
 
@@ -130,17 +137,26 @@ class Keys:
         for state in include:
             if state not in STATES:
                 raise UsageError(unknown("key state", state, STATES))
-        states = {*ACTIONS[action][0], *include}
-        chosen = [
-            key
-            for key in sorted(self._known.values(), key=lambda k: (k.minion, k.since))
-            if key.state in states and fnmatchcase(key.minion, match)
-        ]
+        chosen = self._choose(action, [part.strip() for part in match.split(",")], set(include))
         if action == "accept":
             self._check_single(chosen)
         if action != "rotate" and chosen:
             await self._store.write(lambda conn: self._decide(conn, action, chosen, user))
         return sorted({key.minion for key in chosen})
+
+    def _choose(self, action: str, matches: list[str], include: set[str]) -> list[KnownKey]:
+        """Return the keys that an action means: exact names reach further than globs."""
+        usual = {*ACTIONS[action][0], *include}
+        chosen = []
+        for key in sorted(self._known.values(), key=lambda k: (k.minion, k.since)):
+            if key.state in usual:
+                if any(fnmatchcase(key.minion, match) for match in matches):
+                    chosen.append(key)
+            elif key.minion in matches and key.state in NAMED.get(action, ()):
+                chosen.append(key)
+        pending = {key.minion for key in chosen if key.state == "pending"}
+        # A key that waits is the one that is meant; older refusals of the same id stay.
+        return [k for k in chosen if k.state in usual or k.minion not in pending]
 
     def _check_single(self, chosen: Iterable[KnownKey]) -> None:
         taken: dict[str, str] = dict(self._accepted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ from catena.core.ids import machine_id as checked_machine_id
 from catena.master import hello_rows
 from catena.master.event_bus import EventBus
 from catena.master.handover import Handover, Pending
-from catena.master.keys import Keys
+from catena.master.job_model import EventItem
+from catena.master.keys import Keys, KnownKey
 from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
@@ -35,6 +36,9 @@ ANSWER_SECONDS = 3.0
 REFUSED_RETRY_SECONDS = 60.0
 LAST_SEEN_EVERY_SECONDS = 30.0
 SESSION_LIMIT = 64
+
+
+StartObserver = Callable[[sa.Connection, str, str], Sequence[EventItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,10 @@ class Presence:
         self._leaving: dict[str, float] = {}
         self._heard: set[str] = set()
         self._flushed = parts.clock.monotonic()
-        #: Told of a minion whose Hello is stored (pillar caches, chain queues).
+        #: Called in the transaction that stores a start, with minion and boot id; its events are
+        #: stored with it.
+        self.on_start: list[StartObserver] = []
+        #: Told of a minion whose Hello is stored.
         self.on_admitted: list[Callable[[str], None]] = []
 
     async def open(self) -> None:
@@ -130,6 +137,14 @@ class Presence:
         session = self._parts.sessions.of(peer)
         if session is not None:
             self._drop(session)
+
+    def closed(self, key: KnownKey) -> None:
+        """A key lost its access (the gateway tells its minion): its session is over."""
+        session = self._parts.sessions.get(key.minion)
+        if session is None or session.peer.user_id != key.fingerprint:
+            return
+        if self._drop(session):
+            self._leaving[session.minion] = 0.0
 
     def tick(self) -> None:
         """Look for the silent; call it about once a second."""
@@ -253,6 +268,9 @@ class Presence:
         if hello_rows.new_session(conn, session.minion, session.session, now):
             tag = events.minion_start(session.minion)
             self._parts.bus.record(conn, tag, _start(tag, hello, now))
+            for started in self.on_start:
+                for other, data in started(conn, session.minion, hello.boot_id):
+                    self._parts.bus.record(conn, other, data)
         pending = self._parts.handover.pending(conn, session.minion, hello.open_jobs)
         after_commit(conn, lambda: self._admitted(session, pending))
 

@@ -147,6 +147,9 @@ class Returns:
             self._adopt(conn, minion, ret, now)
             row = job_rows.delivery(conn, ret.jid, minion)
             assert row is not None
+        # Watchers stop at the delivery's end: they must have the return before it.
+        item = {"type": "return", "minion": minion, "ret": encode(ret)}
+        after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
         job_rows.store_return(conn, minion, ret, now, late=moved is None)
@@ -159,8 +162,6 @@ class Returns:
         for observer in self._parts.moves.observers:
             for tag, data in observer.on_return(conn, minion, ret):
                 bus.record(conn, tag, data)
-        item = {"type": "return", "minion": minion, "ret": encode(ret)}
-        after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
 
     def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
         """Make a job of a return whose job began on the minion itself (startup_states).
@@ -179,7 +180,6 @@ class Returns:
             "tgt": minion,
             "tgt_type": "list",
             "metadata": {},
-            "missing": [],
             "issued": ret.started,
             "not_after": now,
             "deadline_seconds": 0,

@@ -1,1 +1,1 @@
-"""Functions that run on the master: jobs, manage."""
+"""Functions that run on the master, under Salt's names."""

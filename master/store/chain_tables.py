@@ -85,6 +85,8 @@ EXECUTIONS = sa.Table(
     sa.Column("chunk", sa.Integer, nullable=False, server_default="0"),
     #: What proves it after its success: none, reboot, agent_upgrade.
     sa.Column("waits_for", sa.String(16), nullable=False, server_default="none"),
+    #: How long a reboot itself puts it off.
+    sa.Column("delay_seconds", sa.Double, nullable=False, server_default="0"),
     #: When it succeeded but for its proof, by both clocks of the master's host.
     sa.Column("picked_up", sa.Double),
     sa.Column("picked_mono", sa.Double, nullable=False, server_default="0"),

@@ -82,7 +82,6 @@ JOBS = sa.Table(
     sa.Column("tgt", sa.Text, nullable=False),
     sa.Column("tgt_type", sa.String(32), nullable=False),
     sa.Column("metadata", Packed, nullable=False),
-    sa.Column("missing", Packed, nullable=False),
     sa.Column("issued", sa.Double, nullable=False),
     sa.Column("not_after", sa.Double, nullable=False),
     sa.Column("deadline_seconds", sa.Integer, nullable=False),

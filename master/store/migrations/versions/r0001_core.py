@@ -142,7 +142,6 @@ def _jobs() -> None:
         sa.Column("tgt", sa.Text, nullable=False),
         _name("tgt_type", 32),
         _packed("metadata"),
-        _packed("missing"),
         _time("issued"),
         _time("not_after"),
         sa.Column("deadline_seconds", sa.Integer, nullable=False),

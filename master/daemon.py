@@ -1,0 +1,395 @@
+"""The composition root: makes every part of the master, runs it, stops it cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import grp
+import logging
+import resource
+import signal
+from collections.abc import Collection, Coroutine
+from pathlib import Path
+from typing import Any
+
+from catena import __version__
+from catena.core.clock import SystemClock, read_boot_id
+from catena.core.config.folders import rooted
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.core.files import private_folder
+from catena.core.records import encode
+from catena.fileserver.index import RootOptions
+from catena.fileserver.service import FileService
+from catena.master import chain_verbs, hello_rows, log, supervisor
+from catena.master.acl import LocalUsers
+from catena.master.blobs import Blobs
+from catena.master.chains.clocks import HostClocks
+from catena.master.chains.files import SHIPPED, ChainFiles
+from catena.master.chains.parts import ChainParts, ChainRules
+from catena.master.chains.results import ChainResults
+from catena.master.chains.scheduler import Scheduler
+from catena.master.chains.service import ChainService
+from catena.master.enrol import Enrol, EnrolParts
+from catena.master.event_bus import EventBus
+from catena.master.feed import JobFeed
+from catena.master.gateway import Dispatcher
+from catena.master.handover import Handover, Moves
+from catena.master.job_views import JobViews
+from catena.master.jobs import JobParts, Jobs
+from catena.master.keys import Keys
+from catena.master.minion_gate import GateParts, MinionGate, Outcome
+from catena.master.minion_views import MinionViews
+from catena.master.pillars import PillarService
+from catena.master.presence import Presence, PresenceParts
+from catena.master.reactions import ClientPerformer, WorkerRenderer
+from catena.master.returns import ReturnParts, Returns
+from catena.master.runners.calls import Runners
+from catena.master.sessions import Sessions
+from catena.master.store.database import Store
+from catena.master.targets import Targets, TargetSources
+from catena.master.verbs import VerbParts, Verbs
+from catena.master.workers import Workers
+from catena.reactors import rules
+from catena.reactors.engine import Engine
+from catena.transport.gateway import Gateway, GatewaySettings
+from catena.transport.keys import KeyPair, load_or_create
+from catena.transport.local_server import LocalServer
+from catena.transport.messages import Envelope, Goodbye
+from catena.transport.peers import Endpoints, KeyTable, Peer
+
+LOG = logging.getLogger(__name__)
+
+#: Group whose members may open the socket when `cli_users` names anybody.
+GROUP = "catena"
+OPEN_FILES = 65536
+TICK_SECONDS = 1.0
+SWEEP_TICKS = 5
+PRUNE_TICKS = 600
+SESSION_KEPT_SECONDS = 30 * 24 * 3600
+
+
+class Master:
+    """All parts of one master, made in the order in which they need each other.
+
+    Args:
+        settings: checked settings, folders below `root_dir` already.
+    """
+
+    def __init__(self, settings: MasterSettings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = asyncio.Event()
+        self._failed = False
+        self._make_ground()
+        self._make_jobs()
+        self._make_chains()
+        self._make_minion_side()
+        self._make_client_side()
+
+    def _make_ground(self) -> None:
+        settings = self.settings
+        state = private_folder(settings.state_dir)
+        self.pair: KeyPair = load_or_create(settings.pki_dir)
+        self.store = Store(settings.database or f"sqlite:///{state / 'master.db'}")
+        self.bus = EventBus(self.store, self.clock)
+        self.accepted = KeyTable()
+        self.keys = Keys(self.store, self.bus, self.accepted, self.clock)
+        self.sessions = Sessions()
+        self.feed = JobFeed()
+        self.blobs = Blobs(state / "blobs")
+        self.workers = Workers(
+            encode(settings), settings.worker_processes, settings.pillar_timeout_seconds
+        )
+        self.gateway = Gateway(
+            Endpoints.of(settings.interface, settings.port),
+            self.pair,
+            self.accepted,
+            self._on_message,
+            GatewaySettings(settings.peer_budget_kib * 1024),
+            self._on_gone,
+        )
+
+    def _on_message(self, peer: Peer, envelope: Envelope) -> Outcome:
+        return self.gate.on_message(peer, envelope)
+
+    def _on_gone(self, peer: Peer) -> None:
+        self.gate.on_gone(peer)
+
+    def _make_jobs(self) -> None:
+        self.minions = MinionViews(
+            self.store, self.keys, self.sessions, self.clock, self._chain_words
+        )
+        self.pillars = PillarService(self.workers, self.minions.grains, self.clock)
+        self.targets = Targets(
+            TargetSources(
+                self.store, self.keys.ids, self.settings.nodegroups, self.pillars.pillars
+            )
+        )
+        self.moves = Moves(self.bus, self.feed, self.sessions, self.clock)
+        self.handover = Handover(self.store, self.gateway, self.moves)
+        self.jobs = Jobs(
+            JobParts(
+                self.store,
+                self.bus,
+                self.moves,
+                self.handover,
+                self.targets,
+                self.clock,
+                self.settings.job_expiry_hours * 3600.0,
+            )
+        )
+        self.views = JobViews(self.store, self.feed, self.jobs)
+
+    def _make_chains(self) -> None:
+        clocks = HostClocks(self.clock, read_boot_id())
+        self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")
+        self.chain_parts = ChainParts(
+            self.store,
+            self.bus,
+            self.jobs,
+            self.targets,
+            self.blobs,
+            self.chain_files,
+            clocks,
+            ChainRules.of(self.settings),
+        )
+        self.chains = ChainService(self.chain_parts)
+        self.scheduler = Scheduler(self.chain_parts)
+        self.chain_results = ChainResults(clocks, self._wake_chains)
+        self.jobs.observe(self.chain_results)
+
+    def _wake_chains(self) -> None:
+        # Called in the writer's thread.
+        self._loop.call_soon_threadsafe(self.chain_parts.wake.set)
+
+    async def _chain_words(self, names: Collection[str]) -> dict[str, str]:
+        return {}
+
+    def _make_minion_side(self) -> None:
+        settings = self.settings
+        self.presence = Presence(
+            PresenceParts(
+                self.store,
+                self.bus,
+                self.keys,
+                self.sessions,
+                self.handover,
+                self.gateway,
+                self.clock,
+                settings.ping_interval_seconds,
+            )
+        )
+        self.presence.on_start.append(self.chain_results.on_start)
+        self.keys.on_close.append(self.presence.closed)
+        options = RootOptions.of(
+            settings.fileserver_followsymlinks,
+            settings.file_ignore_glob,
+            settings.file_ignore_regex,
+        )
+        self.files = FileService(
+            settings.file_roots, self.chain_files.overlay, (str(SHIPPED),), options
+        )
+        self.gate = MinionGate(self._gate_parts())
+
+    def _gate_parts(self) -> GateParts:
+        settings = self.settings
+        enrol = EnrolParts(
+            self.store,
+            self.bus,
+            self.keys,
+            self.gateway,
+            self.clock,
+            self.pair.public,
+            settings.auto_accept,
+        )
+        returns = ReturnParts(
+            self.store,
+            self.bus,
+            self.feed,
+            self.moves,
+            self.handover,
+            self.gateway,
+            self.clock,
+        )
+        return GateParts(
+            self.store,
+            self.bus,
+            self.keys,
+            self.gateway,
+            self.clock,
+            Enrol(enrol),
+            self.presence,
+            Returns(returns),
+            self.pillars,
+            self.files,
+            settings.return_limit_mib * 1024 * 1024,
+            settings.events_per_second,
+        )
+
+    def _make_client_side(self) -> None:
+        verbs = Verbs(
+            VerbParts(
+                self.jobs,
+                self.views,
+                self.minions,
+                self.bus,
+                self.keys,
+                self.targets,
+                Runners(self.jobs, self.bus, self.views, self.minions),
+                self.blobs,
+                self.sessions,
+                self.gateway,
+                self.clock,
+                self.pair.fingerprint,
+            )
+        )
+        users = LocalUsers(self.settings.cli_users)
+        handlers = {**verbs.table(), **chain_verbs.table(self.chains)}
+        self.dispatcher = Dispatcher(handlers, users)
+        self.local = LocalServer(
+            Path(self.settings.run_dir) / "master.sock",
+            self.dispatcher.serve,
+            users.allows,
+            _socket_group(self.settings.cli_users),
+        )
+        self.reactor = Engine(
+            rules.parse(self.settings.reactor, self.settings.reactor_defaults),
+            self.bus,
+            WorkerRenderer(self.workers),
+            ClientPerformer(self.dispatcher.ask, self.workers),
+        )
+
+    async def start(self) -> None:
+        """Open the store, listen, and begin to work.
+
+        Raises:
+            CatenaError: something that the master needs is not there; nothing stays open.
+        """
+        self._loop = asyncio.get_running_loop()
+        await self.store.open()
+        try:
+            await self.bus.open()
+            await self.keys.open()
+            await self.jobs.open()
+            await self.presence.open()
+            await self.chain_files.load(self.store)
+            await self.gateway.start()
+            await self.local.start()
+        except CatenaError:
+            await self.stop()
+            raise
+        for work in (self.scheduler.run(), self.reactor.run(), self._keep_house()):
+            self._begin(work)
+        LOG.info(
+            "catena master %s serves %d minions on port %d; key %s",
+            __version__,
+            len(self.keys.ids()),
+            self.settings.port,
+            self.pair.fingerprint,
+        )
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        # None of them ends by itself; a master without one of its organs must not look healthy.
+        LOG.critical("a part of the master ended", exc_info=task.exception())
+        self._failed = True
+        self._stopped.set()
+
+    async def run(self) -> int:
+        """Work until SIGTERM or SIGINT; return the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stopped.set)
+        supervisor.notify("READY=1")
+        await self._stopped.wait()
+        supervisor.notify("STOPPING=1")
+        await self.stop()
+        return 1 if self._failed else 0
+
+    async def stop(self) -> None:
+        """Take no more requests, say goodbye, and close what is open; may be called twice."""
+        await self.local.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await self.gate.close()
+        for session in self.sessions:
+            self.gateway.send(session.peer, Goodbye("the master stops"))
+        await self.gateway.stop()
+        await self.workers.stop()
+        await self.store.close()
+        LOG.info("catena master stopped")
+
+    async def _keep_house(self) -> None:
+        """Look after time: presence each second, expiry and resending, then what is old."""
+        watchdog = supervisor.watchdog_seconds()
+        said = 0.0
+        ticks = 0
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            ticks += 1
+            now = self.clock.monotonic()
+            if watchdog and now - said >= watchdog:
+                said = now
+                supervisor.notify("WATCHDOG=1")
+            self.presence.tick()
+            try:
+                if ticks % SWEEP_TICKS == 0:
+                    self.gate.sweep()
+                    await self.jobs.expire()
+                    await self.jobs.resend()
+                if ticks % PRUNE_TICKS == 0:
+                    await self._prune()
+            except CatenaError as error:
+                LOG.warning("housekeeping: %s", error)
+
+    async def _prune(self) -> None:
+        now = self.clock.now().timestamp()
+        await self.jobs.prune(now - self.settings.keep_jobs_hours * 3600)
+        await self.bus.prune(now - self.settings.keep_events_hours * 3600)
+        old = now - SESSION_KEPT_SECONDS
+        self.store.later(lambda conn: hello_rows.prune_sessions(conn, old))
+        await asyncio.to_thread(self.blobs.sweep)
+
+
+def _socket_group(cli_users: Collection[str]) -> int | None:
+    if not cli_users:
+        return None
+    try:
+        return grp.getgrnam(GROUP).gr_gid
+    except KeyError:
+        LOG.warning("cli_users needs a group %r that they are members of; there is none", GROUP)
+        return None
+
+
+def run(settings: MasterSettings) -> int:
+    """Run a master until it is told to stop; return the exit code of its process.
+
+    Raises:
+        CatenaError: it could not start.
+    """
+    settings = rooted(settings)
+    log.set_up(settings.log_file, settings.log_level)
+    _raise_limits()
+    return asyncio.run(_serve(settings))
+
+
+async def _serve(settings: MasterSettings) -> int:
+    master = Master(settings)
+    await master.start()
+    return await master.run()
+
+
+def _raise_limits() -> None:
+    """Ask for the descriptors that 10 000 connections need, as far as we may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(OPEN_FILES, hard) if hard != resource.RLIM_INFINITY else OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,117 @@
+"""The one dispatcher of client requests: authenticate, authorise, decode, hand to the handler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catena.client.requests import VERBS, RunJob
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.records import decode, encode
+from catena.core.suggest import unknown
+from catena.master.acl import REACTOR, Caller, LocalUsers, Right
+from catena.transport.local_server import LocalConnection
+from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
+
+#: Verb -> the right that it needs. A verb that is not here can't be asked.
+RIGHTS: Mapping[str, Right] = {
+    "job.run": Right.run_jobs,
+    "job.list": Right.read_jobs,
+    "job.show": Right.read_jobs,
+    "job.watch": Right.read_jobs,
+    "job.cancel": Right.run_jobs,
+    "event.watch": Right.read_events,
+    "event.send": Right.send_events,
+    "key.list": Right.read_keys,
+    "key.change": Right.decide_keys,
+    "key.finger": Right.read_keys,
+    "key.token": Right.decide_keys,
+    "minion.list": Right.read_minions,
+    "minion.show": Right.read_minions,
+    "runner.call": Right.call_runners,
+    "blob.put": Right.change_chains,
+    "chain.create": Right.change_chains,
+    "chain.add": Right.change_chains,
+    "chain.edit": Right.change_chains,
+    "chain.move": Right.change_chains,
+    "chain.remove_entry": Right.change_chains,
+    "chain.apply": Right.change_chains,
+    "chain.schedule": Right.change_chains,
+    "chain.approve": Right.change_chains,
+    "chain.list": Right.read_chains,
+    "chain.show": Right.read_chains,
+    "chain.watch": Right.read_chains,
+    "chain.cancel": Right.change_chains,
+    "chain.retry": Right.change_chains,
+    "chain.release": Right.change_chains,
+    "chain.render": Right.read_chains,
+    "chain.preview": Right.change_chains,
+    "chain.delete": Right.change_chains,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last thing that a stream yields: the value of its reply."""
+
+    value: Any
+
+
+#: Answers a request of a caller: a value, or a stream of items with an End at most once, last.
+Handler = Callable[[Caller, Any], "Awaitable[Any] | AsyncIterator[Any]"]
+
+
+class Dispatcher:
+    """Holds the table of handlers.
+
+    Args:
+        handlers: verb -> handler; every verb of VERBS must have one.
+        users: who the users of the unix socket are.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], users: LocalUsers) -> None:
+        missing = VERBS.keys() - handlers.keys() | VERBS.keys() - RIGHTS.keys()
+        if missing:
+            raise NotFoundError(f"verbs without a handler or right: {sorted(missing)}")
+        self._handlers = dict(handlers)
+        self._users = users
+
+    async def serve(self, connection: LocalConnection, envelope: Envelope) -> None:
+        """Answer one ClientRequest of the unix socket; its CatenaErrors become Failures."""
+        request: ClientRequest = envelope.message
+        caller = self._users.caller(connection.peer)
+        result = self._begin(caller, request.verb, request.params)
+        last: Any = None
+        if isinstance(result, AsyncIterator):
+            async for item in result:
+                if isinstance(item, End):
+                    last = item.value
+                    break
+                await connection.send(ClientItem(encode(item)), envelope.msg_id)
+        else:
+            last = await result
+        await connection.send(ClientReply(encode(last)), envelope.msg_id)
+
+    async def ask(self, user: str, verb: str, record: Any) -> Any:
+        """Ask on behalf of a part of the master itself (the reactor); no streams.
+
+        Raises:
+            UsageError: the verb streams, or *user* is no part of the master.
+        """
+        if user != REACTOR.name:
+            raise UsageError(f"{user} is no part of the master")
+        if isinstance(record, RunJob) and record.follow:
+            raise UsageError("a part of the master can't follow a job")
+        result = self._begin(REACTOR, verb, encode(record))
+        if isinstance(result, AsyncIterator):
+            raise UsageError(f"{verb} streams")
+        return await result
+
+    def _begin(
+        self, caller: Caller, verb: str, params: Any
+    ) -> Awaitable[Any] | AsyncIterator[Any]:
+        if verb not in VERBS:
+            raise NotFoundError(unknown("request", verb[:80], VERBS))
+        caller.need(RIGHTS[verb])
+        return self._handlers[verb](caller, decode(VERBS[verb], params, verb))

@@ -1,0 +1,93 @@
+"""Calls a runner by name, with its events."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catena.client.requests import RunnerCall
+from catena.core import events
+from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.suggest import unknown
+from catena.master.event_bus import EventBus
+from catena.master.job_views import JobViews
+from catena.master.jobs import Jobs
+from catena.master.minion_views import MinionViews
+from catena.master.runners import event_runner, job_runner, manage_runner
+from catena.master.runners.parts import RunnerParts
+
+Runner = Callable[..., Awaitable[Any]]
+
+#: Name -> function. Each takes RunnerParts first.
+INDEX: Mapping[str, Runner] = {
+    "jobs.active": job_runner.active,
+    "jobs.exit_success": job_runner.exit_success,
+    "jobs.last_run": job_runner.last_run,
+    "jobs.list_job": job_runner.list_job,
+    "jobs.list_jobs": job_runner.list_jobs,
+    "jobs.list_jobs_filter": job_runner.list_jobs_filter,
+    "jobs.lookup_jid": job_runner.lookup_jid,
+    "jobs.print_job": job_runner.print_job,
+    "manage.alived": manage_runner.present,
+    "manage.allowed": manage_runner.present,
+    "manage.down": manage_runner.down,
+    "manage.joined": manage_runner.present,
+    "manage.not_alived": manage_runner.not_present,
+    "manage.not_present": manage_runner.not_present,
+    "manage.present": manage_runner.present,
+    "manage.status": manage_runner.status,
+    "manage.up": manage_runner.up,
+    "manage.versions": manage_runner.versions,
+    "event.send": event_runner.send,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """The runners and what they work with."""
+
+    jobs: Jobs
+    bus: EventBus
+    views: JobViews
+    minions: MinionViews
+
+    async def call(self, user: str, asked: RunnerCall) -> Any:
+        """Run a function on the master and return its value.
+
+        Raises:
+            NotFoundError: no such runner; the nearest is offered.
+            UsageError: the arguments don't fit; the message shows its signature.
+        """
+        if asked.fun not in INDEX:
+            raise NotFoundError(unknown("runner", asked.fun[:80], INDEX))
+        parts = RunnerParts(self.bus, self.views, self.minions, user)
+        runner = INDEX[asked.fun]
+        signature = inspect.signature(runner)
+        try:
+            bound = signature.bind(parts, *asked.args, **asked.kwargs)
+        except TypeError as error:
+            shown = signature.replace(parameters=list(signature.parameters.values())[1:])
+            text = str(shown).partition(" ->")[0]
+            raise UsageError(f"{asked.fun}{text}: {error}") from None
+        jid = self.jobs.new_jid()
+        data: dict[str, Any] = {
+            "fun": f"runner.{asked.fun}",
+            "jid": jid,
+            "user": user,
+            "fun_args": _shown(asked),
+        }
+        await self.bus.fire(events.run_new(jid), data)
+        try:
+            value = await runner(*bound.args, **bound.kwargs)
+        except CatenaError as error:
+            data |= {"return": str(error), "success": False}
+            await self.bus.fire(events.run_ret(jid), data)
+            raise
+        await self.bus.fire(events.run_ret(jid), {**data, "return": value, "success": True})
+        return value
+
+
+def _shown(asked: RunnerCall) -> list[Any]:
+    return [*asked.args, asked.kwargs] if asked.kwargs else list(asked.args)

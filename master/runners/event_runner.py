@@ -1,0 +1,14 @@
+"""Runners of events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catena.master.runners.parts import RunnerParts
+
+
+async def send(parts: RunnerParts, tag: str, data: Mapping[str, Any] | None = None) -> bool:
+    """Put an event on the bus with *data* at its top level, as Salt's runner does."""
+    await parts.bus.fire(tag, dict(data or {}))
+    return True

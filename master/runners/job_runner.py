@@ -1,0 +1,107 @@
+"""Runners of jobs, in the shapes that Salt's jobs runner returns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from catena.client.requests import JobList
+from catena.core.errors import NotFoundError
+from catena.master.job_views import FINAL, result_map
+from catena.master.runners.parts import RunnerParts
+
+LIST_LIMIT = 10_000
+
+
+def _head(row: dict[str, Any]) -> dict[str, Any]:
+    arguments = (
+        [*row["args"], {"__kwarg__": True, **row["kwargs"]}] if row["kwargs"] else row["args"]
+    )
+    start = datetime.fromtimestamp(row["issued"], UTC)
+    return {
+        "Function": row["fun"],
+        "Arguments": arguments,
+        "Target": row["target"],
+        "Target-type": row["tgt_type"],
+        "User": row["user"],
+        "StartTime": start.strftime("%Y, %b %d %H:%M:%S.%f"),
+    }
+
+
+async def list_jobs(parts: RunnerParts) -> dict[str, Any]:
+    """Return every stored job by jid."""
+    rows = await parts.views.list(JobList(limit=LIST_LIMIT))
+    return {row["jid"]: _head(row) for row in rows}
+
+
+async def list_jobs_filter(parts: RunnerParts, count: int) -> list[dict[str, Any]]:
+    """Return the last *count* jobs."""
+    rows = await parts.views.list(JobList(limit=count))
+    return [{"JID": row["jid"], **_head(row)} for row in rows]
+
+
+async def list_job(parts: RunnerParts, jid: str) -> dict[str, Any]:
+    """Return one job with its results; {} when there is none."""
+    try:
+        shown = await parts.views.show(str(jid))
+    except NotFoundError:
+        return {}
+    results = {
+        minion: {
+            "return": data["ret"]["value"],
+            "retcode": data["ret"]["retcode"],
+            "success": data["ret"]["success"],
+        }
+        for minion, data in shown["minions"].items()
+        if "ret" in data
+    }
+    minions = sorted(shown["minions"])
+    return {"jid": shown["jid"], **_head(shown), "Minions": minions, "Result": results}
+
+
+async def print_job(parts: RunnerParts, jid: str) -> dict[str, Any]:
+    """Return {jid: job}."""
+    return {str(jid): await list_job(parts, jid)}
+
+
+async def last_run(parts: RunnerParts, function: str = "", target: str = "") -> dict[str, Any]:
+    """Return the newest job, or the newest of a function or target, as print_job does."""
+    rows = await parts.views.list(JobList(limit=LIST_LIMIT if target else 1, fun=function))
+    found = [row for row in rows if not target or row["target"] == target]
+    return await print_job(parts, found[0]["jid"]) if found else {}
+
+
+async def lookup_jid(parts: RunnerParts, jid: str) -> dict[str, Any]:
+    """Return {minion: value} of a job; {} when there is none."""
+    try:
+        return result_map(await parts.views.show(str(jid)))
+    except NotFoundError:
+        return {}
+
+
+async def active(parts: RunnerParts) -> dict[str, Any]:
+    """Return the jobs that have not ended everywhere."""
+    found = {}
+    for row in await parts.views.list(JobList(limit=LIST_LIMIT, active=True)):
+        shown = await parts.views.show(row["jid"])
+        minions = shown["minions"]
+        found[row["jid"]] = {
+            **_head(row),
+            "Running": [
+                {name: m["state"]} for name, m in minions.items() if m["state"] not in FINAL
+            ],
+            "Returned": [name for name, m in minions.items() if "ret" in m],
+        }
+    return found
+
+
+async def exit_success(parts: RunnerParts, jid: str) -> dict[str, bool]:
+    """Return for each minion of a job whether it returned and succeeded."""
+    try:
+        shown = await parts.views.show(str(jid))
+    except NotFoundError:
+        return {}
+    return {
+        name: "ret" in data and data["ret"]["success"] and not data["ret"]["retcode"]
+        for name, data in shown["minions"].items()
+    }
