@@ -62,7 +62,7 @@ def _block(key: str, state: Mapping[str, Any], colour: bool) -> Iterator[str]:
         result, "light_red"
     )
     yield paint(_RULE, hue, colour)
-    rows = [("ID", state.get("__id__", ident)), ("Function", f"{module}.{function}")]
+    rows = [("ID", state.get("__id__") or ident), ("Function", f"{module}.{function}")]
     if name != ident:
         rows.append(("Name", state.get("name", name)))
     rows += [("Result", result), ("Comment", state.get("comment", ""))]
