@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ def test_a_mistyped_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_missing_master_is_exit_3_with_what_to_do(
-    capsys: pytest.CaptureFixture[str], tmp_path: object
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    (tmp_path / "master").write_text(f"root_dir: {tmp_path}\n")
     assert run(["-c", str(tmp_path), "job", "list"]) == 3
     said = capsys.readouterr()
     assert "is `catena master` running" in said.err
