@@ -109,6 +109,9 @@ class JobReturn:
     out: str = ""
     #: True when the value was cut at the output limit.
     truncated: bool = False
+    #: Boot of the host in which it ended; "" where the sender does not say. A return that was
+    #: kept over a reboot is thereby known to be older than it.
+    boot_id: str = ""
 
 
 @dataclass(frozen=True)

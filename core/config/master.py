@@ -69,6 +69,9 @@ class MasterSettings:
     chain_late_hours: int = option(
         24, "A chain that is due for longer than this is rejected.", low=1, high=8760
     )
+    chain_boundary_minutes: int = option(
+        30, "A reboot or new agent of a chain that is missing for longer failed.", low=1, high=1440
+    )
     agent_packages: List[str] = option(
         ["catena", "catena-minion"], "Packages whose upgrade ends a chunk."
     )

@@ -7,7 +7,7 @@ simulation can ask the same functions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -135,7 +135,8 @@ class Outcome:
     #: True: done; False: failed; None: would change (test mode), which counts as done.
     result: bool | None
     comment: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    #: None: not reported yet (progress has no room for them).
+    changes: Mapping[str, Any] | None = None
     #: Wall clock of the minion; 0.0 if unknown.
     started: float = 0.0
     duration_seconds: float = 0.0
@@ -212,14 +213,19 @@ def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
         return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
     if fact.picked_up:
         return _of_proof(fact, report)
-    proven = max(report.chunks, default=0) > fact.chunk
-    if fact.waits_for is Boundary.reboot and report.boot_id and report.current_boot:
-        proven = proven or report.boot_id != report.current_boot
-    if proven:
+    proof = _of_proof(fact, report)
+    if proof is not None:
+        return replace(proof, outcome=proof.outcome or outcome)
+    if fact.waits_for is Boundary.reboot and _booted(report):
         return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
     return Change(
         fact.action_id, ExecutionEvent.begin, fact.waits_for.value, outcome, picked_up=True
     )
+
+
+def _booted(report: Report) -> bool:
+    """Return whether the minion is in another boot than the one that the return is from."""
+    return bool(report.boot_id and report.current_boot) and report.boot_id != report.current_boot
 
 
 def _of_proof(fact: ExecutionFact, report: Report) -> Change | None:
@@ -238,10 +244,9 @@ def _lose_silent(
     facts: Sequence[ExecutionFact], report: Report, changes: dict[int, Change]
 ) -> None:
     """An open action of a chunk that has returned, of which the return says nothing."""
-    last = max(report.chunks, default=0)
     for fact in facts:
         silent = fact.action_id not in changes and fact.is_open and not fact.picked_up
-        if silent and fact.chunk <= last:
+        if silent and fact.chunk in report.chunks:
             changes[fact.action_id] = Change(fact.action_id, ExecutionEvent.lose, NO_RETURN)
 
 
@@ -294,9 +299,12 @@ def _failure_of(fact: ExecutionFact) -> ExecutionEvent:
 
 def lose_open(facts: Sequence[ExecutionFact], text: str = NO_RETURN) -> list[Change]:
     """Return the changes when a minion's job ended without a return."""
-    return [
-        Change(fact.action_id, ExecutionEvent.lose, text) for fact in facts if fact.is_open
-    ]
+    return [Change(fact.action_id, ExecutionEvent.lose, text) for fact in facts if fact.is_open]
+
+
+def cancel_open(facts: Sequence[ExecutionFact], text: str) -> list[Change]:
+    """Return the changes when a person stopped a chain, or its job on one minion."""
+    return [Change(fact.action_id, ExecutionEvent.cancel, text) for fact in facts if fact.is_open]
 
 
 def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
@@ -313,9 +321,7 @@ def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
     ]
 
 
-def boundary_overdue(
-    picked_up: ClockReading, now: ClockReading, allowed_seconds: float
-) -> bool:
+def boundary_overdue(picked_up: ClockReading, now: ClockReading, allowed_seconds: float) -> bool:
     """Return whether a proof is missing for too long, by both clocks.
 
     A wall clock that was set forward alone does not fail a chain. Across a boot of the master's

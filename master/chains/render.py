@@ -14,13 +14,8 @@ from hashlib import sha256
 from typing import Any
 
 from catena.core.errors import UsageError
-from catena.core.job import (
-    ActionKind,
-    ActionManifest,
-    Boundary,
-    ChainManifest,
-    ChunkManifest,
-)
+from catena.core.ids import machine_id
+from catena.core.job import ActionManifest, Boundary, ChainManifest, ChunkManifest
 from catena.master.chains import chunk_yaml
 from catena.master.chains.actions import ActionPlan, ActionType
 
@@ -108,15 +103,13 @@ def render(plan: ChainPlan) -> RenderedChain:
     The same plan gives the same bytes, so that rendering again after a crash is harmless.
 
     Raises:
-        UnrenderableError: no actions, or a machine id that an SLS name can't hold.
+        UnrenderableError: no actions.
+        BadNameError: the machine id is none.
         UnwritableError: a value that has no form in YAML.
     """
     if not plan.actions:
         raise UnrenderableError("there is nothing to render")
-    if "." in plan.machine_id:
-        raise UnrenderableError(
-            f"the machine id {plan.machine_id!r} has a dot in it, which an SLS name can't hold"
-        )
+    machine_id(plan.machine_id)
     writer = _Writer(plan)
     for index, action in enumerate(plan.actions):
         following = plan.actions[index + 1] if index + 1 < len(plan.actions) else None
@@ -140,7 +133,9 @@ def upgrades_agent(plan: ActionPlan, agent_packages: Sequence[str]) -> bool:
     return any(name in agent_packages for name, _ in plan.data.packages)
 
 
-def module_run(name: str, args: Mapping[str, Any], **requisites: tuple[str, str]) -> dict[str, Any]:
+def module_run(
+    name: str, args: Mapping[str, Any], **requisites: tuple[str, str]
+) -> dict[str, Any]:
     """Return a declaration of mgrcompat.module_run: name, arguments, then requisites."""
     items: list[dict[str, Any]] = [{"name": name}]
     items += [{key: value} for key, value in args.items()]
@@ -304,8 +299,3 @@ class _Writer:
         name = file_name(plan.chain_id, plan.machine_id, chunk.number)
         self._done.append(ChunkText(name, text, manifest))
         self._chunk = _Chunk(chunk.number + 1)
-
-
-def is_boundary(kind: ActionKind) -> bool:
-    """Return whether an action of this kind is over only when the next boot or agent proves it."""
-    return kind in (ActionKind.reboot, ActionKind.agent_upgrade)

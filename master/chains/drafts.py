@@ -1,0 +1,232 @@
+"""What people change of chains before and between their runs: entries, times, retries.
+
+Every function works in the transaction of its ledger; the service calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import ChainAction, ChainSchedule
+from catena.core.errors import InvalidStateError, NotFoundError, UsageError
+from catena.master.chains import actions, decide, rows
+from catena.master.chains.actions import ActionPlan
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionEvent, ExecutionState
+from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
+
+MAX_ENTRIES = 200_000
+MAX_ACTIONS = 1_000
+
+UNDISPATCHED = (
+    ChainState.draft.value,
+    ChainState.pending_approval.value,
+    ChainState.scheduled.value,
+    ChainState.waiting.value,
+)
+
+
+@dataclass(frozen=True)
+class DocumentEntry:
+    """One entry of a ChainDocument."""
+
+    tgt: str
+    action: ChainAction
+    tgt_type: str = "glob"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A checked action and the minions that it is for."""
+
+    plan: ActionPlan
+    minions: tuple[str, ...]
+
+
+def undispatched(conn: sa.Connection, label: str) -> sa.Row[Any] | None:
+    """Return the one chain of a label that was not dispatched yet, or None."""
+    rule = (CHAINS.c.label == label) & CHAINS.c.state.in_(UNDISPATCHED)
+    return conn.execute(sa.select(CHAINS).where(rule)).first()
+
+
+def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
+    """Return a chain that may be edited: a draft of that label, else the chain that *ref* names.
+
+    Raises:
+        InvalidStateError: it is past that.
+    """
+    row = undispatched(conn, ref) or rows.find_chain(conn, ref)
+    if row.state != ChainState.draft.value:
+        raise InvalidStateError(f"chain {row.label!r} is {row.state}; only a draft can be edited")
+    return row
+
+
+def create(ledger: Ledger, label: str) -> int:
+    """Make an empty draft; return its id.
+
+    Raises:
+        UsageError: a chain of that label is not dispatched yet.
+    """
+    known = undispatched(ledger.conn, label)
+    if known is not None:
+        raise UsageError(f"there is a chain {label!r} already ({known.state})")
+    values = {
+        "label": label,
+        "user": ledger.by,
+        "state": ChainState.draft.value,
+        "created": ledger.now.wall,
+        "modified": ledger.now.wall,
+        "dispatched": False,
+        "archived": False,
+    }
+    key = ledger.conn.execute(sa.insert(CHAINS).values(values)).inserted_primary_key
+    assert key is not None
+    ledger.note(rows.chain(ledger.conn, key[0]), "created")
+    return int(key[0])
+
+
+def append(ledger: Ledger, row: sa.Row[Any], steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """Put actions behind the last one of a draft; return sort order, minions, ids of each.
+
+    Raises:
+        UsageError: too many.
+    """
+    first = len(orders(ledger.conn, row))
+    if first + len(steps) > MAX_ACTIONS:
+        raise UsageError(f"a chain holds at most {MAX_ACTIONS} actions in a row")
+    if sum(len(step.minions) for step in steps) > MAX_ENTRIES:
+        raise UsageError(f"at most {MAX_ENTRIES} actions can be added at once")
+    added = []
+    for order, step in enumerate(steps, first):
+        action_ids = [_insert(ledger, row, step.plan, minion, order) for minion in step.minions]
+        added.append(
+            {"sort_order": order, "minions": list(step.minions), "action_ids": action_ids}
+        )
+        names = ", ".join(step.minions[:3]) + (", …" if len(step.minions) > 3 else "")
+        ledger.note(row, "added", f"{order}: {actions.title(step.plan)} on {names}")
+    return added
+
+
+def _insert(ledger: Ledger, row: sa.Row[Any], plan: ActionPlan, minion: str, order: int) -> int:
+    values = {
+        "chain_id": row.id,
+        "kind": plan.type.value,
+        "data": plan.stored(),
+        "repeat": plan.repeat.value,
+        "created": ledger.now.wall,
+    }
+    key = ledger.conn.execute(sa.insert(ACTIONS).values(values)).inserted_primary_key
+    assert key is not None
+    entry = {"action_id": key[0], "chain_id": row.id, "minion": minion, "sort_order": order}
+    ledger.conn.execute(sa.insert(ENTRIES).values(entry))
+    return int(key[0])
+
+
+def orders(conn: sa.Connection, row: sa.Row[Any]) -> list[int]:
+    """Return the sort orders of a chain that have entries, ascending."""
+    query = sa.select(sa.distinct(ENTRIES.c.sort_order)).where(ENTRIES.c.chain_id == row.id)
+    return sorted(conn.execute(query).scalars())
+
+
+def entries_at(conn: sa.Connection, row: sa.Row[Any], order: int) -> Sequence[sa.Row[Any]]:
+    """Return the entries at a sort order.
+
+    Raises:
+        NotFoundError: there are none.
+    """
+    rule = (ENTRIES.c.chain_id == row.id) & (ENTRIES.c.sort_order == order)
+    found = conn.execute(sa.select(ENTRIES).where(rule)).all()
+    if not found:
+        raise NotFoundError(f"chain {row.label!r} has no action with sort order {order}")
+    return found
+
+
+def reorder(conn: sa.Connection, row: sa.Row[Any], orders: Sequence[int]) -> None:
+    """Number the entries anew: those at orders[n] get n.
+
+    Through negative numbers, because no two entries of a minion may share a sort order at any
+    moment.
+    """
+    for step in (lambda n: -1 - n, None):
+        for new, old in enumerate(orders):
+            source = old if step else -1 - new
+            rule = (ENTRIES.c.chain_id == row.id) & (ENTRIES.c.sort_order == source)
+            target = step(new) if step else new
+            conn.execute(sa.update(ENTRIES).where(rule).values(sort_order=target))
+
+
+def due_now(ledger: Ledger, at: float = 0.0) -> dict[str, Any]:
+    """Return the columns of a chain that is due at *at* (0: now), with the clocks as they are."""
+    now = ledger.now
+    anchor = {"anchor_wall": now.wall, "anchor_mono": now.mono, "anchor_boot": now.boot}
+    return {"due": at or now.wall, **anchor}
+
+
+def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
+    """Give a draft its time and make its executions; return its id.
+
+    Raises:
+        UsageError: it has no actions.
+        InvalidStateError: it is no draft.
+    """
+    found = rows.entries(ledger.conn, row.id)
+    if not found:
+        raise UsageError(f"chain {row.label!r} has no actions")
+    event = ChainEvent.ask_approval if request.approve_required else ChainEvent.schedule
+    epoch = row.epoch + 1
+    ledger.move_chain(row, event, epoch=epoch, **due_now(ledger, request.at))
+    state = (
+        ExecutionState.PENDING_APPROVE
+        if request.approve_required
+        else ExecutionState.PENDING_SCHEDULE
+    )
+    for entry in found:
+        _execution(ledger, row, entry, state, epoch)
+    return int(row.id)
+
+
+def _execution(
+    ledger: Ledger, row: sa.Row[Any], entry: Any, state: ExecutionState, epoch: int
+) -> None:
+    values = {
+        "chain_id": row.id,
+        "action_id": entry.action_id,
+        "epoch": epoch,
+        "minion": entry.minion,
+        "sort_order": entry.sort_order,
+        "state": state.value,
+        "created": ledger.now.wall,
+    }
+    ledger.conn.execute(sa.insert(EXECUTIONS).values(values))
+
+
+def move_open(ledger: Ledger, row: sa.Row[Any], event: ExecutionEvent, reason: str = "") -> None:
+    """Move every open execution of a chain's newest run."""
+    for execution in rows.executions(ledger.conn, row.id, epoch=row.epoch):
+        if rows.fact(execution).is_open:
+            change = decide.Change(execution.action_id, event, reason)
+            ledger.move_execution(execution, change)
+
+
+def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
+    """Schedule what a failed chain has not done, now, under the next epoch.
+
+    Raises:
+        UsageError: everything is done.
+    """
+    newest = rows.newest(ledger.conn, row.id)
+    facts: dict[str, list[decide.ExecutionFact]] = {}
+    for execution in newest.values():
+        facts.setdefault(execution.minion, []).append(rows.fact(execution))
+    again = {action for some in facts.values() for action in decide.to_retry(some)}
+    if not again:
+        raise UsageError(f"every action of chain {row.label!r} is done")
+    epoch = row.epoch + 1
+    ledger.move_chain(row, ChainEvent.retry, epoch=epoch, ended=None, **due_now(ledger))
+    for action_id, execution in newest.items():
+        if action_id in again:
+            _execution(ledger, row, execution, ExecutionState.PENDING_SCHEDULE, epoch)

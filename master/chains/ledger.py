@@ -1,0 +1,295 @@
+"""Moves chains, executions and chunks: compare-and-set, history row, event. Nothing else does.
+
+Every move is checked against its life cycle and stored only if the thing still stands where the
+decision saw it, so that two masters on one database can't both make it. Events are collected and
+recorded by the caller in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.errors import TryLaterError
+from catena.core.records import encode
+from catena.master.chains import decide, rows
+from catena.master.chains.decide import Change, ClockReading, Outcome
+from catena.master.chains.lifecycle import (
+    ACTIVE_CHAINS,
+    CHAIN,
+    CHUNK,
+    EXECUTION,
+    ChainEvent,
+    ChainState,
+    ChunkEvent,
+    ChunkState,
+    ExecutionEvent,
+    ExecutionState,
+    status,
+)
+from catena.master.job_model import EventItem
+from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
+
+COMMENT_LIMIT = 64 * 1024
+CHANGES_LIMIT = 1024 * 1024
+
+
+class ConflictError(TryLaterError):
+    """Somebody else moved it in the same moment; ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """One row of the history."""
+
+    chain_id: int
+    epoch: int
+    #: Source state, event, target state.
+    what: tuple[str, str, str]
+    reason: str = ""
+    subject: str = "chain"
+    number: int = 0
+    minion: str = ""
+
+
+class Ledger:
+    """The moves of one transaction.
+
+    Args:
+        conn: inside `Store.write` or an observer.
+        now: both clocks.
+        by: a user's name, a minion's id, or "" for the master itself.
+    """
+
+    def __init__(self, conn: sa.Connection, now: ClockReading, by: str = "") -> None:
+        self.conn = conn
+        self.now = now
+        self.by = by
+        self.events: list[EventItem] = []
+
+    # -- chains --------------------------------------------------------------------------------
+
+    def move_chain(
+        self, row: sa.Row[Any], event: ChainEvent, reason: str = "", **values: Any
+    ) -> ChainState:
+        """Move the chain of *row*; *values* are stored with it.
+
+        Raises:
+            InvalidStateError: the life cycle has no such row.
+            ConflictError: it no longer stands where *row* says.
+        """
+        source = ChainState(row.state)
+        target = CHAIN.next(source, event)
+        found = {"state": target.value, "reason": reason, "modified": self.now.wall, **values}
+        if target in (ChainState.done, ChainState.failed, ChainState.cancelled):
+            found["ended"] = self.now.wall
+        rule = (CHAINS.c.id == row.id) & (CHAINS.c.state == source.value)
+        self._store(sa.update(CHAINS).where(rule).values(found))
+        epoch = values.get("epoch", row.epoch)
+        self._write(_Moved(row.id, epoch, (source.value, event.value, target.value), reason))
+        data = {
+            "chain": row.id,
+            "label": row.label,
+            "state": target.value,
+            "event": event.value,
+            "epoch": epoch,
+            "reason": reason,
+            "by": self.by,
+        }
+        self.events.append((events.chain(row.id, target.value), data))
+        return target
+
+    def note(self, row: sa.Row[Any], event: str, reason: str = "") -> None:
+        """Put something that is no transition into the history and on the bus (an edit)."""
+        self._write(_Moved(row.id, row.epoch, (row.state, event, row.state), reason))
+        data = {"chain": row.id, "label": row.label, "event": event, "reason": reason}
+        self.events.append((events.chain(row.id, event), {**data, "by": self.by}))
+
+    def settle(self, chain_id: int) -> None:
+        """End a chain whose executions have all ended, and its runs that have."""
+        row = rows.chain(self.conn, chain_id)
+        newest = rows.newest(self.conn, chain_id)
+        still = {(e.epoch, e.minion) for e in newest.values() if not EXECUTION.is_final(_state(e))}
+        for run in rows.runs(self.conn, chain_id, row.epoch):
+            if run.open and (run.epoch, run.minion) not in still:
+                rule = rows.of_run(RUNS, run)
+                self.conn.execute(sa.update(RUNS).where(rule).values(open=False))
+                self._close_chunks(run)
+        if ChainState(row.state) not in ACTIVE_CHAINS:
+            return
+        event = decide.settle(_state(execution) for execution in newest.values())
+        if event is not None:
+            failed = sum(1 for e in newest.values() if e.state != ExecutionState.DONE.value)
+            reason = f"{failed} of {len(newest)} actions failed" if failed else ""
+            self.move_chain(row, event, reason)
+
+    def _close_chunks(self, run: sa.Row[Any]) -> None:
+        """Chunks that will never be applied now: their files can go."""
+        for chunk in rows.chunks(self.conn, run):
+            if CHUNK.allows(ChunkState(chunk.state), ChunkEvent.fail):
+                self.move_chunk(chunk, ChunkEvent.fail)
+
+    # -- executions ----------------------------------------------------------------------------
+
+    def apply(self, run_rows: Sequence[sa.Row[Any]], changes: Iterable[Change], boot: str) -> None:
+        """Make decided changes.
+
+        Args:
+            run_rows: the executions that the decision saw.
+            changes: what it decided.
+            boot: boot of the minion under which a reported success happened.
+        """
+        by_action = {row.action_id: row for row in run_rows}
+        for change in changes:
+            self.move_execution(by_action[change.action_id], change, boot)
+
+    def move_execution(self, row: sa.Row[Any], change: Change, boot: str = "") -> None:
+        """Make one decided change.
+
+        Raises:
+            InvalidStateError: the life cycle has no such row.
+            ConflictError: it no longer stands where *row* says.
+        """
+        source = ExecutionState(row.state)
+        values = self._values_of(row, change, boot)
+        rule = (EXECUTIONS.c.id == row.id) & (EXECUTIONS.c.state == source.value)
+        stays = change.picked_up and source is ExecutionState.RUNNING
+        target = source if stays else EXECUTION.next(source, change.event)
+        values["state"] = target.value
+        ended = values.pop("ended", 0.0)
+        if EXECUTION.is_final(target):
+            values["ended"] = ended or self.now.wall
+        self._store(sa.update(EXECUTIONS).where(rule).values(values))
+        what = (source.value, "pick_up" if stays else change.event.value, target.value)
+        number, minion = row.action_id, row.minion
+        moved = _Moved(row.chain_id, row.epoch, what, change.reason, "action", number, minion)
+        self._write(moved)
+        self._tell_execution(row, what[1], target, values)
+
+    def _values_of(self, row: sa.Row[Any], change: Change, boot: str) -> dict[str, Any]:
+        values: dict[str, Any] = {"reason": change.reason[:COMMENT_LIMIT]}
+        if change.picked_up:
+            values |= {
+                "picked_up": self.now.wall,
+                "picked_mono": self.now.mono,
+                "picked_host_boot": self.now.boot,
+                "boot_id": boot,
+            }
+        if change.event is ExecutionEvent.succeed:
+            values["retcode"] = 0
+        elif change.event in (ExecutionEvent.fail, ExecutionEvent.reject):
+            values["retcode"] = -1
+        if change.outcome is not None:
+            values |= details(change.outcome)
+        elif change.event is ExecutionEvent.fail:
+            values["comment"] = change.reason
+        if change.event is ExecutionEvent.begin:
+            values.setdefault("started", self.now.wall)
+        if row.started is not None:
+            values.pop("started", None)
+        return values
+
+    def fill(self, row: sa.Row[Any], outcome: Outcome) -> None:
+        """Add to an execution that has ended what its return says beyond its progress."""
+        values = details(outcome)
+        values.pop("ended", None)
+        if row.started is not None:
+            values.pop("started", None)
+        rule = (EXECUTIONS.c.id == row.id) & EXECUTIONS.c.changes.is_(None)
+        self.conn.execute(sa.update(EXECUTIONS).where(rule).values(values))
+
+    def _tell_execution(
+        self, row: sa.Row[Any], event: str, target: ExecutionState, values: dict[str, Any]
+    ) -> None:
+        data = {
+            "chain": row.chain_id,
+            "action": row.action_id,
+            "minion": row.minion,
+            "sort_order": row.sort_order,
+            "epoch": row.epoch,
+            "event": event,
+            "state": target.value,
+            "status": status(target).value,
+            "reason": values.get("reason", ""),
+            "comment": str(values.get("comment", ""))[:2000],
+        }
+        self.events.append((events.chain(row.chain_id, f"action/{row.action_id}/{event}"), data))
+
+    # -- chunks --------------------------------------------------------------------------------
+
+    def move_chunk(self, row: sa.Row[Any], event: ChunkEvent) -> None:
+        """Move one chunk file of one minion."""
+        source = ChunkState(row.state)
+        target = CHUNK.next(source, event)
+        rule = rows.of_run(CHUNKS, row) & (CHUNKS.c.number == row.number)
+        rule = rule & (CHUNKS.c.state == source.value)
+        self._store(sa.update(CHUNKS).where(rule).values(state=target.value))
+        what = (source.value, event.value, target.value)
+        self._write(_Moved(row.chain_id, row.epoch, what, "", "chunk", row.number, row.minion))
+        data = {
+            "chain": row.chain_id,
+            "minion": row.minion,
+            "chunk": row.number,
+            "epoch": row.epoch,
+            "event": event.value,
+            "state": target.value,
+        }
+        self.events.append((events.chain(row.chain_id, f"chunk/{row.number}/{event.value}"), data))
+
+    # -- history -------------------------------------------------------------------------------
+
+    def late(self, run: sa.Row[Any], jid: str) -> None:
+        """Keep that a minion reported on a run that is over; nothing else changes."""
+        reason = f"job {jid} reported on a run that is over"
+        what = ("", "late", "")
+        self._write(_Moved(run.chain_id, run.epoch, what, reason, "late", 0, run.minion))
+        data = {"chain": run.chain_id, "minion": run.minion, "jid": jid, "epoch": run.epoch}
+        self.events.append((events.chain(run.chain_id, "late"), data))
+
+    def _store(self, update: sa.Update) -> None:
+        if self.conn.execute(update).rowcount != 1:
+            raise ConflictError
+
+    def _write(self, moved: _Moved) -> None:
+        source, event, target = moved.what
+        row = {
+            "chain_id": moved.chain_id,
+            "subject": moved.subject,
+            "number": moved.number,
+            "minion": moved.minion,
+            "epoch": moved.epoch,
+            "source": source,
+            "event": event,
+            "target": target,
+            "by": self.by,
+            "reason": moved.reason[:COMMENT_LIMIT],
+            "at": self.now.wall,
+        }
+        self.conn.execute(sa.insert(HISTORY).values(row))
+
+
+def details(outcome: Outcome) -> dict[str, Any]:
+    """Return the columns that a minion's word on an action fills."""
+    values: dict[str, Any] = {"comment": outcome.comment[:COMMENT_LIMIT]}
+    if outcome.changes is not None:
+        values["changes"] = _bounded(encode(outcome.changes))
+    if outcome.started:
+        values["started"] = outcome.started
+        values["ended"] = outcome.started + outcome.duration_seconds
+    return values
+
+
+def _bounded(changes: Any) -> Any:
+    """Return *changes*, or a note in their place: the job's own return keeps them whole."""
+    size = len(repr(changes))
+    if size <= CHANGES_LIMIT:
+        return changes
+    return {"truncated": f"{size} characters; the job's return has them all"}
+
+
+def _state(row: sa.Row[Any]) -> ExecutionState:
+    return ExecutionState(row.state)

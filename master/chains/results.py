@@ -1,0 +1,224 @@
+"""Takes in what minions say about chains, inside the transaction that stores their word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.job import Boundary, JobProgress, JobReturn
+from catena.master.chains import decide, returned, rows
+from catena.master.chains.clocks import HostClocks
+from catena.master.chains.decide import Change, Outcome
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import (
+    CHUNK,
+    ChainEvent,
+    ChainState,
+    ChunkEvent,
+    ChunkState,
+    ExecutionEvent,
+    ExecutionState,
+)
+from catena.master.chains.returned import ChainResult
+from catena.master.delivery import MACHINE as DELIVERY
+from catena.master.delivery import Delivery
+from catena.master.job_model import EventItem
+from catena.master.store.chain_tables import RUNS
+
+START = "mgractionchains.start"
+RESUME = "mgractionchains.resume"
+CLEAN = "mgractionchains.clean"
+
+
+class ChainResults:
+    """The observer of jobs that makes chains advance (`job_model.ReturnObserver`).
+
+    A minion can move only executions of its own runs, whatever its return claims, and only those
+    of the newest run: the word of an older one is kept as late.
+
+    Args:
+        clocks: of this host.
+        wake: called when a transaction may have left work for the scheduler.
+    """
+
+    def __init__(self, clocks: HostClocks, wake: Callable[[], None] = lambda: None) -> None:
+        self._clocks = clocks
+        self._wake = wake
+
+    # -- returns -------------------------------------------------------------------------------
+
+    def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
+        """A job returned: move the executions that it speaks of."""
+        if ret.fun not in (START, RESUME):
+            return ()
+        ledger = Ledger(conn, self._clocks.read(), minion)
+        found = returned.read(ret)
+        started = rows.run_by_jid(conn, ret.jid, minion)
+        if started is not None and started.chain_id not in found and not ret.success:
+            self._failed_whole(ledger, started, ret)
+        if not found and started is None and ret.fun == RESUME and not ret.success:
+            self._failed_resume(ledger, minion, ret)
+        for chain_id, result in found.items():
+            run = rows.newest_run(conn, chain_id, minion)
+            if run is not None:
+                self._take(ledger, run, result, ret)
+        self._wake()
+        return ledger.events
+
+    def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
+        if not _is_current(run, ret.jid):
+            ledger.late(run, ret.jid)
+            return
+        found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+        known = frozenset(row.action_id for row in found)
+        boot = getattr(ret, "boot_id", "") or run.boot_id
+        report = result.report(known, boot, run.boot_id)
+        self._begin_chain(ledger, run.chain_id)
+        changes = decide.judge_report([rows.fact(row) for row in found], report)
+        ledger.apply(found, changes, boot)
+        moved = {change.action_id for change in changes}
+        for row in found:
+            if row.action_id in report.outcomes and row.action_id not in moved:
+                ledger.fill(row, report.outcomes[row.action_id])
+        self._end_chunks(ledger, run, report.chunks)
+        ledger.settle(run.chain_id)
+
+    def _failed_whole(self, ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
+        """The chain's job came to an error: no pillar, a chunk that does not render, no module."""
+        if not _is_current(run, ret.jid) or not run.open:
+            ledger.late(run, ret.jid)
+            return
+        found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+        facts = [rows.fact(row) for row in found]
+        ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), run.boot_id)
+        ledger.settle(run.chain_id)
+
+    def _failed_resume(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+        """A resume that names no chain failed: it is about the run that waits at a boundary."""
+        for run in rows.open_runs(ledger.conn, minion):
+            found = rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
+            facts = [rows.fact(row) for row in found]
+            began = any(f.state in (ExecutionState.DONE, ExecutionState.RUNNING) for f in facts)
+            if began and _is_current(run, ret.jid):
+                ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), "")
+                ledger.settle(run.chain_id)
+                return
+
+    def _end_chunks(self, ledger: Ledger, run: sa.Row[Any], numbers: frozenset[int]) -> None:
+        failed = set()
+        for row in rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch):
+            if row.state in (ExecutionState.FAILED.value, ExecutionState.LOST.value):
+                failed.add(row.chunk)
+        for chunk in rows.chunks(ledger.conn, run):
+            event = ChunkEvent.fail if chunk.number in failed else ChunkEvent.apply
+            if chunk.number in numbers and CHUNK.allows(ChunkState(chunk.state), event):
+                ledger.move_chunk(chunk, event)
+
+    # -- progress ------------------------------------------------------------------------------
+
+    def on_progress(
+        self, conn: sa.Connection, minion: str, progress: JobProgress
+    ) -> Sequence[EventItem]:
+        """A step of a job: an action began or ended."""
+        data = progress.data
+        chain_id, action_id = data.get("chain_id"), data.get("action_id")
+        if progress.kind != "action" or type(chain_id) is not int or type(action_id) is not int:
+            return ()
+        run = rows.newest_run(conn, chain_id, minion)
+        if run is None or not run.open or not _is_current(run, progress.jid):
+            return ()
+        found = rows.executions(conn, chain_id, minion, run.epoch)
+        row = next((row for row in found if row.action_id == action_id), None)
+        change = _change_of(row, progress) if row is not None else None
+        if row is None or change is None:
+            return ()
+        ledger = Ledger(conn, self._clocks.read(), minion)
+        self._begin_chain(ledger, chain_id)
+        ledger.move_execution(row, change, run.boot_id)
+        ledger.settle(chain_id)
+        return ledger.events
+
+    def _begin_chain(self, ledger: Ledger, chain_id: int) -> None:
+        chain = rows.chain(ledger.conn, chain_id)
+        if chain.state == ChainState.dispatched.value:
+            ledger.move_chain(chain, ChainEvent.start)
+
+    # -- deliveries ----------------------------------------------------------------------------
+
+    def on_delivery(
+        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
+    ) -> Sequence[EventItem]:
+        """A delivery moved: where it ended without a return, so did the run on that minion."""
+        if state is Delivery.done or not DELIVERY.is_final(state):
+            return ()
+        run = rows.run_by_jid(conn, jid, minion)
+        if run is None or not run.open:
+            return ()
+        ledger = Ledger(conn, self._clocks.read(), minion)
+        found = rows.executions(conn, run.chain_id, minion, run.epoch)
+        facts = [rows.fact(row) for row in found]
+        if state is Delivery.lost:
+            changes = decide.lose_open(facts)
+        elif state is Delivery.cancelled:
+            changes = decide.cancel_open(facts, detail)
+        else:
+            changes = decide.fail_open(facts, detail or state.value)
+        ledger.apply(found, changes, "")
+        ledger.settle(run.chain_id)
+        self._wake()
+        return ledger.events
+
+    # -- starts --------------------------------------------------------------------------------
+
+    def on_start(self, conn: sa.Connection, minion: str, boot_id: str) -> Sequence[EventItem]:
+        """A minion's agent came up in *boot_id*: that proves the reboots that wait for it."""
+        if not boot_id:
+            return ()
+        ledger = Ledger(conn, self._clocks.read(), minion)
+        for run in rows.open_runs(conn, minion):
+            rule = rows.of_run(RUNS, run)
+            conn.execute(sa.update(RUNS).where(rule).values(boot_id=boot_id[:64]))
+            found = rows.executions(conn, run.chain_id, minion, run.epoch)
+            changes = decide.prove_boot([rows.fact(row) for row in found], boot_id)
+            if changes:
+                ledger.apply(found, changes, "")
+                ledger.settle(run.chain_id)
+        self._wake()
+        return ledger.events
+
+
+def _is_current(run: sa.Row[Any], jid: str) -> bool:
+    """Return whether a job belongs to *run* and not to an older one: jids grow."""
+    return bool(run.jid) and jid >= run.jid
+
+
+def _change_of(row: sa.Row[Any], progress: JobProgress) -> Change | None:
+    """Return what a progress message changes, or None."""
+    data, state = progress.data, ExecutionState(row.state)
+    if state not in (ExecutionState.NEW, ExecutionState.RUNNING):
+        return None
+    if data.get("event") == "begin":
+        if state is ExecutionState.RUNNING:
+            return None
+        started = Outcome(row.chunk, None, started=progress.when)
+        return Change(row.action_id, ExecutionEvent.begin, "", started)
+    return _end_of(row, data) if data.get("event") == "end" else None
+
+
+def _end_of(row: sa.Row[Any], data: dict[str, Any]) -> Change | None:
+    outcome, waits = data.get("outcome"), Boundary(row.waits_for)
+    result = data.get("result")
+    said = Outcome(row.chunk, result is True or result is None, str(data.get("comment", "")))
+    if outcome in ("failed", "interrupted"):
+        reason = "interrupted" if outcome == "interrupted" else ""
+        return Change(row.action_id, ExecutionEvent.fail, reason, said)
+    upgraded = outcome == "done" and waits is Boundary.agent_upgrade
+    if outcome == "armed" or upgraded:
+        if row.picked_up is not None:
+            return None
+        return Change(row.action_id, ExecutionEvent.begin, waits.value, said, picked_up=True)
+    if outcome == "done":
+        return Change(row.action_id, ExecutionEvent.succeed, "", said)
+    return None

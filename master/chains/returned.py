@@ -1,0 +1,126 @@
+"""Reads what a minion returned about a chain. Pure; everything in it is untrusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from catena.core.job import JobReturn
+from catena.master.chains.decide import Outcome, Report
+from catena.master.chains.render import VERIFY_AGENT, VERIFY_PACKAGES
+
+#: The reference's pattern of result keys.
+_KEY = re.compile(r".*\|-mgr_actionchain_([0-9]{1,18})_action_([0-9]{1,18})_chunk_([0-9]{1,6}).*")
+_SLS = re.compile(r"actionchains\.actionchain_([0-9]{1,18})_.+_([0-9]{1,6})\Z")
+#: How a result begins whose outcome nobody knows (written by the minion's runtime).
+_INTERRUPTED = "Interrupted:"
+_TEXT_LIMIT = 16 * 1024
+_DAY = 24 * 3600
+
+
+@dataclass
+class ChainResult:
+    """What one return said about one chain."""
+
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    chunks: set[int] = field(default_factory=set)
+    failed_verifies: dict[int, str] = field(default_factory=dict)
+
+    def report(self, known: frozenset[int], boot_id: str, current_boot: str) -> Report:
+        """Return it as the decisions see it, without actions that are not of this minion."""
+        outcomes = {key: value for key, value in self.outcomes.items() if key in known}
+        return Report(
+            outcomes, frozenset(self.chunks), dict(self.failed_verifies), boot_id, current_boot
+        )
+
+
+def read(ret: JobReturn) -> dict[int, ChainResult]:
+    """Return what *ret* says, by chain id; empty when it has no results of chains.
+
+    Keys that are neither an action's nor a verify state's are passed over: a chunk has other
+    states too (schedule_next_chunk).
+    """
+    found: dict[int, ChainResult] = {}
+    if not isinstance(ret.value, Mapping):
+        return found
+    first = _first_start(ret.value)
+    for key, row in ret.value.items():
+        if isinstance(key, str) and isinstance(row, Mapping):
+            _read_row(found, key, row, (ret.started, first))
+    return found
+
+
+def _read_row(
+    found: dict[int, ChainResult], key: str, row: Mapping[str, Any], base: tuple[float, float]
+) -> None:
+    place = _SLS.match(str(row.get("__sls__", "")))
+    if place:
+        found.setdefault(int(place[1]), ChainResult()).chunks.add(int(place[2]))
+    action = _KEY.match(key)
+    if action:
+        chain, chunk = found.setdefault(int(action[1]), ChainResult()), int(action[3])
+        chain.chunks.add(chunk)
+        chain.outcomes[int(action[2])] = _outcome(chunk, row, base)
+    elif place and row.get("__id__") in (VERIFY_AGENT, VERIFY_PACKAGES):
+        if row.get("result") is False:
+            comment = str(row.get("comment", ""))[:_TEXT_LIMIT]
+            found[int(place[1])].failed_verifies[int(place[2])] = comment
+
+
+def _outcome(chunk: int, row: Mapping[str, Any], base: tuple[float, float]) -> Outcome:
+    result = row.get("result")
+    comment = row.get("comment", "")
+    text = comment if isinstance(comment, str) else str(comment)
+    changes = row.get("changes")
+    began = _seconds_of_day(row.get("start_time"))
+    duration = row.get("duration")
+    known = began is not None and base[1] >= 0 and base[0] > 0
+    return Outcome(
+        chunk=chunk,
+        # Anything but true and null is a failure: nobody said that it went well.
+        result=result if result is True or result is None else False,
+        comment=text[:_TEXT_LIMIT],
+        changes=changes if isinstance(changes, Mapping) else {},
+        started=base[0] + ((began or 0.0) - base[1]) % _DAY if known else 0.0,
+        duration_seconds=_milliseconds(duration) / 1000,
+        reason="interrupted" if result is False and text.startswith(_INTERRUPTED) else "",
+    )
+
+
+def _milliseconds(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e12 else 0.0
+
+
+def _first_start(value: Mapping[Any, Any]) -> float:
+    """Return the earliest start_time in run order, as seconds of the minion's day; -1 without.
+
+    Salt's start_time is a time of day in the minion's own zone, so only distances count.
+    """
+    rows = [row for row in value.values() if isinstance(row, Mapping)]
+    numbered = [row for row in rows if isinstance(row.get("__run_num__"), int)]
+    for row in sorted(numbered, key=lambda row: row["__run_num__"]):
+        began = _seconds_of_day(row.get("start_time"))
+        if began is not None:
+            return began
+    return -1.0
+
+
+def _seconds_of_day(text: Any) -> float | None:
+    match = re.match(r"(\d\d):(\d\d):(\d\d(?:\.\d{1,9})?)\Z", text) if type(text) is str else None
+    if match is None:
+        return None
+    return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
+
+
+def error_text(ret: JobReturn) -> str:
+    """Return what a return that holds no state results says, for people."""
+    value = ret.value
+    if isinstance(value, (list, tuple)):
+        text = "\n".join(str(item) for item in value)
+    elif isinstance(value, Mapping):
+        text = str(value.get("comment") or value.get("not_resumed") or dict(value))
+    else:
+        text = "" if value is None else str(value)
+    return text.strip()[:_TEXT_LIMIT] or f"the job failed with exit code {ret.retcode}"

@@ -1,0 +1,208 @@
+"""Queries on the tables of chains; every function runs inside somebody's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.errors import NotFoundError
+from catena.core.job import Boundary, ChainManifest
+from catena.core.records import decode
+from catena.core.suggest import unknown
+from catena.master.chains import actions
+from catena.master.chains.decide import ExecutionFact
+from catena.master.chains.lifecycle import ExecutionState
+from catena.master.chains.render import PlannedAction
+from catena.master.store.chain_tables import (
+    ACTIONS,
+    CHAINS,
+    CHUNKS,
+    ENTRIES,
+    EXECUTIONS,
+    HISTORY,
+    RUNS,
+)
+
+#: Rows asked for at once; SQLite takes at most 32 766 parameters.
+SLICE = 500
+#: Names looked at to suggest the right one.
+_SUGGESTED_FROM = 200
+
+
+def chain(conn: sa.Connection, chain_id: int) -> sa.Row[Any]:
+    """Return a chain by its id.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = conn.execute(sa.select(CHAINS).where(CHAINS.c.id == chain_id)).first()
+    if row is None:
+        raise NotFoundError(f"there is no chain {chain_id}")
+    return row
+
+
+def find_chain(conn: sa.Connection, ref: str) -> sa.Row[Any]:
+    """Return a chain by its label (the newest one) or its id.
+
+    A label wins over an id, so that a chain named "12" can be reached.
+
+    Raises:
+        NotFoundError: there is none; the message names the nearest label.
+    """
+    newest = sa.select(CHAINS).where(CHAINS.c.label == ref).order_by(CHAINS.c.id.desc()).limit(1)
+    row = conn.execute(newest).first()
+    if row is None and ref.isascii() and ref.isdigit() and len(ref) < 19:
+        row = conn.execute(sa.select(CHAINS).where(CHAINS.c.id == int(ref))).first()
+    if row is None:
+        labels = sa.select(CHAINS.c.label).order_by(CHAINS.c.id.desc()).limit(_SUGGESTED_FROM)
+        raise NotFoundError(unknown("chain", ref[:80], list(conn.execute(labels).scalars())))
+    return row
+
+
+def entries(conn: sa.Connection, chain_id: int) -> Sequence[Any]:
+    """Return the entries of a chain with their actions, by sort order and minion."""
+    query = (
+        sa.select(
+            ENTRIES.c.action_id,
+            ENTRIES.c.minion,
+            ENTRIES.c.sort_order,
+            ACTIONS.c.kind,
+            ACTIONS.c.data,
+            ACTIONS.c.repeat,
+        )
+        .join(ACTIONS, ACTIONS.c.id == ENTRIES.c.action_id)
+        .where(ENTRIES.c.chain_id == chain_id)
+        .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion)
+    )
+    return conn.execute(query).all()
+
+
+def planned(rows: Iterable[Any]) -> dict[str, list[PlannedAction]]:
+    """Return entries as the actions of each minion, in order."""
+    found: defaultdict[str, list[PlannedAction]] = defaultdict(list)
+    for row in rows:
+        plan = actions.restore(row.kind, row.data, row.repeat)
+        found[row.minion].append(PlannedAction(row.action_id, plan))
+    return dict(found)
+
+
+def executions(
+    conn: sa.Connection, chain_id: int, minion: str = "", epoch: int = 0
+) -> Sequence[sa.Row[Any]]:
+    """Return executions of a chain, oldest run first, by sort order; of one minion or run."""
+    query = sa.select(EXECUTIONS).where(EXECUTIONS.c.chain_id == chain_id)
+    if minion:
+        query = query.where(EXECUTIONS.c.minion == minion)
+    if epoch:
+        query = query.where(EXECUTIONS.c.epoch == epoch)
+    order = (EXECUTIONS.c.epoch, EXECUTIONS.c.sort_order, EXECUTIONS.c.minion)
+    return conn.execute(query.order_by(*order)).all()
+
+
+def newest(conn: sa.Connection, chain_id: int) -> dict[int, sa.Row[Any]]:
+    """Return the newest execution of each action of a chain, by action id."""
+    return {row.action_id: row for row in executions(conn, chain_id)}
+
+
+def fact(row: sa.Row[Any]) -> ExecutionFact:
+    """Return an execution as the decisions see it."""
+    return ExecutionFact(
+        action_id=row.action_id,
+        sort_order=row.sort_order,
+        state=ExecutionState(row.state),
+        chunk=row.chunk,
+        waits_for=Boundary(row.waits_for),
+        picked_up=row.picked_up is not None,
+        boot_id=row.boot_id,
+    )
+
+
+def runs(conn: sa.Connection, chain_id: int, epoch: int) -> Sequence[sa.Row[Any]]:
+    """Return what was sent to each minion in one run of a chain."""
+    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.epoch == epoch)
+    return conn.execute(sa.select(RUNS).where(rule).order_by(RUNS.c.minion)).all()
+
+
+def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
+    """Return the run that a job started on a minion."""
+    rule = (RUNS.c.jid == jid) & (RUNS.c.minion == minion)
+    return conn.execute(sa.select(RUNS).where(rule)).first()
+
+
+def newest_run(conn: sa.Connection, chain_id: int, minion: str) -> sa.Row[Any] | None:
+    """Return the newest run of a chain on a minion."""
+    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.minion == minion)
+    query = sa.select(RUNS).where(rule).order_by(RUNS.c.epoch.desc()).limit(1)
+    return conn.execute(query).first()
+
+
+def open_runs(conn: sa.Connection, minion: str = "") -> Sequence[sa.Row[Any]]:
+    """Return the runs that are under way, on one minion or all."""
+    query = sa.select(RUNS).where(RUNS.c.open == sa.true())
+    if minion:
+        query = query.where(RUNS.c.minion == minion)
+    return conn.execute(query.order_by(RUNS.c.jid)).all()
+
+
+def manifest(run: sa.Row[Any]) -> ChainManifest:
+    """Return the manifest of a run."""
+    return decode(ChainManifest, run.manifest, "manifest")
+
+
+def chunks(conn: sa.Connection, run: sa.Row[Any]) -> Sequence[sa.Row[Any]]:
+    """Return the chunk files of a run, in order."""
+    query = sa.select(CHUNKS).where(of_run(CHUNKS, run)).order_by(CHUNKS.c.number)
+    return conn.execute(query).all()
+
+
+def of_run(table: sa.Table, run: sa.Row[Any]) -> sa.ColumnElement[bool]:
+    """Return the rule that picks the rows of *run* in *table*."""
+    return sa.and_(
+        table.c.chain_id == run.chain_id,
+        table.c.epoch == run.epoch,
+        table.c.minion == run.minion,
+    )
+
+
+def history(conn: sa.Connection, chain_id: int, limit: int) -> Sequence[sa.Row[Any]]:
+    """Return the last *limit* rows of a chain's history, oldest first."""
+    query = sa.select(HISTORY).where(HISTORY.c.chain_id == chain_id)
+    found = conn.execute(query.order_by(HISTORY.c.id.desc()).limit(limit)).all()
+    return found[::-1]
+
+
+def count_states(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
+    """Return, per chain, how many of its newest executions stand in each state."""
+    last = (
+        sa.select(EXECUTIONS.c.action_id, sa.func.max(EXECUTIONS.c.epoch).label("epoch"))
+        .where(EXECUTIONS.c.chain_id.in_(chain_ids))
+        .group_by(EXECUTIONS.c.action_id)
+        .subquery()
+    )
+    is_last = (last.c.action_id == EXECUTIONS.c.action_id) & (last.c.epoch == EXECUTIONS.c.epoch)
+    query = (
+        sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.state, sa.func.count().label("count"))
+        .join(last, is_last)
+        .group_by(EXECUTIONS.c.chain_id, EXECUTIONS.c.state)
+    )
+    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for row in conn.execute(query):
+        found[row.chain_id][row.state] = row[2]
+    return found
+
+
+def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, tuple[int, int]]:
+    """Return, per chain, how many actions and how many minions it has."""
+    query = (
+        sa.select(
+            ENTRIES.c.chain_id,
+            sa.func.count(),
+            sa.func.count(sa.distinct(ENTRIES.c.minion)),
+        )
+        .where(ENTRIES.c.chain_id.in_(chain_ids))
+        .group_by(ENTRIES.c.chain_id)
+    )
+    return {row[0]: (row[1], row[2]) for row in conn.execute(query)}

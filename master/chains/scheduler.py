@@ -1,0 +1,266 @@
+"""The scheduler of chains: starts what is due, fails what is overdue, clears what is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.job import Boundary
+from catena.master.chains import cleanup, decide, dispatch, rows
+from catena.master.chains.decide import ClockReading, Due
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
+from catena.master.chains.parts import ChainParts
+from catena.master.chains.results import CLEAN, RESUME, START
+from catena.master.delivery import OPEN
+from catena.master.job_model import JobRequest, Submitted
+from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS, HISTORY, RUNS
+from catena.master.store.tables import DELIVERIES, JOBS
+
+LOG = logging.getLogger(__name__)
+
+#: The longest sleep: a clock that was set is noticed within it.
+TICK_SECONDS = 5.0
+#: How often files and old chains are looked through.
+SWEEP_SECONDS = 60.0
+
+_OVERDUE = {
+    Boundary.reboot: "the host did not come back with a new boot within {minutes:.0f} minutes",
+    Boundary.agent_upgrade: "the new agent did not report within {minutes:.0f} minutes",
+}
+
+
+class Scheduler:
+    """Runs beside the service; every decision is in `decide`, every move in the ledger."""
+
+    def __init__(self, parts: ChainParts) -> None:
+        self._parts = parts
+        self._swept = -SWEEP_SECONDS
+        self._anchored = False
+
+    async def run(self) -> None:
+        """Tick until cancelled: at once when something changed, else when the next is due."""
+        while True:
+            self._parts.wake.clear()
+            try:
+                await self.tick()
+            except CatenaError as error:
+                LOG.warning("chains: %s", error)
+            delay = await self._delay()
+            try:
+                await asyncio.wait_for(self._parts.wake.wait(), delay)
+            except TimeoutError:
+                continue
+
+    async def tick(self) -> None:
+        """Do everything that can be done now."""
+        await self._anchor()
+        await self._fail_overdue()
+        # Before anything starts: a minion must not forget the run that follows the ended one.
+        await self._fence()
+        await self._start_due()
+        await cleanup.clear_files(self._parts)
+        now = self._parts.clocks.read().mono
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
+            await self._lose_silent()
+            await cleanup.archive(self._parts)
+
+    async def _delay(self) -> float:
+        query = sa.select(sa.func.min(CHAINS.c.due)).where(
+            CHAINS.c.state == ChainState.scheduled.value
+        )
+        due = await self._parts.store.read(lambda conn: conn.execute(query).scalar())
+        if due is None:
+            return TICK_SECONDS
+        return min(TICK_SECONDS, max(0.05, float(due) - self._parts.clocks.read().wall))
+
+    # -- due chains ----------------------------------------------------------------------------
+
+    async def _anchor(self) -> None:
+        """Keep the first reading of both clocks in this boot."""
+        if self._anchored:
+            return
+        now = self._parts.clocks.read()
+
+        def keep(conn: sa.Connection) -> None:
+            known = sa.select(CLOCKS.c.boot_id).where(CLOCKS.c.boot_id == now.boot)
+            if conn.execute(known).first() is None:
+                row = {"boot_id": now.boot, "wall": now.wall, "mono": now.mono}
+                conn.execute(sa.insert(CLOCKS).values(row))
+
+        await self._parts.store.write(keep)
+        self._anchored = True
+
+    async def _start_due(self) -> None:
+        now = self._parts.clocks.read()
+        due = await self._parts.store.read(lambda conn: _due(conn, now))
+        for row, anchor in due:
+            verdict = decide.judge_due(row.due, anchor, now, self._parts.rules.due)
+            try:
+                await self._act(row, verdict)
+            except CatenaError as error:
+                # It stays scheduled: the next tick asks again.
+                LOG.warning("chain %d (%s) can't start now: %s", row.id, row.label, error)
+
+    async def _act(self, row: sa.Row[Any], verdict: decide.DueVerdict) -> None:
+        if verdict.what is Due.fire:
+            await dispatch.fire(self._parts, row.id)
+        elif verdict.what is Due.hold:
+            await self._parts.change(
+                lambda ledger: ledger.move_chain(row, ChainEvent.hold, verdict.reason)
+            )
+        elif verdict.what is Due.reject:
+            await self._parts.change(lambda ledger: _reject(ledger, row, verdict.reason))
+
+    # -- boundaries ----------------------------------------------------------------------------
+
+    async def _fail_overdue(self) -> None:
+        waiting = await self._parts.store.read(_waiting)
+        now = self._parts.clocks.read()
+        overdue = {
+            (row.chain_id, row.minion): row
+            for row in waiting
+            if decide.boundary_overdue(
+                ClockReading(row.picked_up, row.picked_mono, row.picked_host_boot),
+                now,
+                self._parts.rules.boundary_seconds + row.delay_seconds,
+            )
+        }
+        for row in overdue.values():
+            await self._parts.change(partial(self._overdue, row))
+
+    def _overdue(self, row: sa.Row[Any], ledger: Ledger) -> None:
+        found = rows.executions(ledger.conn, row.chain_id, row.minion, row.epoch)
+        facts = [rows.fact(execution) for execution in found]
+        if not any(fact.action_id == row.action_id and fact.is_open for fact in facts):
+            return
+        minutes = self._parts.rules.boundary_seconds / 60
+        text = _OVERDUE[Boundary(row.waits_for)].format(minutes=minutes)
+        fence(ledger.conn, row.chain_id, row.epoch, row.minion)
+        ledger.apply(found, decide.fail_from(facts, row.action_id, text), "")
+        ledger.settle(row.chain_id)
+
+    async def _fence(self) -> None:
+        """Stop the jobs of runs that the master has ended, and have minions forget the runs."""
+        query = sa.select(RUNS).where(RUNS.c.fence == sa.true())
+        for run in await self._parts.store.read(lambda conn: conn.execute(query).all()):
+            jids = await self._parts.store.read(partial(_open_jobs, run))
+            for jid in jids:
+                reason = f"chain {run.chain_id} has ended"
+                await self._parts.jobs.cancel(jid, (run.minion,), reason=reason)
+            await self._tell(run)
+
+    async def _tell(self, run: sa.Row[Any]) -> None:
+        rule = rows.of_run(RUNS, run)
+
+        def told(conn: sa.Connection, _: Submitted | None) -> None:
+            conn.execute(sa.update(RUNS).where(rule).values(fence=False))
+
+        request = JobRequest(
+            user="root",
+            fun=CLEAN,
+            kwargs={"actionchain_id": run.chain_id},
+            minions=(run.minion,),
+            metadata={"chain": run.chain_id, "epoch": run.epoch},
+        )
+        try:
+            await self._parts.jobs.submit(request, told)
+        except NotFoundError:
+            # A minion whose key is gone can't be told, and can't report either.
+            await self._parts.store.write(lambda conn: told(conn, None))
+
+    async def _lose_silent(self) -> None:
+        before = self._parts.clocks.read().wall - self._parts.rules.silent_seconds
+        for run in await self._parts.store.read(lambda conn: _silent(conn, before)):
+            await self._parts.change(partial(_lose, run))
+
+
+def fence(conn: sa.Connection, chain_id: int, epoch: int, minion: str) -> None:
+    """Have the scheduler tell *minion* that a run is over."""
+    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.epoch == epoch) & (RUNS.c.minion == minion)
+    conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+
+
+def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], ClockReading | None]]:
+    query = (
+        sa.select(CHAINS)
+        .where(CHAINS.c.state == ChainState.scheduled.value, CHAINS.c.due <= now.wall)
+        .order_by(CHAINS.c.due, CHAINS.c.id)
+    )
+    first = conn.execute(sa.select(CLOCKS).where(CLOCKS.c.boot_id == now.boot)).first()
+    found: list[tuple[sa.Row[Any], ClockReading | None]] = []
+    for row in conn.execute(query).all():
+        anchor = None
+        if row.anchor_boot == now.boot:
+            anchor = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
+        elif first is not None and first.wall <= row.due:
+            anchor = ClockReading(first.wall, first.mono, first.boot_id)
+        found.append((row, anchor))
+    return found
+
+
+def _reject(ledger: Ledger, row: sa.Row[Any], reason: str) -> None:
+    found = rows.executions(ledger.conn, row.id, epoch=row.epoch)
+    ledger.apply(found, decide.fail_open([rows.fact(e) for e in found], reason), "")
+    ledger.move_chain(row, ChainEvent.fail, reason)
+
+
+def _waiting(conn: sa.Connection) -> list[Any]:
+    query = sa.select(EXECUTIONS).where(
+        EXECUTIONS.c.state == ExecutionState.RUNNING.value, EXECUTIONS.c.picked_up.is_not(None)
+    )
+    return list(conn.execute(query.order_by(EXECUTIONS.c.sort_order.desc())).all())
+
+
+def _open_jobs(run: sa.Row[Any], conn: sa.Connection) -> list[str]:
+    """Return the jobs that start or resume a run on its minion and have not ended.
+
+    A resume names no chain; one that is under way is of the run that has begun.
+    """
+    query = (
+        sa.select(DELIVERIES.c.jid, JOBS.c.fun)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(DELIVERIES.c.minion == run.minion)
+        .where(DELIVERIES.c.state.in_([state.value for state in OPEN]))
+        .where(JOBS.c.fun.in_((START, RESUME)))
+    )
+    return [
+        row.jid
+        for row in conn.execute(query)
+        if row.jid == run.jid or (row.fun == RESUME and row.jid > run.jid)
+    ]
+
+
+def _silent(conn: sa.Connection, before: float) -> list[Any]:
+    """Return open runs whose job is over, that wait for nothing, and said nothing since."""
+    silent = []
+    open_states = [state.value for state in OPEN]
+    for run in rows.open_runs(conn):
+        busy = (
+            sa.select(DELIVERIES.c.jid)
+            .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+            .where(DELIVERIES.c.minion == run.minion, DELIVERIES.c.state.in_(open_states))
+            .where(JOBS.c.fun.in_((START, RESUME)))
+        )
+        heard = sa.select(sa.func.max(HISTORY.c.at)).where(
+            HISTORY.c.chain_id == run.chain_id, HISTORY.c.minion == run.minion
+        )
+        if conn.execute(busy).first() or (conn.execute(heard).scalar() or 0) > before:
+            continue
+        found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+        if not any(rows.fact(e).is_open and e.picked_up is not None for e in found):
+            silent.append(run)
+    return silent
+
+
+def _lose(run: sa.Row[Any], ledger: Ledger) -> None:
+    found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+    fence(ledger.conn, run.chain_id, run.epoch, run.minion)
+    ledger.apply(found, decide.lose_open([rows.fact(e) for e in found]), "")
+    ledger.settle(run.chain_id)

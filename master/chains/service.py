@@ -1,0 +1,346 @@
+"""The verbs of chains (`chain.*` of client.requests): each takes its record and the user.
+
+The service changes what people decide: drafts, times, approvals, cancellations. The scheduler and
+the observer of results do the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import (
+    ChainAction,
+    ChainAdd,
+    ChainCreate,
+    ChainDocument,
+    ChainEdit,
+    ChainList,
+    ChainMove,
+    ChainRef,
+    ChainRemoveEntry,
+    ChainSchedule,
+)
+from catena.core import ids
+from catena.core.errors import InvalidStateError, NotFoundError, UsageError
+from catena.core.records import decode, encode
+from catena.master.chains import actions, cleanup, dispatch, drafts, rows, views
+from catena.master.chains.actions import ActionPlan
+from catena.master.chains.files import uploads
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import (
+    ENDED_CHAINS,
+    ChainEvent,
+    ChainState,
+    ExecutionEvent,
+)
+from catena.master.chains.parts import ChainParts
+from catena.master.chains.preview import preview
+from catena.master.chains.render import PlannedAction
+from catena.master.job_model import JobRequest
+from catena.master.store.chain_tables import ACTIONS, CHAINS, RUNS
+
+#: A time that lies further back than this was meant otherwise.
+PAST_SECONDS = 60
+FUTURE_SECONDS = 10 * 366 * 24 * 3600
+
+
+class ChainService:
+    """What a client may ask of chains; every answer is plain data."""
+
+    def __init__(self, parts: ChainParts) -> None:
+        self._parts = parts
+
+    # -- drafts --------------------------------------------------------------------------------
+
+    async def create(self, request: ChainCreate, user: str) -> dict[str, Any]:
+        """Make an empty chain.
+
+        Raises:
+            UsageError: a chain of that label is not dispatched yet.
+        """
+        label = ids.label(request.label)
+        chain_id = await self._parts.change(lambda ledger: drafts.create(ledger, label), user)
+        return {"id": chain_id, "label": label}
+
+    async def add(self, request: ChainAdd, user: str) -> dict[str, Any]:
+        """Append an action for every minion of a target; all get the same sort order."""
+        step = await self._step(request.action, request.tgt, request.tgt_type)
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            row = drafts.editable(ledger.conn, request.label)
+            return drafts.append(ledger, row, [step])[0]
+
+        return await self._parts.change(run, user)
+
+    async def edit(self, request: ChainEdit, user: str) -> dict[str, Any]:
+        """Replace the action of all entries at a sort order; their action ids stay."""
+        plan = actions.check(request.action)
+        await self._keep_uploads(plan)
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            row = drafts.editable(ledger.conn, request.label)
+            found = drafts.entries_at(ledger.conn, row, request.sort_order)
+            values = {"kind": plan.type.value, "data": plan.stored(), "repeat": plan.repeat.value}
+            rule = ACTIONS.c.id.in_([entry.action_id for entry in found])
+            ledger.conn.execute(sa.update(ACTIONS).where(rule).values(values))
+            ledger.note(row, "edited", f"{request.sort_order}: {actions.title(plan)}")
+            return {"sort_order": request.sort_order, "actions": len(found)}
+
+        return await self._parts.change(run, user)
+
+    async def move(self, request: ChainMove, user: str) -> dict[str, Any]:
+        """Move the entries at one sort order to another; the others close up."""
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            row = drafts.editable(ledger.conn, request.label)
+            drafts.entries_at(ledger.conn, row, request.sort_order)
+            orders = drafts.orders(ledger.conn, row)
+            if not 0 <= request.to < len(orders):
+                raise UsageError(f"the chain's sort orders go from 0 to {len(orders) - 1}")
+            orders.remove(request.sort_order)
+            orders.insert(request.to, request.sort_order)
+            drafts.reorder(ledger.conn, row, orders)
+            ledger.note(row, "moved", f"{request.sort_order} to {request.to}")
+            return {"sort_order": request.to}
+
+        return await self._parts.change(run, user)
+
+    async def remove_entry(self, request: ChainRemoveEntry, user: str) -> dict[str, Any]:
+        """Remove the entries at a sort order, for all minions or some; the others close up."""
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            row = drafts.editable(ledger.conn, request.label)
+            found = drafts.entries_at(ledger.conn, row, request.sort_order)
+            gone = [e for e in found if not request.minions or e.minion in request.minions]
+            if not gone:
+                raise NotFoundError(f"none of these minions has an action {request.sort_order}")
+            rule = ACTIONS.c.id.in_([entry.action_id for entry in gone])
+            ledger.conn.execute(sa.delete(ACTIONS).where(rule))
+            drafts.reorder(ledger.conn, row, drafts.orders(ledger.conn, row))
+            ledger.note(row, "removed", f"{request.sort_order}, {len(gone)} minions")
+            return {"removed": len(gone)}
+
+        return await self._parts.change(run, user)
+
+    async def apply(self, request: ChainDocument, user: str) -> dict[str, Any]:
+        """Make a whole chain at once, or replace the entries of the draft of that label."""
+        label = ids.label(request.label)
+        if not request.entries:
+            raise UsageError(f"chain {label!r} has no actions")
+        steps = []
+        for index, entry in enumerate(request.entries):
+            given = decode(drafts.DocumentEntry, entry, f"entries[{index}]")
+            steps.append(await self._step(given.action, given.tgt, given.tgt_type))
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            found = drafts.undispatched(ledger.conn, label)
+            chain_id = drafts.create(ledger, label) if found is None else found.id
+            row = drafts.editable(ledger.conn, label)
+            ledger.conn.execute(sa.delete(ACTIONS).where(ACTIONS.c.chain_id == chain_id))
+            drafts.append(ledger, row, steps)
+            return {"id": chain_id, "label": label}
+
+        return await self._parts.change(run, user)
+
+    async def delete(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Delete a chain with all that is known of it; not while it is to run or runs."""
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            state = ChainState(row.state)
+            if state is not ChainState.draft and state not in ENDED_CHAINS:
+                raise InvalidStateError(f"chain {row.label!r} is {row.state}; cancel it first")
+            ledger.note(row, "deleted")
+            cleanup.forget(ledger.conn, row)
+            return int(row.id)
+
+        chain_id = await self._parts.change(run, user)
+        await asyncio.to_thread(self._parts.files.drop_chain, chain_id)
+        return {"deleted": chain_id}
+
+    async def _step(self, action: ChainAction, tgt: str, tgt_type: str) -> drafts.Step:
+        plan = actions.check(action)
+        minions = await self._parts.targets.resolve(tgt, tgt_type)
+        if not minions:
+            raise NotFoundError(f"no minion matches {tgt!r} ({tgt_type})")
+        await self._keep_uploads(plan)
+        return drafts.Step(plan, minions)
+
+    async def _keep_uploads(self, plan: ActionPlan) -> None:
+        for upload in uploads(PlannedAction(0, plan)):
+            source = self._parts.uploads.path(upload.sha256)
+            await asyncio.to_thread(self._parts.files.keep, upload, source)
+
+    # -- running -------------------------------------------------------------------------------
+
+    async def schedule(self, request: ChainSchedule, user: str) -> dict[str, Any]:
+        """Give a draft its time, or ask for its approval.
+
+        Raises:
+            UsageError: no actions, or a time that has passed or is too far away.
+        """
+        now = self._parts.clocks.read().wall
+        if request.at and not now - PAST_SECONDS <= request.at <= now + FUTURE_SECONDS:
+            raise UsageError("that time has passed, or is more than ten years away")
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.label)
+            return drafts.schedule(ledger, row, request)
+
+        return await self._show(await self._parts.change(run, user))
+
+    async def approve(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Approve a chain that waits for it."""
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            ledger.move_chain(row, ChainEvent.approve, approved_by=user)
+            drafts.move_open(ledger, row, ExecutionEvent.approve)
+            return int(row.id)
+
+        return await self._show(await self._parts.change(run, user))
+
+    async def release(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Start a chain that waits because the clocks disagree."""
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
+            return int(row.id)
+
+        return await self._show(await self._parts.change(run, user))
+
+    async def cancel(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Cancel a chain: what has not begun never will, what runs is stopped."""
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            text = f"cancelled by {user}"
+            ledger.move_chain(row, ChainEvent.cancel, text)
+            drafts.move_open(ledger, row, ExecutionEvent.cancel, text)
+            rule = (RUNS.c.chain_id == row.id) & (RUNS.c.open == sa.true())
+            # The scheduler stops the jobs and tells the minions, however often it takes.
+            ledger.conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+            ledger.settle(row.id)
+            return int(row.id)
+
+        return await self._show(await self._parts.change(run, user))
+
+    async def retry(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Run a failed chain again, on each minion from the action that failed on."""
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            if row.state != ChainState.failed.value:
+                raise InvalidStateError(f"chain {row.label!r} is {row.state}; it has not failed")
+            drafts.retry(ledger, row)
+            return int(row.id)
+
+        return await self._show(await self._parts.change(run, user))
+
+    # -- looking -------------------------------------------------------------------------------
+
+    async def list(self, request: ChainList, user: str) -> list[dict[str, Any]]:
+        """Return chains, newest first."""
+        query = sa.select(CHAINS).order_by(CHAINS.c.id.desc())
+        if not request.all:
+            query = query.where(CHAINS.c.archived == sa.false())
+        query = query.limit(max(1, min(request.limit, 10_000)))
+        found = await self._parts.store.read(
+            lambda conn: views.lines(conn, conn.execute(query).all())
+        )
+        plain: list[dict[str, Any]] = encode(found)
+        return plain
+
+    async def show(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Return everything about a chain (`views.ChainView`)."""
+        row = await self._find(request.chain)
+        return await self._show(row.id)
+
+    async def watch(self, request: ChainRef, user: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield a chain, then its events, then, when it has ended, the chain once more.
+
+        Items: {"type": "chain", **ChainView}; {"type": "event", "tag", "data", "stamp"}.
+        """
+        # The position comes first: what happens between it and the look is told twice, not never.
+        position = self._parts.bus.last
+        row = await self._find(request.chain)
+        view = await self._show(row.id)
+        yield {"type": "chain", **view}
+        if ChainState(view["state"]) in ENDED_CHAINS:
+            return
+        ends = {f"catena/chain/{row.id}/{state.value}" for state in ENDED_CHAINS}
+        async for event in self._parts.bus.subscribe(f"catena/chain/{row.id}/*", position):
+            data = dict(event.data)
+            yield {"type": "event", "tag": event.tag, "data": data, "stamp": event.stamp}
+            if event.tag in ends or event.tag.endswith("/deleted"):
+                break
+        if not event.tag.endswith("/deleted"):
+            yield {"type": "chain", **await self._show(row.id)}
+
+    async def render(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Render a chain and return its chunk files; nothing is run.
+
+        The files of a chain that was not dispatched are written too; those of one that was are
+        under way, and stay as they are.
+        """
+        row = await self._find(request.chain)
+        found = await self._parts.store.read(lambda conn: dispatch.draft(conn, row.id))
+        packages = self._parts.rules.agent_packages
+        rendering = await asyncio.to_thread(dispatch.render_all, found, packages)
+        if row.state in drafts.UNDISPATCHED:
+            await asyncio.to_thread(self._parts.files.write_chunks, rendering.texts())
+        files = [
+            {
+                "minion": minion,
+                "file": f"actionchains/{chunk.file}",
+                "sha256": chunk.manifest.sha256,
+                "boundary": chunk.manifest.boundary.value,
+                "text": chunk.text,
+            }
+            for minion, chain in sorted(rendering.chains.items())
+            for chunk in chain.chunks
+        ]
+        refused = dict(rendering.refused)
+        return {"chain": row.id, "label": row.label, "files": files, "refused": refused}
+
+    async def preview(self, request: ChainRef, user: str) -> dict[str, Any]:
+        """Run every chunk of a chain in test mode, as a job; reboot nothing.
+
+        Returns:
+            {"jid", "minions"}: the job's results are those of any state run.
+        """
+        row = await self._find(request.chain)
+        found = await self._parts.store.read(lambda conn: rows.entries(conn, row.id))
+        plans = rows.planned(found)
+        if not plans:
+            raise UsageError(f"chain {row.label!r} has no actions")
+        name = ""
+        for minion, some in plans.items():
+            name = await asyncio.to_thread(
+                self._parts.files.write_preview, minion, row.id, preview(row.id, some), some
+            )
+        submitted = await self._parts.jobs.submit(
+            JobRequest(
+                user=user,
+                fun="state.sls",
+                args=(name,),
+                minions=tuple(sorted(plans)),
+                metadata={"chain": row.id, "preview": True},
+            )
+        )
+        return {"jid": submitted.jid, "minions": list(submitted.minions)}
+
+    async def _find(self, ref: str) -> sa.Row[Any]:
+        return await self._parts.store.read(lambda conn: rows.find_chain(conn, ref))
+
+    async def _show(self, chain_id: int) -> dict[str, Any]:
+        view = await self._parts.store.read(
+            lambda conn: views.show(conn, rows.chain(conn, chain_id))
+        )
+        plain: dict[str, Any] = encode(view)
+        return plain

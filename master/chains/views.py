@@ -1,0 +1,217 @@
+"""What people see of chains: frozen records that the command line prints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.master.chains import actions, rows
+from catena.master.chains.lifecycle import ENDED_CHAINS, ChainState, ExecutionState, Status, status
+
+HISTORY_LIMIT = 200
+#: Names of changed things that a summary lists before it only counts.
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ActionView:
+    """One action on one minion."""
+
+    action_id: int
+    sort_order: int
+    kind: str
+    title: str
+    #: Of the eight states; "" before the chain is scheduled.
+    state: str
+    #: Queued, Picked Up, Completed or Failed.
+    status: str
+    reason: str
+    comment: str
+    #: "3 changed: a, b, c"; "" when nothing did.
+    summary: str
+    changes: Mapping[str, Any]
+    #: Seconds since the epoch; 0 before.
+    started: float
+    ended: float
+    chunk: int
+    #: Which run of the chain this is from; grows with every retry.
+    epoch: int
+
+
+@dataclass(frozen=True)
+class MinionView:
+    """A chain on one minion."""
+
+    minion: str
+    #: The worst or least advanced of its actions' statuses.
+    status: str
+    #: "waits for the boot", "2 of 5 done", ...: for people.
+    note: str
+    actions: tuple[ActionView, ...]
+
+
+@dataclass(frozen=True)
+class ChainView:
+    """A chain with everything in it."""
+
+    id: int
+    label: str
+    user: str
+    state: str
+    reason: str
+    epoch: int
+    #: Seconds since the epoch; 0 without.
+    created: float
+    due: float
+    ended: float
+    approved_by: str
+    dispatched: bool
+    archived: bool
+    #: Jobs that started it, newest first.
+    jids: tuple[str, ...]
+    minions: tuple[MinionView, ...]
+    history: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class ChainLine:
+    """A chain in a list."""
+
+    id: int
+    label: str
+    user: str
+    state: str
+    reason: str
+    created: float
+    due: float
+    actions: int
+    minions: int
+    #: Newest executions by status.
+    counts: Mapping[str, int]
+    archived: bool
+
+
+def show(conn: sa.Connection, row: sa.Row[Any]) -> ChainView:
+    """Return everything about a chain."""
+    newest = rows.newest(conn, row.id)
+    by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
+    for entry in rows.entries(conn, row.id):
+        by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id)))
+    runs = [run for n in range(row.epoch, 0, -1) for run in rows.runs(conn, row.id, n)]
+    return ChainView(
+        id=row.id,
+        label=row.label,
+        user=row.user,
+        state=row.state,
+        reason=row.reason,
+        epoch=row.epoch,
+        created=row.created,
+        due=row.due or 0.0,
+        ended=(row.ended or 0.0) if ChainState(row.state) in ENDED_CHAINS else 0.0,
+        approved_by=row.approved_by,
+        dispatched=row.dispatched,
+        archived=row.archived,
+        jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
+        minions=tuple(_minion(name, found) for name, found in sorted(by_minion.items())),
+        history=tuple(_event(e) for e in rows.history(conn, row.id, HISTORY_LIMIT)),
+    )
+
+
+def lines(conn: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[ChainLine]:
+    """Return chains as lines of a list."""
+    ids = [row.id for row in found]
+    states = rows.count_states(conn, ids) if ids else {}
+    sizes = rows.count_entries(conn, ids) if ids else {}
+    listed = []
+    for row in found:
+        counts: defaultdict[str, int] = defaultdict(int)
+        for state, count in states.get(row.id, {}).items():
+            counts[status(ExecutionState(state)).value] += count
+        size = sizes.get(row.id, (0, 0))
+        times = (row.created, row.due or 0.0)
+        listed.append(
+            ChainLine(
+                row.id, row.label, row.user, row.state, row.reason, *times, *size,
+                dict(counts), row.archived,
+            )
+        )  # fmt: skip
+    return listed
+
+
+def summary(changes: Mapping[str, Any]) -> str:
+    """Return how much changed, and what.
+
+    An action that applied SLS has its states' results under `ret`; then those states that changed
+    something are counted, and not the one that applied them.
+    """
+    inner = changes.get("ret")
+    names = [str(name) for name in changes]
+    if isinstance(inner, Mapping) and inner and all(_is_result(row) for row in inner.values()):
+        names = [str(row.get("__id__") or key) for key, row in inner.items() if row.get("changes")]
+    elif set(changes) == {"ret"}:
+        return "" if inner in (None, "", {}, []) else "returned a value"
+    if not names:
+        return ""
+    more = ", …" if len(names) > _NAMED else ""
+    return f"{len(names)} changed: {', '.join(names[:_NAMED])}{more}"
+
+
+def _is_result(row: Any) -> bool:
+    return isinstance(row, Mapping) and "result" in row
+
+
+def _action(entry: sa.Row[Any], execution: sa.Row[Any] | None) -> ActionView:
+    plan = actions.restore(entry.kind, entry.data, entry.repeat)
+    common = (entry.action_id, entry.sort_order, entry.kind, actions.title(plan))
+    if execution is None:
+        return ActionView(*common, "", Status.queued.value, "", "", "", {}, 0.0, 0.0, 0, 0)
+    changes = execution.changes if isinstance(execution.changes, dict) else {}
+    return ActionView(
+        *common,
+        state=execution.state,
+        status=status(ExecutionState(execution.state)).value,
+        reason=execution.reason,
+        comment=execution.comment,
+        summary=summary(changes),
+        changes=changes,
+        started=execution.started or 0.0,
+        ended=execution.ended or 0.0,
+        chunk=execution.chunk,
+        epoch=execution.epoch,
+    )
+
+
+def _minion(name: str, found: Sequence[ActionView]) -> MinionView:
+    statuses = [action.status for action in found]
+    order = (Status.failed, Status.picked_up, Status.queued, Status.completed)
+    worst = next((each.value for each in order if each.value in statuses), Status.queued.value)
+    if worst == Status.queued.value and Status.completed.value in statuses:
+        worst = Status.picked_up.value
+    done = statuses.count(Status.completed.value)
+    waiting = [a.reason for a in found if a.status == Status.picked_up.value and a.reason]
+    note = f"{done} of {len(found)} done"
+    if waiting:
+        note += {
+            "reboot": ", waits for the boot",
+            "agent_upgrade": ", waits for the new agent",
+        }.get(waiting[0], f", {waiting[0]}")
+    return MinionView(name, worst, note, tuple(found))
+
+
+def _event(row: sa.Row[Any]) -> dict[str, Any]:
+    return {
+        "at": row.at,
+        "subject": row.subject,
+        "number": row.number,
+        "minion": row.minion,
+        "epoch": row.epoch,
+        "from": row.source,
+        "event": row.event,
+        "to": row.target,
+        "by": row.by,
+        "reason": row.reason,
+    }
