@@ -1,0 +1,94 @@
+"""Whatever data goes into a chunk file comes out of it again, with Jinja in between or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catena.master.chains import chunk_yaml
+from catena.master.chains.chunk_yaml import UnwritableError, write
+from catena.renderers import yaml as salt_yaml
+
+texts = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.text("{}%#'\"\\:-? \n\t&*!|>@`,[]", max_size=12),
+    st.sampled_from(
+        ["yes", "No", "null", "~", "1e3", "0x1f", "010", "2024-01-01", "1:30", "=", "<<", ".inf"]
+    ),
+)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    texts,
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(texts, values, min_size=1, max_size=4))
+@example({"k": "{{ 7*7 }}"})
+@example({"k": "{%raw%}{#x#}"})
+@example({"{{ salt['cmd.run']('id') }}": {"a": [[["{{"]]]}})
+@example({"k": "a\r\nb\x85c\u2028d\ufeffe"})
+def test_data_read_back_is_the_data_written(data: dict[str, Any]) -> None:
+    text = write(data)
+    assert yaml.safe_load(text) == data
+    through_jinja = jinja2.Environment(keep_trailing_newline=True).from_string(text).render()
+    assert through_jinja == text
+    assert salt_yaml.load(through_jinja) == data
+
+
+@given(st.dictionaries(texts, values, min_size=1, max_size=4))
+def test_the_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, Any]) -> None:
+    text = write(data)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    for line in text.splitlines():
+        assert (len(line) - len(line.lstrip(" "))) % 4 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("joe", "joe"),
+        ("salt://scripts/script_1.sh", "salt://scripts/script_1.sh"),
+        ("state.apply", "state.apply"),
+        ("on", "'on'"),
+        ("'quoted'", "'''quoted'''"),
+        ("a #b", "'a #b'"),
+        ("key: value", "'key: value'"),
+        ("a:", "'a:'"),
+        ("", "''"),
+        ("two\nlines", '"two\\nlines"'),
+        ("{{ x }}", '"\\x7B{ x }}"'),
+        ("{ x }", "'{ x }'"),
+    ],
+)
+def test_text_is_quoted_only_where_it_must_be(text: str, written: str) -> None:
+    assert chunk_yaml.quoted(text) == written
+
+
+@pytest.mark.parametrize(
+    "data", [{"k": b"bytes"}, {"k": "\ud800"}, {"x" * 2000: 1}, {1.5: 1}, {"k": object()}]
+)
+def test_what_has_no_form_is_refused(data: dict[Any, Any]) -> None:
+    with pytest.raises(UnwritableError):
+        write(data)
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    data: list[Any] = []
+    for _ in range(200):
+        data = [data]
+    with pytest.raises(UnwritableError):
+        write({"k": data})

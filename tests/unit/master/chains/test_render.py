@@ -1,0 +1,95 @@
+"""Chunk files against the reference, byte for byte (cases in tests/cases/chains)."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client.requests import ChainAction
+from catena.core.errors import CatenaError
+from catena.core.job import ActionKind, Boundary
+from catena.master.chains.actions import check
+from catena.master.chains.render import ChainPlan, PlannedAction, UnrenderableError, render
+
+CASES = Path(__file__).parents[3] / "cases" / "chains"
+MACHINE = "df00a3b56f3aa159746b8c835eaaeede"
+
+
+def planned(number: int, kind: str, **data: Any) -> PlannedAction:
+    return PlannedAction(number, check(ChainAction(kind, data)))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
+def test_chunks_are_those_of_the_case_byte_for_byte(name: str) -> None:
+    case = json.loads((CASES / name / "case.json").read_text())
+    actions = [planned(a["id"], a["kind"], **a["data"]) for a in case["actions"]]
+    rendered = render(
+        ChainPlan(case["chain_id"], MACHINE, actions, case.get("agent_packages", ()), epoch=3)
+    )
+    expected = [path.read_text() for path in sorted((CASES / name).glob("*.sls"))]
+    assert [chunk.text for chunk in rendered.chunks] == expected
+    boundaries = [chunk.boundary.value for chunk in rendered.manifest.chunks]
+    assert boundaries == case.get("boundaries", ["none"] * len(expected))
+    for chunk in rendered.chunks:
+        assert chunk.manifest.sha256 == sha256(chunk.text.encode()).hexdigest()
+        assert chunk.manifest.size == len(chunk.text.encode())
+
+
+def test_files_are_named_by_chain_machine_and_chunk() -> None:
+    names = [
+        render(ChainPlan(45, machine, [planned(1, "cmd", cmd="true")])).chunks[0].file
+        for machine in (MACHINE, "dec27e1bc3cffa7749c965c15eaca15c")
+    ]
+    assert names == [
+        "actionchain_45_df00a3b56f3aa159746b8c835eaaeede_1.sls",
+        "actionchain_45_dec27e1bc3cffa7749c965c15eaca15c_1.sls",
+    ]
+
+
+def test_the_manifest_names_every_action_with_its_crash_rule() -> None:
+    actions = [
+        planned(1, "script", sha256="0" * 64),
+        planned(2, "reboot"),
+        planned(3, "highstate"),
+    ]
+    manifest = render(ChainPlan(5, MACHINE, actions, epoch=2)).manifest
+    assert (manifest.chain_id, manifest.machine_id, manifest.epoch) == (5, MACHINE, 2)
+    first, second = manifest.chunks
+    assert [(a.action_id, a.kind) for a in first.actions] == [
+        (1, ActionKind.once),
+        (2, ActionKind.reboot),
+    ]
+    assert first.boundary is Boundary.reboot
+    assert second.actions[0].state_id == "mgr_actionchain_5_action_3_chunk_2"
+    assert second.sls == f"actionchains.actionchain_5_{MACHINE}_2"
+
+
+def test_a_chain_of_reboots_has_a_chunk_for_each() -> None:
+    actions = [planned(n, "reboot") for n in range(1, 4)]
+    chunks = render(ChainPlan(1, MACHINE, actions)).chunks
+    assert [chunk.manifest.boundary for chunk in chunks] == [
+        Boundary.reboot,
+        Boundary.reboot,
+        Boundary.none,
+    ]
+    assert "schedule_next_chunk" not in chunks[2].text
+
+
+def test_removing_the_agent_is_no_upgrade_of_it() -> None:
+    actions = [planned(1, "remove", packages=[["catena", ""]]), planned(2, "highstate")]
+    assert len(render(ChainPlan(1, MACHINE, actions, ["catena"])).chunks) == 1
+
+
+def test_nothing_to_render_is_an_error() -> None:
+    with pytest.raises(UnrenderableError):
+        render(ChainPlan(1, MACHINE, []))
+
+
+@pytest.mark.parametrize("machine", ["../../etc/passwd", "a/b", "", "a\nb"])
+def test_a_machine_id_that_is_no_name_is_refused(machine: str) -> None:
+    with pytest.raises(CatenaError):
+        render(ChainPlan(1, machine, [planned(1, "cmd", cmd="true")]))
