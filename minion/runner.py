@@ -374,7 +374,9 @@ class JobRunner:
         """Give the job a return that says why there is no other."""
         folder = self.store.folder(spec.jid)
         now = self._wall()
-        ret = JobReturn(spec.jid, spec.fun, spec.args, False, 1, text, now, 0.0)
+        ret = JobReturn(
+            spec.jid, spec.fun, spec.args, False, 1, text, now, 0.0, boot_id=self.boot_id
+        )
         folder.finish(wire.pack_body(JobReturned(ret)))
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
         self._done(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -188,6 +189,18 @@ class Agent:
         argv = python_argv("catena.minion.daemon", str(handle))
         self.process = subprocess.Popen(argv, pass_fds=[handle], start_new_session=True)
         os.close(handle)
+
+    def configure(self, **more: Any) -> str:
+        """Write the configuration as a file, for launcher and commands; return its folder."""
+        chosen = asdict(self.start.settings)
+        chosen.update(more)
+        (self.home / "minion").write_text(json.dumps(chosen))
+        return str(self.home)
+
+    def launch(self, **more: Any) -> None:
+        """Start as `catena minion` does: configuration, grains, then the daemon."""
+        argv = python_argv("catena.minion.launch", self.configure(**more))
+        self.process = subprocess.Popen(argv, start_new_session=True)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None

@@ -62,4 +62,3 @@ def read_file(path):
 
 def say(tag):
     return __salt__["event.send"](tag, {"a": 1})  # noqa: F821
-

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 
-from tests.integration.minion.harness import a_pair, until
-
 from catena.transport.messages import Hello, JobReceived
+from tests.integration.minion.harness import a_pair, until
 
 JID = "20260101000000000001"
 

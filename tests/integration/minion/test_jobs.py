@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from catena.transport.messages import (
 from tests.integration.minion.harness import Agent, MasterDouble, until
 
 FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
+
 
 def lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []

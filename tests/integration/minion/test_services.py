@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,16 +35,6 @@ async def catena(*arguments: str) -> tuple[int, str, str]:
     out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
-
-
-def configure(master: MasterDouble, agent: Agent, **more: Any) -> str:
-    """Write the agent's configuration as a file, for commands; return its folder."""
-    settings = agent.start.settings
-    folders = {name: getattr(settings, name) for name in ("cache_dir", "pki_dir", "run_dir")}
-    text = {"id": "m1", "machine_id": "mach1", "master": "127.0.0.1", "master_port": master.port}
-    text.update(folders, boot_id_file=settings.boot_id_file, **more)
-    (agent.home / "minion").write_text(json.dumps(text))
-    return str(agent.home)
 
 
 def test_a_job_gets_pillar_and_files_through_the_daemon(run: Callable[..., None]) -> None:
@@ -89,7 +78,7 @@ def test_grains_collected_anew_are_kept_and_told(run: Callable[..., None]) -> No
 def test_a_call_uses_the_daemon_and_the_masters_pillar(run: Callable[..., None]) -> None:
     async def scenario(master: MasterDouble, agent: Agent) -> None:
         master.pillar = {"secret": "s3"}
-        folder = configure(master, agent)
+        folder = agent.configure()
         code, out, err = await catena(
             "call", "-c", folder, "--out", "json", "probe.pillar_of", "secret"
         )
@@ -102,7 +91,7 @@ def test_a_call_uses_the_daemon_and_the_masters_pillar(run: Callable[..., None])
 def test_a_call_without_a_daemon_asks_the_master_itself(run: Callable[..., None]) -> None:
     async def scenario(master: MasterDouble, agent: Agent) -> None:
         master.pillar = {"secret": "s3"}
-        folder = configure(master, agent)
+        folder = agent.configure()
         agent.kill()
         code, out, err = await catena(
             "call", "-c", folder, "--out", "json", "probe.pillar_of", "secret"
@@ -121,7 +110,7 @@ def test_a_called_state_run_waits_for_its_turn(run: Callable[..., None], tmp_pat
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        folder = configure(master, agent)
+        folder = agent.configure()
         master.order(FIRST, "state.sls", str(witness), str(gate), "job")
         await until(lambda: witness.exists(), "the start of the job")
         arguments = ("call", "-c", folder, "state.sls", str(witness), str(gate), "call")

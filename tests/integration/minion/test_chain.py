@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from catena.core.job import (
+    ActionKind,
+    ActionManifest,
+    Boundary,
+    ChainManifest,
+    ChunkManifest,
+)
+from catena.transport.messages import Hello, JobProgressed, JobReceived
+from tests.integration.minion.harness import Agent, MasterDouble, until
+
+START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
+NAME = "mgr_actionchain_{chain}_action_{action}_chunk_{chunk}"
+
+
+def chain(root: Path, witness: Path, number: int = 7, gate: str = "/dev/null") -> ChainManifest:
+    """Write a chain of three actions: mark, reboot, mark; return its manifest."""
+    first, second, third = (
+        NAME.format(chain=number, action=a, chunk=1 + a // 3) for a in (1, 2, 3)
+    )
+    texts = (
+        f"""{first}:
+    mgrcompat.module_run:
+    -   name: probe.hold
+    -   path: {witness}
+    -   release: {gate}
+    -   text: {number}-1
+{second}:
+    mgrcompat.module_run:
+    -   name: system.reboot
+    -   at_time: 0
+    -   require:
+        -   mgrcompat: {first}
+schedule_next_chunk:
+    mgrcompat.module_run:
+    -   name: mgractionchains.next
+    -   actionchain_id: {number}
+    -   chunk: 2
+    -   next_action_id: 3
+    -   require:
+        -   mgrcompat: {second}
+""",
+        f"""{third}:
+    mgrcompat.module_run:
+    -   name: probe.mark
+    -   path: {witness}
+    -   text: {number}-3
+""",
+    )
+    ids = (((1, first), (2, second)), ((3, third),))
+    kinds = {1: ActionKind.idempotent, 2: ActionKind.reboot, 3: ActionKind.idempotent}
+    (root / "actionchains").mkdir(exist_ok=True)
+    chunks = []
+    for index, text in enumerate(texts, 1):
+        stem = f"actionchain_{number}_mach1_{index}"
+        data = text.encode()
+        (root / "actionchains" / f"{stem}.sls").write_bytes(data)
+        actions = tuple(ActionManifest(a, state, kinds[a]) for a, state in ids[index - 1])
+        digest = hashlib.sha256(data).hexdigest()
+        boundary = Boundary.reboot if index == 1 else Boundary.none
+        sls = f"actionchains.{stem}"
+        chunks.append(ChunkManifest(index, sls, digest, len(data), boundary, actions))
+    return ChainManifest(number, "mach1", 1, tuple(chunks))
+
+
+def prepare(master: MasterDouble, agent: Agent, reboots: Path) -> dict[str, Any]:
+    """Return settings of a host whose reboot leaves a line and changes the boot id."""
+    (agent.cache / "extmods" / "modules" / "state.py").unlink()
+    # The start of a chain syncs custom modules with the master's.
+    (master.file_root / "_modules").mkdir()
+    shutil.copy(Path(__file__).with_name("probe.py"), master.file_root / "_modules")
+    boot = agent.start.settings.boot_id_file
+    script = agent.home / "reboot.sh"
+    script.write_text(f"#!/bin/sh\necho reboot >> {reboots}\necho boot-2 > {boot}\n")
+    script.chmod(0o700)
+    return {"reboot_command": [str(script)]}
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
+
+
+def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots = tmp_path / "witness", tmp_path / "reboots"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        manifest = chain(master.file_root, witness)
+        other = chain(master.file_root, witness, 8)
+        ret = await master.run(START, "mgractionchains.start", 7, chain=manifest)
+        assert ret.success, str(ret.value)
+        assert lines(witness) == ["7-1"]
+        await until(lambda: lines(reboots), "the reboot")
+        # Between boundary and boot: another chain has to wait, visibly.
+        master.order(OTHER, "mgractionchains.start", 8, chain=other)
+        await until(lambda: OTHER in [m.jid for m in master.got(JobReceived)], "the receipt")
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 3, "the Hello after the boot")
+        hello = master.got(Hello)[-1]
+        assert hello.boot_id == "boot-2" and hello.open_jobs == (OTHER,)
+        assert hello.pending_resume, "the resume file is told"
+        assert agent.ask("status")["held_chain"] == 7
+        ret = await master.run(RESUME, "mgractionchains.resume")
+        assert ret.success, str(ret.value)
+        await until(lambda: OTHER in master.returns, "the other chain")
+        assert master.returns[OTHER].success, str(master.returns[OTHER])
+        assert lines(witness) == ["7-1", "7-3", "8-1"]
+        assert lines(reboots)[0] == "reboot"
+
+    run(scenario)
+
+
+def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots, gate = (tmp_path / name for name in ("witness", "reboots", "gate"))
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        manifest = chain(master.file_root, witness, gate=str(gate))
+        master.order(START, "mgractionchains.start", 7, chain=manifest)
+        await until(lambda: lines(witness), "the first action")
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 3, "the next Hello")
+        assert not lines(reboots)
+        gate.touch()
+        await until(lambda: START in master.returns, "the return")
+        await until(lambda: lines(reboots), "the reboot")
+        assert master.returns[START].success
+        assert master.told[START] == 1
+        assert lines(witness) == ["7-1"]
+        assert [p for p in master.got(JobProgressed) if p.progress.kind == "action"]
+
+    run(scenario)
+
+
+def test_a_reboot_waits_for_the_return_but_not_for_ever(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots = tmp_path / "witness", tmp_path / "reboots"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        master.stores = False
+        manifest = chain(master.file_root, witness)
+        master.order(START, "mgractionchains.start", 7, chain=manifest)
+        await until(lambda: master.told.get(START), "the return, which is not acked")
+        assert not lines(reboots)
+        await until(lambda: lines(reboots), "the reboot")
+        assert (agent.cache / "jobs" / START / "return").exists()
+        agent.kill()
+        master.stores = True
+        agent.launch(**more)
+        await until(lambda: START in master.returns, "the return after the boot")
+
+    run(scenario)
