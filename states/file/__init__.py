@@ -1,1 +1,36 @@
-"""States of files."""
+"""file.*: states of files, folders and links."""
+
+from __future__ import annotations
+
+from catena.states.file.additions import accumulated_, append, prepend
+from catena.states.file.directory import directory
+from catena.states.file.edits import blockreplace, comment, keyvalue, line, replace_, uncomment
+from catena.states.file.managed import managed
+from catena.states.file.paths import absent, copy_, exists, hardlink, missing, rename, touch
+from catena.states.file.recurse import recurse
+from catena.states.file.serialize import serialize
+from catena.states.file.symlink import symlink
+
+__all__ = [
+    "absent",
+    "accumulated_",
+    "append",
+    "blockreplace",
+    "comment",
+    "copy_",
+    "directory",
+    "exists",
+    "hardlink",
+    "keyvalue",
+    "line",
+    "managed",
+    "missing",
+    "prepend",
+    "recurse",
+    "rename",
+    "replace_",
+    "serialize",
+    "symlink",
+    "touch",
+    "uncomment",
+]

@@ -1,0 +1,211 @@
+"""cmd.*: commands and scripts as states; each run is a change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import split, truth
+from catena.modules.cmd.options import RunOptions, Words
+from catena.modules.cmd.run import Ran, run_script
+from catena.modules.cmd.run import run as run_command
+from catena.states.answers import done, failed, likely_typos, would
+
+#: Compiler keywords that a command needs to see.
+_WANTS = ("runas", "umask", "runas_password")
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandOptions(RunOptions):
+    """Arguments of the cmd states: those of cmd.run, and how its result is read."""
+
+    #: True, or {test_name: a command for test mode}: the last line says what changed.
+    stateful: Any = False
+    ignore_timeout: bool = False
+    #: Folder that becomes the command's root.
+    root: Optional[str] = None
+    unless: Any = None
+    source: Optional[str] = None
+    args: Any = None
+    func: Any = None
+    kws: Any = None
+
+
+def _test_command(options: CommandOptions) -> Tuple[bool, Optional[str]]:
+    """Return whether the command tells its state itself, and its command for test mode."""
+    stateful = options.stateful
+    if isinstance(stateful, (list, tuple)) and stateful:
+        stateful = stateful[0]
+    if isinstance(stateful, Mapping):
+        return True, stateful.get("test_name")
+    return truth(stateful), None
+
+
+def _told(text: str) -> Dict[str, Any]:
+    """Return what a stateful command said: JSON, or `changed=yes comment='…'` on its last line.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = {}
+        try:
+            for item in shlex.split(text.rstrip().rsplit("\n", 1)[-1]):
+                key, mark, value = item.partition("=")
+                if not mark:
+                    raise UsageError("a word without '='") from None
+                data[key] = value
+        except (ValueError, UsageError):
+            raise UsageError(
+                "Failed parsing script output! Stdout must be JSON or a line of name=value pairs."
+            ) from None
+    if not isinstance(data, dict):
+        raise UsageError("script JSON output must be a JSON object (e.g., {})!")
+    if "changed" not in data:
+        raise UsageError("script output has no 'changed'")
+    return data
+
+
+def _reinterpreted(result: StateResult) -> StateResult:
+    """Return the result that a stateful command itself tells."""
+    ran = result.changes
+    out = str(ran.get("stdout") or "")
+    if not out:
+        comment = str(ran.get("stderr") or "") or (result.comment if result.result is None else "")
+        return dataclasses.replace(result, changes={}, comment=comment)
+    try:
+        data = _told(out)
+    except UsageError as problem:
+        return failed(str(problem))
+    changed = truth(data["changed"])
+    comment = str(data.pop("comment", ""))
+    changes = {**ran, **data} if changed else {}
+    return dataclasses.replace(result, changes=changes, comment=comment)
+
+
+def _refused(options: RunOptions) -> str:
+    if options.cwd and not Path(str(options.cwd)).is_dir():
+        return f'Desired working directory "{options.cwd}" is not available'
+    return ""
+
+
+def _judged(ran: Ran, comment: str, options: CommandOptions) -> StateResult:
+    changes = ran.as_dict()
+    if ran.timed_out:
+        return StateResult(truth(options.ignore_timeout), changes, f"{comment}, but timed out")
+    return StateResult(ran.retcode == 0, changes, comment)
+
+
+@state(wants=_WANTS)
+def run(context: Context, name: str, **options: Any) -> StateResult:
+    """Run a command; it succeeded when its exit code is 0 or one of success_retcodes.
+
+    Args:
+        context: the call's context.
+        name: command line, read by a shell.
+        options: cwd, runas, group, shell, env, prepend_path, umask, stdin, timeout, bg,
+            hide_output, success_retcodes, success_stdout, success_stderr, ignore_timeout,
+            stateful, root, … as in Salt.
+    """
+    chosen, rest = split(CommandOptions, options)
+    warnings = likely_typos(CommandOptions, rest, "cmd.run")
+    stateful, test_name = _test_command(chosen)
+    if context.test and not test_name:
+        told = would(f'Command "{name}" would have been executed', {"cmd": name})
+        return dataclasses.replace(_reinterpreted(told) if stateful else told, warnings=warnings)
+    refused = _refused(chosen)
+    if refused:
+        return failed(refused)
+    line: Words = str(test_name) if context.test else name
+    if chosen.root:
+        line = ["chroot", chosen.root, chosen.shell or "/bin/sh", "-c", str(line)]
+        chosen = dataclasses.replace(chosen, python_shell=False)
+    shell = True if chosen.python_shell is None else chosen.python_shell
+    try:
+        ran = run_command(context, line, dataclasses.replace(chosen, python_shell=shell))
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    result = _judged(ran, f'Command "{name}" run', chosen)
+    if stateful:
+        result = _reinterpreted(result)
+    if context.test and result.result and result.changes:
+        result = dataclasses.replace(result, result=None)
+    return dataclasses.replace(result, warnings=warnings)
+
+
+def _script_source(name: str, options: CommandOptions) -> Tuple[str, Any]:
+    source, args = options.source or name, options.args
+    words = name.split(maxsplit=1)
+    if args is None and len(words) > 1:
+        args = words[1]
+        source = options.source or words[0]
+    return source, args or ""
+
+
+@state(wants=_WANTS)
+def script(context: Context, name: str, **options: Any) -> StateResult:
+    """Run a script of the file server or of this host.
+
+    Args:
+        context: the call's context.
+        name: salt://PATH or path, with arguments after a space; any name with `source`.
+        options: source, args, template, context, defaults, and those of cmd.run.
+    """
+    chosen, rest = split(CommandOptions, options)
+    warnings = likely_typos(CommandOptions, rest, "cmd.script")
+    stateful, _ = _test_command(chosen)
+    if context.test:
+        return would(f"Command '{name}' would have been executed")
+    refused = _refused(chosen)
+    if refused:
+        return failed(refused)
+    source, args = _script_source(name, chosen)
+    try:
+        ran = run_script(context, source, args, chosen)
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    if ran.cache_error:
+        saltenv = chosen.saltenv or context.saltenv
+        changes = {**ran.as_dict(), "cache_error": True}
+        return failed(f"Unable to cache script {source} from saltenv '{saltenv}'", changes)
+    result = _judged(ran, f"Command '{name}' run", chosen)
+    result = _reinterpreted(result) if stateful else result
+    return dataclasses.replace(result, warnings=warnings)
+
+
+@state()
+def wait(context: Context, name: str, **options: Any) -> StateResult:
+    """Run a command only when something that it watches changed."""
+    return done("")
+
+
+@state()
+def watch(context: Context, name: str, **options: Any) -> StateResult:
+    """Run a command only when something that it watches changed (another name of wait)."""
+    return done("")
+
+
+@state()
+def wait_script(context: Context, name: str, **options: Any) -> StateResult:
+    """Run a script only when something that it watches changed."""
+    return done("")
+
+
+@state(wants=_WANTS)
+def mod_watch(context: Context, name: str, sfun: str = "run", **options: Any) -> StateResult:
+    """Run the command or script because something that it watches changed."""
+    options.pop("__reqs__", None)
+    if sfun in ("run", "wait", "watch", "mod_watch"):
+        return run(context, name, **options)
+    if sfun in ("script", "wait_script"):
+        return script(context, name, **options)
+    return failed(f"cmd.{sfun} does not work with the watch requisite")

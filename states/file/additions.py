@@ -1,0 +1,149 @@
+"""file.append and file.prepend: lines that a file must have; file.accumulated gathers texts."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, Dict, List
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import truth
+from catena.modules.file import content, edits
+from catena.modules.file.attributes import Wanted
+from catena.modules.file.change import make_folders
+from catena.states.answers import done, failed, would
+from catena.states.file.edits import append_source_options, texts_of
+from catena.states.file.kept import accumulate, keep
+from catena.states.file.managed import managed_order, new_content
+from catena.states.file.paths import absolute
+
+
+def _chunks(context: Context, name: str, options: Dict[str, Any]) -> List[str]:
+    """Return the texts to add, from `text`, `source` and `sources`."""
+    found = texts_of(options.get("text"))
+    sources = options.get("sources") or []
+    if options.get("source"):
+        sources = [options["source"], *sources]
+    for location in sources:
+        order = managed_order(context, name, append_source_options(location, options))
+        data = new_content(context, order)
+        found.append(content.decode(data or b"").rstrip("\n"))
+    return found
+
+
+def _lines(chunk: str) -> List[str]:
+    return chunk[:-1].split("\n") if chunk.endswith("\n") else chunk.split("\n")
+
+
+def _lacking(text: str, chunks: List[str], options: Dict[str, Any]) -> List[str]:
+    """Return the lines to add: those of each chunk that the text lacks."""
+    spaces = truth(options.get("ignore_whitespace", True))
+    found: List[str] = []
+    for chunk in chunks:
+        if not edits.holds(text, chunk.rstrip("\n"), spaces):
+            found.extend(_lines(chunk))
+    return found
+
+
+def _prepare(context: Context, path: Path, options: Dict[str, Any]) -> str:
+    """Make the folder of the file when asked to; return why it can't be there, or ""."""
+    if path.parent.is_dir() or context.test:
+        return ""
+    if not truth(options.get("makedirs")):
+        return f"Directory not present to touch file {path}"
+    make_folders(path.parent, Wanted())
+    return ""
+
+
+def _joined(old: str, added: List[str]) -> str:
+    if old and not old.endswith("\n"):
+        old += "\n"
+    return old + "".join(f"{line}\n" for line in added)
+
+
+@state()
+def append(context: Context, name: str, **options: Any) -> StateResult:
+    """Add texts at the end of a file, each unless its lines are there.
+
+    Args:
+        context: the call's context.
+        name: the file; made when missing.
+        options: text (one or a list), source, sources, template ("jinja"), context, defaults,
+            makedirs, ignore_whitespace (True: spacing does not make a line another).
+    """
+    try:
+        path = absolute(name)
+        chunks = _chunks(context, name, options)
+        refused = _prepare(context, path, options)
+        if refused:
+            return failed(refused)
+        keep(context, path)
+        if context.test and not path.exists():
+            return would(f"File {name} is set to be created", {"new": name})
+        old = content.decode(content.read(path)) if path.exists() else ""
+        added = _lacking(old, chunks, options)
+        if not added:
+            if not path.exists():
+                content.write(path, b"")
+            return done(f"File {name} is in correct state")
+        before = old.splitlines()
+        diff = "\n".join(difflib.unified_diff(before, [*before, *added]))
+        if context.test:
+            return would(f"File {name} is set to be updated", {"diff": diff})
+        content.write(path, content.encode(_joined(old, added)))
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    return done(f"Appended {len(added)} lines", {"diff": diff})
+
+
+@state()
+def prepend(context: Context, name: str, **options: Any) -> StateResult:
+    """Add texts at the beginning of a file, each unless its lines are there.
+
+    Args:
+        context: the call's context.
+        name: the file; made when missing.
+        options: as for file.append, and header (True: the texts must stand at the very top).
+    """
+    try:
+        path = absolute(name)
+        chunks = _chunks(context, name, options)
+        refused = _prepare(context, path, options)
+        if refused:
+            return failed(refused)
+        keep(context, path)
+        if context.test and not path.exists():
+            return would(f"File {name} is set to be created", {"new": name})
+        old = content.decode(content.read(path)) if path.exists() else ""
+        if truth(options.get("header")):
+            head = [line for chunk in chunks for line in _lines(chunk)]
+            added = [] if old.splitlines()[: len(head)] == head else head
+        else:
+            added = _lacking(old, chunks, options)
+        if not added:
+            return done(f"File {name} is in correct state")
+        new = "".join(f"{line}\n" for line in added) + old
+        changes = {"diff": content.diff(old, new)}
+        if context.test:
+            return would(f"File {name} is set to be updated", changes)
+        content.write(path, content.encode(new))
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    return done(f"Prepended {len(added)} lines", changes)
+
+
+@state(name="accumulated")
+def accumulated_(
+    context: Context, name: str, filename: str, text: Any, **ignored: Any
+) -> StateResult:
+    """Gather texts for the template of *filename*, which sees them as accumulator[*name*].
+
+    A file.managed or file.blockreplace of *filename* must come later in the run (require_in).
+    """
+    texts = list(text) if isinstance(text, (list, tuple)) else [text]
+    if accumulate(context, filename, name, texts):
+        return done(f"Accumulator {name} for file {filename} was charged by text")
+    return done(f"Accumulator {name} for file {filename} already has the text")

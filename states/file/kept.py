@@ -1,0 +1,37 @@
+"""What the file states of one run tell each other: managed paths and accumulated texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Set
+
+from catena.core.context import Context
+
+_PATHS = "catena.states.file.paths"
+_TEXTS = "catena.states.file.accumulated"
+
+
+def keep(context: Context, path: Path) -> None:
+    """Note that this run manages *path*, so that no `clean` removes it."""
+    context.scratch.setdefault(_PATHS, set()).add(str(path))
+
+
+def kept(context: Context) -> Set[str]:
+    """Return the paths that this run manages so far."""
+    found: Set[str] = context.scratch.get(_PATHS, set())
+    return found
+
+
+def accumulate(context: Context, filename: str, name: str, texts: List[Any]) -> bool:
+    """Add texts that the template of *filename* sees as accumulator[name]; False: had them."""
+    store: Dict[str, Dict[str, List[Any]]] = context.scratch.setdefault(_TEXTS, {})
+    have = store.setdefault(filename, {}).setdefault(name, [])
+    fresh = [text for text in texts if text not in have]
+    have.extend(fresh)
+    return bool(fresh)
+
+
+def accumulated(context: Context, filename: str) -> Dict[str, List[Any]]:
+    """Return the texts accumulated for *filename*, by name."""
+    store: Dict[str, Dict[str, List[Any]]] = context.scratch.get(_TEXTS, {})
+    return store.get(filename, {})

@@ -1,0 +1,137 @@
+"""file.symlink: a link and where it leads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import split, truth
+from catena.modules.file import attributes
+from catena.modules.file.attributes import Wanted
+from catena.modules.file.change import make_folders, place_link, remove_path
+from catena.states.answers import done, failed, would
+from catena.states.file.kept import keep
+from catena.states.file.paths import absolute
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """Arguments of file.symlink, with Salt's names and defaults."""
+
+    force: bool = False
+    backupname: Optional[str] = None
+    makedirs: bool = False
+    user: Any = None
+    group: Any = None
+    mode: Any = None
+    dir_mode: Any = None
+    atomic: bool = False
+
+
+def _owner(path: Path) -> str:
+    status = path.lstat()
+    return f"{attributes.user_name(status.st_uid)}:{attributes.group_name(status.st_gid)}"
+
+
+def _planned(link: Path, target: str, options: LinkOptions) -> StateResult:
+    """Return what would be done, in test mode."""
+    name = str(link)
+    if not os.path.lexists(link):
+        comment = f"Symlink {name} to {target} is set for creation"
+        if not link.parent.is_dir():
+            folder = link.parent
+            comment += (
+                f"\n{folder} will be created"
+                if truth(options.makedirs)
+                else f"\nDirectory {folder} for symlink is not present"
+            )
+        return would(comment, {"new": name})
+    if link.is_symlink():
+        if os.readlink(link) != target:  # noqa: PTH115  # the text of the link, not a path
+            comment = f"Link {name} target is set to be changed to {target}"
+            return would(comment, {"change": name})
+        wanted = attributes.differences(link, Wanted(options.user, options.group), follow=False)
+        if wanted:
+            return would(f"Ownership of the symlink {name} would be changed", wanted)
+        return done(f"The symlink {name} is present")
+    if truth(options.force):
+        return would(
+            f"The file or directory {name} is set for removal to make way for a new symlink "
+            f"targeting {target}"
+        )
+    return failed(
+        f"File or directory exists where the symlink {name} should be. Did you mean to use force?"
+    )
+
+
+def _clear_way(link: Path, options: LinkOptions) -> str:
+    """Move or remove what stands where the link should be; return why that can't be, or ""."""
+    if link.is_symlink() or not link.exists():
+        return ""
+    if options.backupname:
+        backup = Path(options.backupname)
+        backup = backup if backup.is_absolute() else link.parent / backup
+        if os.path.lexists(backup):
+            if not truth(options.force):
+                return f"Symlink & backup dest exists and Force not set. {link} - backup: {backup}"
+            remove_path(backup)
+        link.rename(backup)
+        return ""
+    if truth(options.force):
+        remove_path(link)
+        return ""
+    kind = "Directory" if link.is_dir() else "File"
+    return f"{kind} exists where the symlink {link} should be"
+
+
+def _made(link: Path, target: str, options: LinkOptions) -> StateResult:
+    name, wanted = str(link), Wanted(options.user, options.group)
+    problem = attributes.missing_account(wanted)
+    if problem:
+        return failed(problem)
+    if not link.parent.is_dir():
+        if not truth(options.makedirs):
+            return failed(f"Directory {link.parent} for symlink is not present")
+        dir_mode = attributes.parse_mode(options.dir_mode or options.mode)
+        make_folders(link.parent, Wanted(options.user, options.group, dir_mode))
+    if link.is_symlink() and os.readlink(link) == target:  # noqa: PTH115
+        if attributes.apply(link, wanted, follow=False):
+            owner = _owner(link)
+            return done(f"Set ownership of symlink {name} to {owner}", {"ownership": owner})
+        return done(f"Symlink {name} is present and owned by {_owner(link)}")
+    refused = _clear_way(link, options)
+    if refused:
+        return failed(refused)
+    place_link(link, target, force=True)
+    attributes.apply(link, wanted, follow=False)
+    return done(f"Created new symlink {name} -> {target}", {"new": name})
+
+
+@state()
+def symlink(context: Context, name: str, target: str, **options: Any) -> StateResult:
+    """Make *name* a symbolic link to *target*; a link that leads elsewhere is changed.
+
+    Args:
+        context: the call's context.
+        name: absolute path of the link.
+        target: text of the link.
+        options: force (in place of a file or folder), backupname, makedirs, user, group,
+            dir_mode.
+    """
+    chosen, _ = split(LinkOptions, options)
+    try:
+        link = absolute(name)
+        keep(context, link)
+        if context.test:
+            return _planned(link, str(target), chosen)
+        return _made(link, str(target), chosen)
+    except CommandExecutionError as problem:
+        return failed(str(problem))
+    except OSError as problem:
+        return failed(f"{name}: {problem.strerror}")
