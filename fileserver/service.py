@@ -92,18 +92,18 @@ class FileService:
         found = self._find(minion, check_path(request.path), request.saltenv)
         if found is None or not manifests.is_digest(request.sha256):
             raise NotFoundError(f"salt://{request.path[:200]} is not there for {minion}")
-        if self._roots.hash(found.real) != request.sha256:
-            raise FileChangedError(f"salt://{request.path[:200]} has changed")
-        with found.real.open("rb") as stream:
-            stream.seek(request.offset)
-            return ChunkReply(request.sha256, request.offset, stream.read(CHUNK_BYTES))
+        try:
+            if self._roots.hash(found.real) != request.sha256:
+                raise FileChangedError(f"salt://{request.path[:200]} has changed")
+            with found.real.open("rb") as stream:
+                stream.seek(request.offset)
+                return ChunkReply(request.sha256, request.offset, stream.read(CHUNK_BYTES))
+        except OSError as error:
+            raise FileChangedError(f"salt://{request.path[:200]}: {error.strerror}") from None
 
     def _find(self, minion: str, path: str, saltenv: str) -> Optional[Found]:
         own = self._overlay(minion).get(path) if saltenv == "base" else None
-        if own is not None:
-            status = own.stat()
-            return Found(path, own, status.st_size, status.st_mode & 0o7777)
-        return self._roots.find(path, saltenv)
+        return _found(path, own) if own is not None else self._roots.find(path, saltenv)
 
     def _list_chunk(self, minion: str, request: ChunkRequest) -> ChunkReply:
         with self._lock:
@@ -163,11 +163,22 @@ class FileService:
         merged = manifests.by_path(entries)
         seen = set(folders)
         for path, file in own.items():
-            status = file.stat()
-            found = Found(path, file, status.st_size, status.st_mode & 0o7777)
-            merged[path] = self._roots.entry(found)
+            found = _found(path, file)
+            entry = self._entry(found) if found is not None else None
+            if entry is None:
+                continue
+            merged[path] = entry
             parts = path.split("/")[:-1]
             seen.update("/".join(parts[: n + 1]) for n in range(len(parts)))
         rows = [merged[path] for path in sorted(merged)]
         blob = manifests.pack(rows, sorted(seen), self._roots.environments())
         return manifests.digest(blob), blob
+
+
+def _found(path: str, file: Path) -> Optional[Found]:
+    """Return a file of an overlay; None when its chain was removed meanwhile."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return Found(path, file, status.st_size, status.st_mode & 0o7777)

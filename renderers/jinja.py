@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from types import TracebackType
 from typing import (
@@ -272,10 +273,13 @@ def _collect(
     pieces: List[str] = []
     lines = _LineNotes(source.text.splitlines())
     size = 0
+    # Jinja parses this table anew on every look.
+    table = sorted((code, line) for line, code in template.debug_info)
+    starts = [code for code, _ in table]
     generator: Any = template.root_render_func(template.new_context(names))
     for piece in generator:
-        frame = generator.gi_frame
-        line = template.get_corresponding_lineno(frame.f_lineno)
+        found = bisect_right(starts, generator.gi_frame.f_lineno)
+        line = table[found - 1][1] if found else 1
         pieces.append(piece)
         size += len(piece)
         if size > MAX_OUTPUT:

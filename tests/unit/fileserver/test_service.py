@@ -83,6 +83,17 @@ def test_an_overlay_wins_over_the_tree_for_its_minion_only(service: FileService)
     assert listed(service, "three").entries["top.sls"].sha256 != own.sha256
 
 
+def test_a_chain_file_that_was_removed_is_not_there_any_more(
+    service: FileService, chains: dict[str, dict[str, Path]]
+) -> None:
+    path, file = next(iter(chains["one"].items()))
+    entry = listed(service, "one").entries[path]
+    file.unlink()
+    assert path not in listed(service, "one").entries
+    with pytest.raises(NotFoundError):
+        service.chunk("one", ChunkRequest("base", path, entry.sha256, 0))
+
+
 def test_overlays_are_seen_in_base_only(service: FileService) -> None:
     assert "actionchains/actionchain_1_one_1.sls" not in listed(service, "one", "dev").entries
 
