@@ -1,0 +1,253 @@
+"""A run: rows, hooks, faults of functions, and what a state may ask for beside its function."""
+
+import json
+from typing import Any
+
+import pytest
+
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import Plugin, Registry, StateMark
+from catena.core.types import StateResult
+from catena.states.compiler import api
+
+
+class Hooks:
+    """Plays recorded rows, writes down what it is told, stops where told."""
+
+    def __init__(self, recorded: Any = None, stop_after: Any = None) -> None:
+        self.recorded = recorded or {}
+        self.stop_after = stop_after
+        self.told: list[Any] = []
+
+    def before(self, low: Any) -> Any:
+        self.told.append(("before", low.id))
+        return self.recorded.get(low.id)
+
+    def after(self, low: Any, row: Any) -> None:
+        self.told.append(("after", low.id, row["result"]))
+
+    def cancelled(self) -> Any:
+        return self.stop_after is not None and ("after", self.stop_after, True) in self.told
+
+
+def run(w: Any, hooks: Any = None) -> Any:
+    compiled = api.compile_sls(w.context, "t")
+    assert compiled.errors == ()
+    return api.run(w.context, compiled.low, hooks)
+
+
+def with_states(w: Any, **calls: Any) -> Any:
+    """Return *w* with more state functions, in the module `own`."""
+    plugins = {
+        f"own.{name}": Plugin(f"own.{name}", call, StateMark()) for name, call in calls.items()
+    }
+    late = lambda prefix: plugins if prefix == "own" else None  # noqa: E731
+    states = Registry("state", {"test": "catena.states.test"}, StateMark, late)
+    w.context = w.context.with_(states=states)
+    return w
+
+
+def test_a_row_has_salts_fields(world: Any) -> None:
+    (row,) = world("a: {test.nop: [{name: n}]}\n").apply().values()
+    assert {key: row[key] for key in ("name", "changes", "result", "comment")} == {
+        "name": "n", "changes": {}, "result": True, "comment": "Success!",
+    }  # fmt: skip
+    assert (row["__id__"], row["__sls__"], row["__run_num__"]) == ("a", "t", 0)
+    assert isinstance(row["duration"], float) and len(row["start_time"]) == len("00:00:00.000000")
+    json.dumps(row)
+
+
+def test_every_row_is_progress(world: Any) -> None:
+    w = world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\n")
+    w.apply()
+    assert [(s["key"], s["run_num"], s["total"]) for s in w.host.steps] == [
+        ("test_|-a_|-a_|-nop", 0, 2),
+        ("test_|-b_|-b_|-nop", 1, 2),
+    ]
+
+
+def test_hooks_are_told_begin_and_end_and_only_the_end_of_what_never_began(world: Any) -> None:
+    hooks = Hooks()
+    run(world("a: test.fail_without_changes\nb: {test.nop: [{require: [{test: a}]}]}\n"), hooks)
+    assert hooks.told == [("before", "a"), ("after", "a", False), ("after", "b", False)]
+
+
+def test_a_recorded_row_stands_for_the_state(world: Any) -> None:
+    recorded = {"result": True, "changes": {"ret": 1}, "comment": "before the crash", "name": "a"}
+    w = with_states(
+        world("a: own.never\nb: {test.nop: [{onchanges: [{own: a}]}]}\n"),
+        never=lambda context, name: pytest.fail("ran again"),
+    )
+    hooks = Hooks({"a": recorded})
+    rows = run(w, hooks)
+    assert rows["own_|-a_|-a_|-never"]["comment"] == "before the crash"
+    assert rows["test_|-b_|-b_|-nop"]["comment"] == "Success!"
+    assert ("after", "a", True) not in hooks.told
+
+
+def test_a_recorded_failure_blocks_what_needs_it(world: Any) -> None:
+    recorded = {"result": False, "changes": {}, "comment": "interrupted", "name": "a"}
+    rows = run(
+        world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\n"), Hooks({"a": recorded})
+    )
+    assert rows["test_|-b_|-b_|-nop"]["result"] is False
+
+
+def test_nothing_begins_after_a_cancellation(world: Any) -> None:
+    rows = run(world("a: test.nop\nb: test.nop\nc: test.nop\n"), Hooks(stop_after="b"))
+    assert [row["__id__"] for row in rows.values()] == ["a", "b"]
+
+
+def test_failhard_stops_the_run_but_listeners_still_act(world: Any) -> None:
+    text = """
+a: {test.succeed_with_changes: []}
+l: {test.nop: [{listen: [{test: a}]}]}
+b: {test.fail_without_changes: [{failhard: true}]}
+c: test.nop
+"""
+    assert list(world(text).ran()) == ["a", "l", "b", "listener_l"]
+
+
+def test_failhard_of_the_configuration(world: Any) -> None:
+    w = world("a: test.fail_with_changes\nb: test.nop\n", opts={"failhard": True})
+    assert list(w.ran()) == ["a"]
+
+
+def test_unknown_states_fail_their_row_and_name_the_nearest(world: Any) -> None:
+    text = "a: tset.nop\nb: test.nopp\nc: {test.nop: [{require: [{test: b}]}]}\nd: test.nop\n"
+    rows = world(text).ran()
+    assert "State 'tset.nop' was not found in SLS 't'" in rows["a"]["comment"]
+    assert "'test'" in rows["a"]["comment"]
+    assert "'test.nop'" in rows["b"]["comment"] and "salt://t.sls:2" in rows["b"]["comment"]
+    assert [row["result"] for row in rows.values()] == [False, False, False, True]
+
+
+def test_wrong_arguments_stop_everything_before_anything_ran(world: Any) -> None:
+    text = "a: test.nop\nb: {test.configurable_test_state: [{comnent: x}]}\n"
+    w = world(text)
+    with pytest.raises(UsageError, match=r"'comnent' is an invalid .*'comment'.*t\.sls:2"):
+        w.apply()
+    assert w.host.steps == []
+
+
+def test_missing_arguments_stop_everything(world: Any) -> None:
+    def needs(context: Any, name: str, source: str) -> StateResult:
+        return StateResult(True)
+
+    with pytest.raises(UsageError, match="Missing parameter source for state 'a'"):
+        run(with_states(world("a: own.needs\n"), needs=needs))
+
+
+def test_a_function_sees_compiler_keywords_only_when_it_names_them(world: Any) -> None:
+    seen: dict[str, Any] = {}
+
+    def named(context: Any, name: str, runas: str = "", **rest: Any) -> StateResult:
+        seen.update(rest, runas=runas)
+        return StateResult(True)
+
+    w = with_states(
+        world("a: {own.named: [{runas: joe}, {umask: 7}, {own: 1}, {require: []}]}\n"), named=named
+    )
+    run(w)
+    assert seen == {"runas": "joe", "own": 1}
+
+
+def test_an_exception_is_the_rows_own(world: Any, caplog: Any) -> None:
+    def broken(context: Any, name: str) -> StateResult:
+        raise ValueError("boom")
+
+    def refused(context: Any, name: str) -> StateResult:
+        raise CommandExecutionError("no such volume")
+
+    w = with_states(
+        world("a: own.broken\nb: own.refused\nc: test.nop\n"), broken=broken, refused=refused
+    )
+    rows = list(run(w).values())
+    assert [row["result"] for row in rows] == [False, False, True]
+    assert "An exception occurred in this state: Traceback" in rows[0]["comment"]
+    assert "ValueError: boom" in rows[0]["comment"] and "boom" in caplog.text
+    assert rows[1]["comment"] == "An exception occurred in this state: no such volume"
+
+
+def test_test_mode_reaches_the_states(world: Any) -> None:
+    assert world("a: test.succeed_with_changes\n").ran(test=True)["a"]["result"] is None
+    assert world("a: {test.succeed_with_changes: [{test: true}]}\n").ran()["a"]["result"] is None
+
+
+def test_retry_goes_on_until_the_result_is_right(world: Any) -> None:
+    answers = iter([False, False, True])
+
+    def grow(context: Any, name: str) -> StateResult:
+        result = next(answers)
+        return StateResult(result, comment="grown" if result else "small")
+
+    w = with_states(world("a: {own.grow: [{retry: {attempts: 5, interval: 0}}]}\n"), grow=grow)
+    (row,) = run(w).values()
+    assert row["result"] is True
+    assert row["comment"].splitlines() == [
+        'Attempt 1: Returned a result of "False", with the following comment: "small"',
+        'Attempt 2: Returned a result of "False", with the following comment: "small"',
+        "grown",
+    ]
+
+
+def test_retry_gives_up_after_its_attempts(world: Any) -> None:
+    calls = []
+
+    def never(context: Any, name: str) -> StateResult:
+        calls.append(name)
+        return StateResult(False)
+
+    w = with_states(world("a: {own.never: [{retry: {attempts: 3, interval: 0}}]}\n"), never=never)
+    assert next(iter(run(w).values()))["result"] is False
+    assert len(calls) == 3
+
+
+def test_fire_event_sends_the_row(world: Any) -> None:
+    w = world("a: {test.nop: [{fire_event: true}]}\nb: {test.nop: [{fire_event: my/tag}]}\n")
+    w.apply()
+    assert [tag for tag, _ in w.host.events] == [
+        "salt/state_result//minion/a",
+        "salt/state_result//minion/my/tag",
+    ]
+    assert w.host.events[0][1]["ret"]["result"] is True
+
+
+def test_reloads_reach_the_states_that_follow(world: Any) -> None:
+    seen: list[Any] = []
+
+    def look(context: Any, name: str) -> StateResult:
+        seen.append((dict(context.grains), dict(context.pillar)))
+        return StateResult(True)
+
+    text = (
+        "a: own.look\nb: {test.nop: [{reload_grains: true}, {reload_pillar: true}]}\nc: own.look\n"
+    )
+    w = with_states(world(text), look=look)
+    w.host.fresh_grains, w.host.pillar = {"new": 1}, {"fresh": 2}
+    run(w)
+    assert seen == [({}, {}), ({"new": 1}, {"fresh": 2})]
+
+
+def test_states_of_an_environment_see_it(world: Any) -> None:
+    seen: list[Any] = []
+
+    def look(context: Any, name: str) -> StateResult:
+        seen.append(context.saltenv)
+        return StateResult(True)
+
+    w = with_states(world(roots={"dev": {"t.sls": "a: own.look\n"}}), look=look)
+    compiled = api.compile_sls(w.context, "t", "dev")
+    api.run(w.context, compiled.low)
+    assert seen == ["dev"]
+
+
+def test_a_run_costs_little_per_state(world: Any) -> None:
+    import time
+
+    w = world(json.dumps({f"s{n}": {"test.nop": []} for n in range(2000)}))
+    compiled = api.compile_sls(w.context, "t")
+    started = time.process_time()
+    api.run(w.context, compiled.low, Hooks())
+    # 0.05 ms each is the aim; ten times that is a fault and not a slow machine.
+    assert time.process_time() - started < 2000 * 0.0005

@@ -1,0 +1,150 @@
+"""The state.* functions."""
+
+from typing import Any
+
+import pytest
+
+from catena.core.errors import CatenaError, NotFoundError, UsageError
+
+SLS = """
+include: [inc]
+a:
+  test.nop:
+    - name: aa
+    - require: [{test: b}]
+    - watch_in: [{test: b2}]
+b2: test.nop
+"""
+INC = "b:\n  test:\n    - nop\n    - names: [x, y]\n"
+
+
+@pytest.fixture
+def w(world: Any) -> Any:
+    return world(SLS, files={"inc.sls": INC, "empty.sls": ""})
+
+
+def test_show_sls_is_the_high_data(w: Any) -> None:
+    assert w.call("state.show_sls", "t") == {
+        "b": {
+            "test": ["nop", {"names": ["x", "y"]}, {"order": 10000}],
+            "__sls__": "inc",
+            "__env__": "base",
+            "__sls_included_from__": ["t"],
+        },
+        "a": {
+            "test": [
+                {"name": "aa"},
+                {"require": [{"test": "b"}]},
+                {"watch_in": [{"test": "b2"}]},
+                "nop",
+                {"order": 10001},
+            ],
+            "__sls__": "t",
+            "__env__": "base",
+        },
+        "b2": {"test": ["nop", {"order": 10002}], "__sls__": "t", "__env__": "base"},
+    }
+
+
+def test_show_low_sls_leaves_reverse_requisites_as_written(w: Any) -> None:
+    low = w.call("state.show_low_sls", "t")
+    assert [one["__id__"] for one in low] == ["b", "b", "a", "b2"]
+    assert low[2] == {
+        "state": "test",
+        "name": "aa",
+        "__sls__": "t",
+        "__env__": "base",
+        "__id__": "a",
+        "require": [{"test": "b"}],
+        "watch_in": [{"test": "b2"}],
+        "order": 10001,
+        "fun": "nop",
+    }
+
+
+def test_single_runs_one_function(w: Any) -> None:
+    ((key, row),) = w.call(
+        "state.single", "test.succeed_with_changes", name="foo", test=True
+    ).items()
+    assert key == "test_|-foo_|-foo_|-succeed_with_changes"
+    assert row["result"] is None and row["__sls__"] is None
+    with pytest.raises(UsageError, match=r"module\.function"):
+        w.call("state.single", "test", name="foo")
+
+
+def test_low_and_high_take_data(w: Any) -> None:
+    row = w.call("state.low", {"state": "test", "fun": "nop", "name": "n"})
+    assert (row["result"], row["name"]) == (True, "n")
+    rows = w.call("state.high", {"hi": {"test": ["nop", {"name": "x"}]}, "ho": {"test": ["nop"]}})
+    assert [one["__id__"] for one in rows.values()] == ["ho", "hi"]
+    assert "not a dictionary" in w.call("state.high", {"hi": 5})[0]
+
+
+def test_template_str_is_rendered_and_run(w: Any) -> None:
+    assert list(w.call("state.template_str", "{{ 'ts' }}: test.nop\n")) == ["test_|-ts_|-ts_|-nop"]
+
+
+def test_sls_id_runs_an_id_and_what_it_needs(world: Any) -> None:
+    w = world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\nc: test.nop\n")
+    ids = [row["__id__"] for row in w.call("state.sls_id", "b", "t").values()]
+    assert ids == ["a", "b"]
+    with pytest.raises(NotFoundError, match="No matches for ID 'nosuch'"):
+        w.call("state.sls_id", "nosuch", "t")
+
+
+def test_exists(w: Any) -> None:
+    assert w.call("state.sls_exists", "t,inc") is True
+    assert w.call("state.sls_exists", "nope") is False
+    assert w.call("state.id_exists", "a,b", "t") is True
+    assert w.call("state.id_exists", "a,zzz", "t") is False
+
+
+def test_show_states_follows_the_run(world: Any) -> None:
+    files = {
+        "top.sls": "base: {'*': [one, two]}\n",
+        "one.sls": "include: [three]\no: test.nop\n",
+        "two.sls": "w: test.nop\n",
+        "three.sls": "h: test.nop\n",
+    }
+    w = world(files=files)
+    assert w.call("state.show_states") == ["three", "one", "two"]
+    assert list(w.call("state.show_highstate")) == ["h", "o", "w"]
+    assert [one["__id__"] for one in w.call("state.show_lowstate")] == ["h", "o", "w"]
+
+
+def test_an_empty_file_answers_nothing(w: Any) -> None:
+    assert w.apply("empty") == {}
+
+
+def test_pillar_of_the_command_line_is_laid_over(world: Any) -> None:
+    w = world(
+        "a: {test.succeed_without_changes: [{comment: {{ pillar['x'] }}}]}\n", pillar={"x": 1}
+    )
+    assert w.ran()["a"]["comment"] == "1"
+    assert w.ran(pillar={"x": 2})["a"]["comment"] == "2"
+
+
+def test_a_broken_pillar_stops_before_anything_runs(world: Any) -> None:
+    class BrokenError(CatenaError):
+        errors = ("Specified SLS 'gone' is not available",)
+
+    w = world("a: test.nop\n")
+
+    def broken(override: Any = None) -> Any:
+        raise BrokenError("pillar")
+
+    w.host.compile_pillar = broken
+    assert w.apply(pillar={"x": 1}) == [
+        "Pillar failed to render with the following messages:",
+        "Specified SLS 'gone' is not available",
+    ]
+
+
+def test_unknown_options_name_the_nearest(w: Any) -> None:
+    with pytest.raises(UsageError, match=r"'pilar'.*'pillar'"):
+        w.apply(pilar={})
+
+
+def test_test_is_apply_in_test_mode(world: Any) -> None:
+    w = world("a: test.succeed_with_changes\n")
+    assert next(iter(w.call("state.test", "t").values()))["result"] is None
