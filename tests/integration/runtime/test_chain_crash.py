@@ -41,11 +41,13 @@ def with_final_reboot(host: Any) -> None:
 
 def recover(host: Any, come_back: str) -> None:
     """Bring the host back and let its agent go on until nothing is left to do."""
-    if come_back == "boot":
-        host.reboot()
-    else:
+    if come_back == "agent":
         host.restart_agent()
+    else:
+        host.reboot()
     host.do(chain_run.pending_after(host.place))
+    if come_back == "boot, event first":
+        host.resume()
     host.do(host.start().after)  # the job has no return: it is run again
     for _ in range(6):
         host.resume()
@@ -124,7 +126,9 @@ def job_of(host: Any, phase: str) -> Callable[[], Any]:
 CASES = [
     pytest.param(with_reboot, "boot", id="reboot-power_cut"),
     pytest.param(with_reboot, "agent", id="reboot-agent_killed"),
+    pytest.param(with_reboot, "boot, event first", id="reboot-power_cut-event_first"),
     pytest.param(with_upgrade, "boot", id="upgrade-power_cut"),
+    pytest.param(with_upgrade, "boot, event first", id="upgrade-power_cut-event_first"),
     pytest.param(with_upgrade, "agent", id="upgrade-agent_killed"),
     pytest.param(with_final_reboot, "boot", id="final_reboot-power_cut"),
     pytest.param(with_final_reboot, "agent", id="final_reboot-agent_killed"),
