@@ -8,7 +8,6 @@ to try, ping and give up is decided in `reconnect.py`, whom to trust in `enrolme
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from dataclasses import dataclass
@@ -45,12 +44,11 @@ __all__ = [
     "LinkConfig",
     "LinkEvent",
     "Lost",
+    "Noted",
     "Received",
     "Rotated",
     "Trusted",
 ]
-
-log = logging.getLogger(__name__)
 
 #: Frames read from one socket in one `service`.
 BATCH = 128
@@ -58,6 +56,8 @@ BATCH = 128
 BULK_IDLE_SECONDS = 120.0
 #: Longest sleep that `timeout` names.
 LONGEST_SLEEP_SECONDS = 60.0
+#: How long `close` may take for what is still queued.
+LAST_WORD_MS = 100
 #: A new key pair that the master does not know yet.
 NEXT_KEY = "curve.next"
 
@@ -117,7 +117,16 @@ class Rotated:
     fingerprint: str
 
 
-LinkEvent = Union[Trusted, EnrolState, Connected, Received, Lost, Rotated]
+@dataclass(frozen=True)
+class Noted:
+    """Something for the log only (the logging module would cost an idle agent 0.8 MB)."""
+
+    #: "info" or "warning".
+    level: str
+    text: str
+
+
+LinkEvent = Union[Trusted, EnrolState, Connected, Received, Lost, Rotated, Noted]
 
 
 def _uniform() -> float:
@@ -252,8 +261,11 @@ class AgentLink:
         return math.ceil(1000 * min(max(0.0, end - now), LONGEST_SLEEP_SECONDS))
 
     def close(self) -> None:
-        """Close everything at once; what was not sent is dropped."""
-        self._close("enrol", "control", "bulk")
+        """Close everything; a last word on control (Goodbye) has a moment to leave."""
+        control = self._channels.pop("control", None)
+        if control is not None:
+            control.close(LAST_WORD_MS if self.connected else 0)
+        self._close("enrol", "bulk")
         self._context.term()
 
     # What is due
@@ -309,10 +321,13 @@ class AgentLink:
         was_up = self.connected
         self._close("control", "bulk")
         wait = self._policy.lost(self._now, cause, at_least)
-        log.info("%s; next attempt in %.1f s", reason, wait)
+        self._note("info", f"{reason}; next attempt in {wait:.1f} s")
         if was_up:
             self._enrolment.forget_state()
             self._events.append(Lost(reason))
+
+    def _note(self, level: str, text: str) -> None:
+        self._events.append(Noted(level, text))
 
     def _bulk_down(self, reason: str) -> None:
         self._close("bulk")
@@ -369,7 +384,7 @@ class AgentLink:
             try:
                 envelope = wire.unpack(frame.buffer, socket=name, receiver="minion")
             except wire.WireError as error:
-                log.warning("%s: bad frame of the master: %s", name, error)
+                self._note("warning", f"{name}: bad frame of the master: {error}")
                 continue
             if name == "enrol":
                 self._answered(envelope)
@@ -464,7 +479,7 @@ class AgentLink:
             self._announce(self._next_keys)
             return
         if self._next_keys is None or message.public_key != self._next_keys.public:
-            log.warning("the master took a key that was not announced; nothing changes")
+            self._note("warning", "the master took a key that was not announced; kept ours")
             return
         self._keys = keystore.promote(self._config.pki_dir, NEXT_KEY)
         self._next_keys = None

@@ -111,12 +111,12 @@ class Channel:
         """
         return self.local_address is not None and address_gone(*self.local_address)
 
-    def close(self) -> None:
-        """Close at once; what was not sent is dropped."""
+    def close(self, linger_ms: int = 0) -> None:
+        """Close; what was not sent within *linger_ms* is dropped."""
         self._poller.unregister(self._sock)
         self._poller.unregister(self._watch)
         unwatch(self._sock, self._watch)
-        self._sock.close(linger=0)
+        self._sock.close(linger=linger_ms)
 
 
 def address_gone(family: int, address: str) -> bool:

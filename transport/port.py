@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 BATCH = 64
 #: Bad frames that end a connection.
 BAD_FRAMES = 64
+#: Connections whose bytes are looked up per second, at most: about 1 % of a core.
+CHECKS_PER_SECOND = 5000
 #: Connections whose late frames are dropped unread after a cut.
 CUT_REMEMBERED = 256
 #: A peer whose connection is not known (any more) is forgotten after this many silent seconds.
@@ -51,7 +53,7 @@ class PortLimits:
     budget: int
     capacity: int = 0
     seconds: float = 0.0
-    check_seconds: float = 1.0
+    check_seconds: float = 0.5
 
 
 #: Takes a frame of a peer whose identity the channel proves.
@@ -131,7 +133,6 @@ class Port:
         # Both descriptors tell of changes only: what came before must be asked for.
         self._read_events()
         self._drain()
-        self._timer = loop.call_later(self._limits.check_seconds, self._check)
 
     def close(self, linger_ms: int) -> None:
         """Stop reading and close; unsent messages get *linger_ms*."""
@@ -269,6 +270,7 @@ class Port:
             if event.event == zmq.EVENT_ACCEPTED:
                 self.counters["accepted"] += 1
                 self._connections.accepted(event.value, time.monotonic())
+                self._arm()
             elif event.event == zmq.EVENT_DISCONNECTED:
                 self._connections.closed(event.value)
                 self._disconnected(event.value)
@@ -290,9 +292,10 @@ class Port:
         if self._loop is None:
             return
         self._drain()
+        self._timer = None
+        self._arm()
         if self._scheduled:
             # Whole messages still wait for us: what TCP brought is not the peer's fault.
-            self._timer = self._loop.call_later(self._limits.check_seconds, self._check)
             return
         now = time.monotonic()
         for fd in self._connections.check(now):
@@ -302,7 +305,12 @@ class Port:
         for live in list(self.live.values()):
             if live.fd not in self._connections and now - live.heard > FORGET_SECONDS:
                 self._forget(live)
-        self._timer = self._loop.call_later(self._limits.check_seconds, self._check)
+
+    def _arm(self) -> None:
+        """Check again soon, less often when there is much to check, not at all for nobody."""
+        if self._timer is None and self._loop is not None and (self._connections or self.live):
+            wait = max(self._limits.check_seconds, len(self._connections) / CHECKS_PER_SECOND)
+            self._timer = self._loop.call_later(wait, self._check)
 
 
 def _shown(peer: Peer) -> str:

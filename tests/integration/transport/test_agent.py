@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from catena.transport import wire
-from catena.transport.agent import Connected, EnrolState, Lost, Received, Rotated, Trusted
+from catena.transport.agent import (
+    Connected,
+    EnrolState,
+    Lost,
+    Noted,
+    Received,
+    Rotated,
+    Trusted,
+)
 from catena.transport.enrolment import TrustStore
 from catena.transport.keys import generate, load, load_or_create, token_proof
 from catena.transport.messages import (
@@ -299,5 +307,41 @@ def test_a_message_that_the_master_would_refuse_is_refused_here(pki: Path) -> No
                 await minion.until(lambda: minion.link.connected)
                 with pytest.raises(wire.MessageTooLargeError, match="JobReceived"):
                     minion.link.send("control", JobReceived("x" * 300_000, 0))
+
+    asyncio.run(story())
+
+
+def test_a_last_word_arrives_before_the_link_closes(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", Goodbye("going down"))
+            while not master.got(Goodbye):
+                await asyncio.sleep(0.01)
+            assert master.got(Goodbye)[0][1] == Goodbye("going down")
+            while not master.gone:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+
+
+def test_a_bad_frame_of_the_master_is_noted_and_dropped(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", hello())
+                await minion.until(lambda: minion.seen(Received))
+                peer = master.only_peer(minion.keys)
+                master.gateway._ports["control"].send(peer.routing_id, b"garbage")
+                await minion.until(
+                    lambda: [n for n in minion.seen(Noted) if "bad frame" in n.text]
+                )
+                assert minion.link.connected
 
     asyncio.run(story())

@@ -350,10 +350,10 @@ def test_a_command_line_loads_neither_zmq_nor_asyncio() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_an_agent_loads_no_asyncio_and_no_openssl() -> None:
+def test_an_agent_loads_no_asyncio_no_logging_and_no_openssl() -> None:
     program = (
         "import sys, catena.transport.agent;"
-        "print([m for m in ('asyncio', 'yaml', '_hashlib', 'ssl') if m in sys.modules])"
+        "print([m for m in ('asyncio', 'logging', 'yaml', '_hashlib', 'ssl') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=30
