@@ -75,3 +75,7 @@ class TryLaterError(CatenaError):
     """Not now: the same request may work later."""
 
     exit_code = 75
+
+
+class FileChangedError(TryLaterError):
+    """A file is no longer the one that was asked for: read the list of files anew."""

@@ -31,10 +31,6 @@ class BadPathError(CatenaError):
     """A path can't lie in the file roots."""
 
 
-class FileChangedError(CatenaError):
-    """A file is no longer the one that was asked for: read the list of files anew."""
-
-
 @dataclass(frozen=True)
 class RootOptions:
     """What of the roots is served."""

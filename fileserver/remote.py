@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
 
 from catena.core.context import FileEntry
-from catena.core.errors import CatenaError, PeerError
+from catena.core.errors import CatenaError, FileChangedError, PeerError
 from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
-from catena.fileserver.index import BadPathError, FileChangedError, check_path, hash_file
+from catena.fileserver.index import BadPathError, check_path, hash_file
 from catena.fileserver.manifest import Manifest
 from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
 
@@ -38,8 +38,8 @@ class WrongContentError(PeerError):
 class ChunkSource(Protocol):
     """Where lists and pieces come from: the master's bulk socket, or something that relays to it.
 
-    A request that the other side refuses raises CatenaError; "changed since" raises
-    FileChangedError (or an error whose class name is that).
+    A request that the other side refuses raises CatenaError; FileChangedError where the content
+    that is asked for is not there any more.
     """
 
     def manifest(self, saltenv: str) -> ManifestReply:
@@ -85,8 +85,8 @@ class CachingClient:
             try:
                 held = self._store.get(entry) or self._download(entry, saltenv)
                 return self._store.named(held, saltenv, entry.path)
-            except CatenaError as error:
-                if not _says_changed(error) or attempt == _ATTEMPTS - 1:
+            except FileChangedError:
+                if attempt == _ATTEMPTS - 1:
                     raise
                 del self._lists[saltenv]
         return None
@@ -260,12 +260,6 @@ class ContentStore:
 
     def _path(self, sha256: str) -> Path:
         return self._objects / sha256[:2] / sha256
-
-
-def _says_changed(error: CatenaError) -> bool:
-    # Over a socket the class arrives as the name in a Failure.
-    code = getattr(error, "code", "")
-    return isinstance(error, FileChangedError) or code == FileChangedError.__name__
 
 
 def _below(path: str, prefix: str) -> bool:

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Callable, List, Mapping, Optional, Tuple
 
 from catena.core.context import FileEntry
-from catena.core.errors import NotFoundError
+from catena.core.errors import FileChangedError, NotFoundError
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import (
     BadPathError,
-    FileChangedError,
     Folders,
     Found,
     RootOptions,

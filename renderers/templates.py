@@ -32,7 +32,7 @@ def render_file(
     """
     if isinstance(source, str):
         name = str(variables.get("source") or "<text>")
-        path = name[len(_SCHEME) :] if name.startswith(_SCHEME) else ""
+        path = name[len(_SCHEME) :].partition("?")[0] if name.startswith(_SCHEME) else ""
         saltenv = str(variables.get("saltenv") or context.saltenv)
         source = Source(source, name, saltenv, path=path)
     if engine not in ENGINES:
@@ -49,7 +49,7 @@ def _jinja(context: Context, source: Source, variables: Mapping[str, Any]) -> st
 def _py(context: Context, source: Source, variables: Mapping[str, Any]) -> str:
     from catena.renderers import py
 
-    return str(py.run(context, source, {"context": dict(variables), **variables}))
+    return str(py.run(context, source, {**variables, "context": dict(variables)}))
 
 
 ENGINES: Dict[str, Engine] = {"jinja": _jinja, "py": _py}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from catena.core.errors import NotFoundError
+from catena.core.errors import FileChangedError, NotFoundError
 from catena.fileserver import manifest as manifests
-from catena.fileserver.index import BadPathError, FileChangedError
+from catena.fileserver.index import BadPathError
 from catena.fileserver.manifest import Manifest
 from catena.fileserver.service import CHUNK_BYTES, FileService
 from catena.transport.messages import ChunkRequest
