@@ -29,7 +29,8 @@ _FUNCTION = re.compile(r"[a-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?\Z")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:@~/()-]{0,254}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9<>=!*][A-Za-z0-9+._:~^<>=!*-]{0,127}\Z")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}\Z")
+#: A wheel of the agent (PEP 427); its name says the version that the new agent must report.
+_WHEEL = re.compile(r"catena-([0-9][0-9A-Za-z.+!_]{0,63})-[A-Za-z0-9_.-]{1,100}\.whl\Z")
 
 
 class BadActionError(UsageError):
@@ -194,6 +195,12 @@ def restore(kind: str, data: Mapping[str, Any], repeat: str) -> ActionPlan:
     return ActionPlan(found, decode(DATA[found], data, kind), ActionKind(repeat))
 
 
+def agent_version(data: UpgradeAgentData) -> str:
+    """Return the version that the agent must have after an upgrade."""
+    found = _WHEEL.match(data.filename)
+    return data.version or (found[1] if found else "")
+
+
 def title(plan: ActionPlan) -> str:
     """Return what *plan* does, in a few words for people."""
     data = plan.data
@@ -207,7 +214,7 @@ def title(plan: ActionPlan) -> str:
     if plan.type is ActionType.highstate:
         return "Apply highstate"
     if plan.type is ActionType.upgrade_agent:
-        return f"Upgrade agent to {data.version or data.filename}"
+        return f"Upgrade agent to {agent_version(data)}"
     if plan.type is ActionType.reboot:
         return "Reboot" + (f" after {data.at_minutes} min" if data.at_minutes else "")
     if plan.type is ActionType.call:
@@ -299,9 +306,11 @@ def _check_upgrade_agent(data: UpgradeAgentData) -> None:
         raise BadActionError("a wheel needs both its SHA-256 and its file name")
     if data.sha256:
         _match(_SHA256, data.sha256, "a SHA-256 in hex")
-        _match(_FILE_NAME, data.filename, "a file name")
-        if not data.filename.endswith(".whl"):
-            raise BadActionError(f"{data.filename!r} is not a wheel (.whl)")
+        found = _WHEEL.match(data.filename)
+        if found is None:
+            raise BadActionError(f"{data.filename[:80]!r} is not a wheel (catena-VERSION-….whl)")
+        if data.version not in ("", found[1]):
+            raise BadActionError(f"{data.filename} is not of version {data.version[:80]}")
     if data.version:
         _match(_VERSION, data.version, "a version")
 

@@ -17,7 +17,7 @@ from catena.core.errors import UsageError
 from catena.core.ids import machine_id
 from catena.core.job import ActionManifest, Boundary, ChainManifest, ChunkManifest
 from catena.master.chains import chunk_yaml
-from catena.master.chains.actions import ActionPlan, ActionType
+from catena.master.chains.actions import ActionPlan, ActionType, agent_version
 
 FOLDER = "actionchains"
 SCHEDULE_NEXT = "schedule_next_chunk"
@@ -183,7 +183,9 @@ def _shipped(action: PlannedAction) -> tuple[str, dict[str, Any]]:
     if plan.type is ActionType.upgrade_agent:
         wheel = f"salt://{wheel_path(action.id, data.filename)}" if data.filename else ""
         return "packages.agentupgrade", _some(
-            mgr_agent_file=wheel, mgr_agent_sha256=data.sha256, mgr_agent_version=data.version
+            mgr_agent_file=wheel,
+            mgr_agent_sha256=data.sha256,
+            mgr_agent_version=agent_version(data),
         )
     return f"packages.pkg{plan.type.value}", {
         "param_pkgs": [[name, version] for name, version in data.packages]
@@ -255,7 +257,7 @@ class _Writer:
     def _verify(self, action: PlannedAction) -> None:
         data = action.plan.data
         if action.plan.type is ActionType.upgrade_agent:
-            expected = _some(sha256=data.sha256, version=data.version)
+            expected = {"version": agent_version(data)}
             self._chunk.put(VERIFY_AGENT, module_run("agent.verify", expected))
             return
         wanted = [

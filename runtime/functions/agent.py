@@ -39,6 +39,18 @@ def versions(context: Context) -> Dict[str, Any]:
     }
 
 
+@function(reads=True)
+def verify(context: Context, version: str) -> str:
+    """Fail unless the agent that runs this job has *version* (a chain asks after an upgrade).
+
+    Raises:
+        CommandExecutionError: another version runs.
+    """
+    if catena.__version__ != version:
+        raise CommandExecutionError(f"agent {catena.__version__} runs on this host, not {version}")
+    return version
+
+
 @function()
 def install(
     context: Context, source: str, sha256: str = "", dependencies: Sequence[str] = ()
