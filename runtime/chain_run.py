@@ -354,6 +354,7 @@ class ChainHost:
                     if chain:
                         chain.record("closed", outcome="cancelled", reason=reason)
                         found = True
+            found = self.store.set_aside_damaged(chain_id) or found
             return self._clear_file(chain_id) or found
 
     def _clear_file(self, chain_id: Optional[int]) -> bool:
@@ -436,6 +437,18 @@ def chain_state(place: Place, chain_id: int) -> Optional[OpenChain]:
 
 
 def pending_resume(place: Place) -> Dict[str, Any]:
+    """Return what `read_pending` does; {"error": why} where the file is not one of this agent.
+
+    For the agent, which has to come up whatever lies there.
+    """
+    try:
+        return read_pending(place)
+    except (CatenaError, OSError) as error:
+        log.error("%s", error)
+        return {"error": str(error)}
+
+
+def read_pending(place: Place) -> Dict[str, Any]:
     """Return what the resume file says, with `running` and `current_boot_time`; {} without one.
 
     Raises:
@@ -478,7 +491,10 @@ def refuse_boundary(place: Place, reason: str) -> bool:
         Whether a chain waits at all.
     """
     chains = _chains_at(place)
-    with chains.store.lock(wait=False), chains.waiting_chain() as chain:
-        if chain:
-            chain.record("refused", reason=reason)
-        return chain is not None
+    try:
+        with chains.store.lock(wait=False), chains.waiting_chain() as chain:
+            if chain:
+                chain.record("refused", reason=reason)
+            return chain is not None
+    except TryLaterError:
+        return False  # no chain waits: one runs

@@ -11,8 +11,10 @@ import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
@@ -33,6 +35,8 @@ from catena.core.records import decode, encode
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
 from catena.runtime.journal import Journal, Record, read_records
+
+log = logging.getLogger(__name__)
 
 MANIFEST_LIMIT = 64 * 1024 * 1024
 RESULTS_LIMIT = 256 * 1024 * 1024
@@ -219,7 +223,30 @@ class ChainStore:
         folders = [f for f in self.folder.iterdir() if (f / "manifest.json").exists()]
         folders = [f for f in folders if f.name.isdigit()]
         folders.sort(key=lambda f: f.stat().st_mtime, reverse=True)
-        return [Chain(folder, self._stamp) for folder in folders]
+        found = []
+        for folder in folders:
+            try:
+                found.append(Chain(folder, self._stamp))
+            except (CatenaError, OSError, ValueError) as error:
+                # A host must come up with it. A job of that very chain fails and says why.
+                log.error("chain %s can't be read: %s", folder, error)
+        return found
+
+    def set_aside_damaged(self, chain_id: Optional[int]) -> bool:
+        """Move folders of chains that can't be read out of the way; return whether there was one.
+
+        Args:
+            chain_id: only of this chain; None: of any. They are kept as `.old-…`.
+        """
+        readable = {chain.folder for chain in self.chains()}
+        found = False
+        for folder in self.folder.iterdir():
+            if not folder.name.isdigit() or folder in readable:
+                continue
+            if chain_id in (None, int(folder.name)):
+                rename_durable(folder, self.folder / f".old-{folder.name}-damaged-{time.time_ns()}")
+                found = True
+        return found
 
     def receive(self, manifest: ChainManifest, files: FileClient) -> None:
         """Fetch all chunks of a chain and keep them durably; a chain that is here stays as it is.

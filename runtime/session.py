@@ -16,7 +16,7 @@ from catena import modules, states
 from catena.core.clock import Clock
 from catena.core.context import Context, FileClient
 from catena.core.job import JobSpec
-from catena.core.plugins import FunctionMark, StateMark
+from catena.core.plugins import FunctionMark, Registry, StateMark
 from catena.runtime import functions as runtime_functions
 from catena.runtime.host import (
     After,
@@ -42,6 +42,8 @@ __all__ = [
     "Place",
     "RemoteHost",
     "Session",
+    "execution_index",
+    "execution_registry",
     "local_session",
     "options",
     "remote_session",
@@ -146,16 +148,25 @@ def local_session(
     return _session(LocalHost(place, files, pillar, watch), spec)
 
 
+def execution_index() -> Dict[str, str]:
+    """Return where the built-in execution modules are, by name."""
+    return {**modules.INDEX, **state_functions.INDEX, **runtime_functions.INDEX}
+
+
+def execution_registry() -> Registry:
+    """Return the built-in execution functions, without any host's custom files; for docs."""
+    return Registry("function", execution_index(), FunctionMark)
+
+
 def _session(host: Any, spec: Optional[JobSpec]) -> Session:
     place: Place = host.place
     settings = place.settings
     loader = Loader(place.cache_dir / "extmods")
-    index = {**modules.INDEX, **state_functions.INDEX, **runtime_functions.INDEX}
     context = Context(
         opts=options(place),
-        grains=place.grains if place.grains is not None else host.collect_grains(),
+        grains=dict(place.grains if place.grains is not None else host.collect_grains()),
         pillar=LazyMapping(host.compile_pillar),
-        functions=CustomRegistry("function", index, FunctionMark, loader, "modules"),
+        functions=CustomRegistry("function", execution_index(), FunctionMark, loader, "modules"),
         states=CustomRegistry("state", states.INDEX, StateMark, loader, "states"),
         files=host.files,
         host=host,

@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.plugins import function
 from catena.runtime.boot import boot_time
-from catena.runtime.chain_run import ChainHost, pending_resume
+from catena.runtime.chain_run import ChainHost, read_pending
 from catena.runtime.host import BaseHost
 
 
@@ -84,7 +84,7 @@ def next_(
 @function(reads=True)
 def get_pending_resume(context: Context) -> Dict[str, Any]:
     """Return what the resume file says and the current boot time; {} when no chain waits."""
-    return pending_resume(_chains(context).place)
+    return read_pending(_chains(context).place)
 
 
 @function(queued=True, out="highstate", fails="states")

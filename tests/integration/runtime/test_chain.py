@@ -335,3 +335,24 @@ def test_what_a_host_keeps_of_a_chain_is_closed_to_others(host: Any) -> None:
     paths.append(host.folder / "conf/minion.d/_mgractionchains.conf")
     paths.append(host.folder / "pki/resume.key")
     assert {path.name for path in paths if path.stat().st_mode & 0o077} == set()
+
+
+def test_a_damaged_journal_fails_its_chain_only_and_is_cleared_by_clean(host: Any) -> None:
+    reference(host)
+    host.start()
+    journal = host.folder / "cache/chains/131/journal"
+    data = bytearray(journal.read_bytes())
+    data[20] ^= 1
+    journal.write_bytes(data)
+    assert chain_run.open_chain(host.place) is None
+    host.reboot()
+    assert "journal" in host.resume().ret.value
+    assert host.call("mgractionchains.clean").ret.value["removed"] is True
+    assert host.start().ret.success
+
+
+def test_the_agent_comes_up_beside_a_foreign_resume_file(host: Any) -> None:
+    folder = host.folder / "conf/minion.d"
+    folder.mkdir()
+    (folder / "_mgractionchains.conf").write_text("nothing of ours\n")
+    assert "signature" in chain_run.pending_resume(host.place)["error"]
