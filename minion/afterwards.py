@@ -69,9 +69,9 @@ class Afterwards:
             wait: how long the return may take to be stored.
         """
         kind = str(after.get("kind", ""))
-        if kind == "reboot" and after.get("boot_id") not in ("", self._boot_id):
+        if kind == "reboot" and after.get("boot_id", "") not in ("", self._boot_id):
             return
-        if kind == "restart_agent" and after.get("session") not in ("", self._session):
+        if kind == "restart_agent" and after.get("session", "") not in ("", self._session):
             return
         delay = float(after.get("delay_seconds", 0))
         command = [str(part) for part in after.get("command", ())]

@@ -14,6 +14,7 @@ from catena.minion import blob, configure, upgrade
 from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv
 from catena.minion.place import place_of
+from catena.runtime import agent_versions
 
 #: Says on stderr, once per start, what a Salt configuration has that means nothing here.
 _WITHOUT_EFFECT = "these settings have no effect here: "
@@ -68,6 +69,10 @@ def prepare(start: Start) -> Start:
 
     start = dataclasses.replace(start, grains=collect_grains(start))
     place = place_of(start)
+    failure = agent_versions.untold_failure(start.cache_dir)
+    if failure:
+        # A chain that waits for the new agent must fail there, not go on under the old one.
+        chain_run.refuse_boundary(place, failure)
     after = chain_run.pending_after(place)
     chain = chain_run.open_chain(place)
     return dataclasses.replace(

@@ -14,7 +14,7 @@ a chain (boundary agent_upgrade):
                switching  `current` names it; it has until `deadline` to be welcomed by the master
                confirmed  it was; `session` is its agent process
                fell_back  it was not; `current` names `previous` again; `reason` says why
-    version, previous, asked, deadline (wall clock, seconds), session, reason
+    version, previous, asked, deadline (wall clock, seconds), session, reason, told
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class Upgrade:
     deadline: float = 0.0
     session: str = ""
     reason: str = ""
+    #: A chain that waited for the new agent was told that it did not come.
+    told: bool = False
 
 
 def read(cache_dir: Path) -> Optional[Upgrade]:
@@ -220,6 +222,15 @@ def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
     switch(agent_dir, upgrade.previous)
     write(cache_dir, replace(upgrade, state=UpgradeState.fell_back, reason=reason))
     return True
+
+
+def untold_failure(cache_dir: Path) -> str:
+    """Return why the last change was taken back, once; "" when there is nothing to tell."""
+    upgrade = read(cache_dir)
+    if upgrade is None or upgrade.state is not UpgradeState.fell_back or upgrade.told:
+        return ""
+    write(cache_dir, replace(upgrade, told=True))
+    return f"agent {upgrade.version} was taken back: {upgrade.reason}"
 
 
 def _unpack(wheel: Path, site: Path) -> None:
