@@ -332,13 +332,22 @@ def _explain(
         text = _text_of(steps[-1][0], environment, known)
     chain = [_place(step, known) for step in reversed(steps[:-1])]
     if isinstance(error, jinja2.UndefinedError):
-        functions = names["salt"].names() if "FunctionCalls" in str(error) else ()
+        functions = _function_names(names) if "FunctionCalls" in str(error) else ()
         reason = f"Jinja variable {undefined_reason(str(error), names, functions)}"
         return UndefinedNameError(reason, place, text, chain)
     if isinstance(error, jinja2.TemplateNotFound):
         return TemplateFaultError(f"Jinja error: no template {error}", place, text, chain)
     what = str(error) or type(error).__name__
     return TemplateFaultError(f"Jinja error: {what}", place, text, chain)
+
+
+def _function_names(names: Mapping[str, Any]) -> Sequence[str]:
+    calls = names["salt"]
+    try:
+        return calls.names() if isinstance(calls, FunctionCalls) else ()
+    except ImportError:
+        # A module that can't be imported here must not hide the error that is told.
+        return ()
 
 
 def _syntax(
