@@ -38,8 +38,9 @@ from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile, ResumePoint
 
 log = logging.getLogger(__name__)
 
-#: How often a reboot or agent restart that did not happen is asked of the agent.
-ISSUES = 2
+#: How often a reboot or agent restart that did not happen is asked of the agent. Restarts of the
+#: agent before it could act count too, so this is more than the two that a failing reboot gets.
+ISSUES = 5
 
 
 @dataclass(frozen=True)
@@ -468,7 +469,7 @@ def read_pending(place: Place) -> Dict[str, Any]:
 def pending_after(place: Place) -> Optional[After]:
     """Return a promised reboot or agent restart that has not happened, to be done now.
 
-    Asked once when the agent starts. It is promised at most twice in all (`ISSUES`).
+    Asked when the agent starts. It is promised at most `ISSUES` times in all.
     """
     chains = _chains_at(place)
     if not chains.store.folder.is_dir():

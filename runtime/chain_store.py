@@ -244,7 +244,8 @@ class ChainStore:
             if not folder.name.isdigit() or folder in readable:
                 continue
             if chain_id in (None, int(folder.name)):
-                rename_durable(folder, self.folder / f".old-{folder.name}-damaged-{time.time_ns()}")
+                aside = f".old-{folder.name}-damaged-{time.time_ns()}"
+                rename_durable(folder, self.folder / aside)
                 found = True
         return found
 
