@@ -76,7 +76,9 @@ def compile_pillar(
     Never raises for what files contain: faults are in the result.
     """
     chosen = settings or PillarSettings()
-    bare = context.with_(pillar={})
+    # No job: functions that files call give them values, they print nothing (pillar.get masks
+    # what it prints).
+    bare = context.with_(pillar={}, job=None)
     subject = Subject(str(context.grains.get("id") or context.opts.get("id", "")), context.grains)
     compiler = _Compiler(bare, chosen)
     pillar: Dict[str, Any] = {}
