@@ -18,6 +18,11 @@ from catena.core.events import Event, is_tag
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import CURSORS, EVENTS
 
+_INSERT = sa.insert(EVENTS)
+_KNOWN = sa.select(EVENTS.c.seq).where(
+    EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
+)
+
 #: Events kept in memory so that followers need not read what was just written.
 RING = 4096
 #: Events read from the table at a time.
@@ -75,7 +80,7 @@ class EventBus:
         at = self._clock.now().timestamp()
         kept = dict(data)
         row = {"tag": tag, "data": kept, "at": at, "source": source, "event_id": event_id}
-        key = conn.execute(sa.insert(EVENTS).values(row)).inserted_primary_key
+        key = conn.execute(_INSERT, row).inserted_primary_key
         assert key is not None
         event = Event(int(key[0]), tag, kept, _stamp(at), source)
         after_commit(conn, lambda: self._publish(event))
@@ -83,8 +88,8 @@ class EventBus:
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
-        rule = (EVENTS.c.source == source) & (EVENTS.c.event_id == event_id)
-        return conn.execute(sa.select(EVENTS.c.seq).where(rule)).first() is not None
+        found = conn.execute(_KNOWN, {"b_source": source, "b_event": event_id})
+        return found.first() is not None
 
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
         """Store an event by itself; return it once it is durable."""

@@ -58,9 +58,14 @@ class Moves:
         after_commit(conn, lambda: self.feed.publish(jid, item))
         return state
 
-    def release(self, conn: sa.Connection, jid: str) -> list[Order]:
-        """Let the next minions of a batched job begin; return what must be sent to them."""
-        limit = job_rows.batch_of(conn, jid)
+    def release(self, conn: sa.Connection, jid: str, limit: int) -> list[Order]:
+        """Let the next minions of a batched job begin; return what must be sent to them.
+
+        Args:
+            conn: the running transaction.
+            jid: the job.
+            limit: its batch; 0: it has none, all have begun.
+        """
         if not limit:
             return []
         begun = [
@@ -119,7 +124,7 @@ class Handover:
                 else:
                     orders.append(_order(row, minion))
             elif row.state == Delivery.held.value:
-                orders += self._moves.release(conn, row.jid)
+                orders += self._moves.release(conn, row.jid, row.batch)
             elif row.jid not in known:
                 self._moves.move(conn, at, Cause.forgotten, "the minion no longer knows this job")
                 continue

@@ -18,6 +18,42 @@ from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 #: A row of columns known by name.
 Row = sa.Row[Any]
 
+# Statements of the hot path are built once: building one costs more than running it.
+_INSERT_JOB = sa.insert(JOBS)
+_INSERT_DELIVERY = sa.insert(DELIVERIES)
+_INSERT_RETURN = sa.insert(RETURNS)
+_THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
+    DELIVERIES.c.minion == sa.bindparam("b_minion")
+)
+_DELIVERY = (
+    sa.select(DELIVERIES, JOBS.c.batch, RETURNS.c.stored)
+    .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+    .outerjoin(
+        RETURNS,
+        (RETURNS.c.jid == DELIVERIES.c.jid) & (RETURNS.c.minion == DELIVERIES.c.minion),
+    )
+    .where(_THIS)
+)
+_MOVE = (
+    sa.update(DELIVERIES)
+    .where(_THIS, DELIVERIES.c.state == sa.bindparam("b_state"))
+    .values(
+        state=sa.bindparam("b_to"), detail=sa.bindparam("b_detail"), changed=sa.bindparam("b_now")
+    )
+)
+_CLOSE_ONE = (
+    sa.update(JOBS)
+    .where(JOBS.c.jid == sa.bindparam("b_jid"))
+    .values(
+        open=JOBS.c.open - 1, ended=sa.case((JOBS.c.open <= 1, sa.bindparam("b_now")), else_=None)
+    )
+)
+_MARK_SENT = (
+    sa.update(DELIVERIES)
+    .where(_THIS, DELIVERIES.c.state == Delivery.queued.value)
+    .values(state=Delivery.sent.value, changed=sa.bindparam("b_now"))
+)
+
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
 
@@ -58,10 +94,10 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
         "open": len(new.deliveries),
         "ended": None if new.deliveries else spec.issued,
     }
-    conn.execute(sa.insert(JOBS).values(row))
+    conn.execute(_INSERT_JOB, row)
     if new.deliveries:
         rows = [_delivery_row(new, minion) for minion in new.deliveries]
-        conn.execute(sa.insert(DELIVERIES), rows)
+        conn.execute(_INSERT_DELIVERY, rows)
 
 
 def _delivery_row(new: NewJob, minion: str) -> dict[str, Any]:
@@ -120,9 +156,11 @@ def job(conn: sa.Connection, jid: str) -> Row:
 
 
 def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
-    """Return the row of one delivery, or None."""
-    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
-    return conn.execute(sa.select(DELIVERIES).where(rule)).one_or_none()
+    """Return the row of one delivery, or None.
+
+    Beside its own columns it has `batch` of its job and `stored`, when its return was stored.
+    """
+    return conn.execute(_DELIVERY, {"b_jid": jid, "b_minion": minion}).one_or_none()
 
 
 def deliveries(conn: sa.Connection, jid: str) -> Sequence[Row]:
@@ -170,11 +208,6 @@ def touch(conn: sa.Connection, jid: str, minion: str, now: float) -> None:
     conn.execute(sa.update(DELIVERIES).where(rule).values(changed=now))
 
 
-def batch_of(conn: sa.Connection, jid: str) -> int:
-    """Return how many minions of a job work at a time; 0: all."""
-    return conn.execute(sa.select(JOBS.c.batch).where(JOBS.c.jid == jid)).scalar() or 0
-
-
 def orders(conn: sa.Connection, jid: str, minions: Collection[str]) -> list[Order]:
     """Return what must be handed to *minions* for a job."""
     row = job(conn, jid)
@@ -206,30 +239,19 @@ def move(
     if not MACHINE.allows(state, cause):
         return None
     target = MACHINE.next(state, cause)
-    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
-    change = sa.update(DELIVERIES).where(rule & (DELIVERIES.c.state == seen))
-    values = {"state": target.value, "detail": detail, "changed": now}
-    if not conn.execute(change.values(values)).rowcount:
+    values = {"b_to": target.value, "b_detail": detail, "b_now": now}
+    found = conn.execute(_MOVE, {"b_jid": jid, "b_minion": minion, "b_state": seen, **values})
+    if not found.rowcount:
         return None
     if MACHINE.is_final(target):
-        _close_one(conn, jid, now)
+        conn.execute(_CLOSE_ONE, {"b_jid": jid, "b_now": now})
     return target
-
-
-def _close_one(conn: sa.Connection, jid: str, now: float) -> None:
-    still = JOBS.c.open - 1
-    ended = sa.case((still <= 0, now), else_=None)
-    conn.execute(sa.update(JOBS).where(JOBS.c.jid == jid).values(open=still, ended=ended))
 
 
 def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
     """Record that a job was handed to the connections of *minions*."""
-    names = list(minions)
-    for start in range(0, len(names), SLICE):
-        rule = (DELIVERIES.c.jid == jid) & DELIVERIES.c.minion.in_(names[start : start + SLICE])
-        rule = rule & (DELIVERIES.c.state == Delivery.queued.value)
-        values = {"state": Delivery.sent.value, "changed": now}
-        conn.execute(sa.update(DELIVERIES).where(rule).values(values))
+    rows = [{"b_jid": jid, "b_minion": minion, "b_now": now} for minion in minions]
+    conn.execute(_MARK_SENT, rows)
 
 
 def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
@@ -261,13 +283,7 @@ def store_return(
         "stored": now,
         "late": late,
     }
-    conn.execute(sa.insert(RETURNS).values(row))
-
-
-def has_return(conn: sa.Connection, jid: str, minion: str) -> bool:
-    """Return whether a minion's return is stored."""
-    rule = (RETURNS.c.jid == jid) & (RETURNS.c.minion == minion)
-    return conn.execute(sa.select(RETURNS.c.jid).where(rule)).first() is not None
+    conn.execute(_INSERT_RETURN, row)
 
 
 def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:

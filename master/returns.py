@@ -108,7 +108,7 @@ class Returns:
             raise NotAllowedError(_NO_JOB)
         cause = Cause.stopped if row.cancel else Cause.reject
         self._parts.moves.move(conn, (jid, minion, row.state), cause, row.cancel or reason)
-        orders = self._parts.moves.release(conn, jid)
+        orders = self._parts.moves.release(conn, jid, row.batch)
         after_commit(conn, lambda: self._parts.handover.send(orders))
 
     def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
@@ -139,10 +139,10 @@ class Returns:
         after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
 
     def _store(self, conn: sa.Connection, minion: str, ret: JobReturn) -> list[Order]:
-        if job_rows.has_return(conn, ret.jid, minion):
-            return []
         now = self._parts.clock.now().timestamp()
         row = job_rows.delivery(conn, ret.jid, minion)
+        if row is not None and row.stored is not None:
+            return []
         if row is None:
             self._adopt(conn, minion, ret, now)
             row = job_rows.delivery(conn, ret.jid, minion)
@@ -154,7 +154,7 @@ class Returns:
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
         job_rows.store_return(conn, minion, ret, now, late=moved is None)
         self._tell(conn, minion, ret, now)
-        return self._parts.moves.release(conn, ret.jid)
+        return self._parts.moves.release(conn, ret.jid, row.batch)
 
     def _tell(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
         bus = self._parts.bus
