@@ -34,7 +34,7 @@ from catena.transport.messages import (
 )
 from catena.transport.peers import Endpoints
 from catena.transport.reconnect import Cause, Due, Phase, Reconnect, ReconnectRules
-from catena.transport.sockets import require_libzmq
+from catena.transport.sockets import Family, family, require_libzmq
 from catena.transport.wire import ZERO
 
 __all__ = [
@@ -186,6 +186,8 @@ class AgentLink:
         self._seq = 0
         self._bulk_up = False
         self._bulk_until = 0.0
+        #: How a name is looked up next: each failure tries the other family.
+        self._ipv6 = False
         self._now = now
         self._next_keys = self._load_next()
         self._events: List[LinkEvent] = []
@@ -299,7 +301,10 @@ class AgentLink:
     def _open(self, name: str) -> None:
         key = BOOTSTRAP.public if name == "enrol" else self._enrolment.master_key
         assert key is not None
-        remote = Remote(self._endpoints.named(name), key, self._keys)
+        endpoint = self._endpoints.named(name)
+        kind = family(endpoint)
+        ipv6 = kind is Family.ipv6 or (kind is Family.name and self._ipv6)
+        remote = Remote(endpoint, key, self._keys, ipv6)
         self._channels[name] = Channel(self._context, name, remote, self._poller)
 
     def _close(self, *names: str) -> None:
@@ -325,6 +330,8 @@ class AgentLink:
         if was_up:
             self._enrolment.forget_state()
             self._events.append(Lost(reason))
+        else:
+            self._ipv6 = not self._ipv6
 
     def _note(self, level: str, text: str) -> None:
         self._events.append(Noted(level, text))
@@ -336,7 +343,11 @@ class AgentLink:
     # What happened to connections
 
     def _watch(self, name: str) -> None:
-        for event in self._channels[name].events():
+        channel = self._channels[name]
+        events = channel.events()
+        if channel.found and name != "bulk":
+            self._policy.found()
+        for event in events:
             if event == UP:
                 self._came_up(name)
             elif event in KEYS_REFUSED:

@@ -10,10 +10,11 @@ import zmq
 
 from catena.transport import wire
 from catena.transport.keys import KeyPair
-from catena.transport.sockets import allow_ipv6, dealer, monitor_events, unwatch, watch
+from catena.transport.sockets import dealer, monitor_events, unwatch, use_ipv6, watch
 
 _EVENTS = (
     zmq.EVENT_CONNECTED
+    | zmq.EVENT_CONNECT_DELAYED
     | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_CLOSED
     | zmq.EVENT_DISCONNECTED
@@ -45,6 +46,7 @@ class Remote:
     endpoint: str
     server_key: str
     keys: KeyPair
+    ipv6: bool = False
 
 
 class Channel:
@@ -70,7 +72,10 @@ class Channel:
         self._watch = watch(self._sock, name, _EVENTS)
         #: Local address of the connection; None before it is known.
         self.local_address: Optional[Tuple[int, str]] = None
-        allow_ipv6(self._sock, remote.endpoint)
+        #: Whether libzmq has found an address to connect to; it says nothing when it has not.
+        self.found = False
+        if remote.ipv6:
+            use_ipv6(self._sock)
         self._sock.connect(remote.endpoint)
         poller.register(self._sock, zmq.POLLIN)
         poller.register(self._watch, zmq.POLLIN)
@@ -79,9 +84,10 @@ class Channel:
         """Return the monitor events that came, oldest first."""
         found = []
         for event in monitor_events(self._watch):
+            self.found = True
             if event.event == zmq.EVENT_CONNECTED:
                 self.local_address = _local_address(event.value)
-            else:
+            elif event.event != zmq.EVENT_CONNECT_DELAYED:
                 found.append(event.event)
         return found
 

@@ -16,7 +16,15 @@ from catena.core.errors import UnreachableError
 from catena.transport.connections import Connections
 from catena.transport.keys import BadKeyError, KeyPair, fingerprint
 from catena.transport.peers import Peer
-from catena.transport.sockets import allow_ipv6, monitor_events, router, unwatch, watch
+from catena.transport.sockets import (
+    Family,
+    family,
+    monitor_events,
+    router,
+    unwatch,
+    use_ipv6,
+    watch,
+)
 from catena.transport.zap import KEY_PROPERTY
 
 log = logging.getLogger(__name__)
@@ -111,7 +119,8 @@ class Port:
         Raises:
             UnreachableError: it can't be bound.
         """
-        allow_ipv6(self._sock, endpoint)
+        if family(endpoint) is Family.ipv6:
+            use_ipv6(self._sock)
         self._watch = watch(self._sock, self.name, _EVENTS)
         try:
             self._sock.bind(endpoint)

@@ -20,6 +20,8 @@ class ReconnectRules:
     largest: float = 60.0
     #: An attempt that has not succeeded by then failed.
     attempt: float = 12.0
+    #: A name that has no address by then has none; doubles with each failure.
+    resolve: float = 3.0
     #: A connection that was up and broke: at most this long, at random.
     broken_spread: float = 4.0
     #: The master restarts or is busy: all its minions come back within this.
@@ -86,6 +88,7 @@ class Reconnect:
         self._random = random
         #: When waiting: the next attempt. When trying: its end.
         self._at = now
+        self._end = now
         self._ping_at = now
         self._old_at = now
         self._unanswered = 0
@@ -109,7 +112,14 @@ class Reconnect:
     def tried(self, now: float) -> None:
         """Note that an attempt has begun."""
         self.phase = Phase.trying
-        self._at = now + self.rules.attempt
+        patience = self.rules.resolve * 2.0 ** min(self.failures, 30)
+        self._at = now + min(self.rules.attempt, patience)
+        self._end = now + self.rules.attempt
+
+    def found(self) -> None:
+        """Note that there is an address to connect to: the attempt has its full time."""
+        if self.phase is Phase.trying:
+            self._at = self._end
 
     def came_up(self, now: float) -> None:
         """Note that the handshake succeeded."""

@@ -11,7 +11,15 @@ import zmq
 
 from catena.core.errors import CatenaError
 from catena.transport.keys import generate
-from catena.transport.sockets import dealer, monitor_events, unwatch, watch
+from catena.transport.sockets import (
+    Family,
+    dealer,
+    family,
+    monitor_events,
+    unwatch,
+    use_ipv6,
+    watch,
+)
 
 _EVENTS = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -42,8 +50,8 @@ def refuses_strangers(name: str, endpoint: str, server_key: str, seconds: float 
     sock = dealer(context, name, generate(), server_key)
     pair = watch(sock, f"selftest.{name}", _EVENTS)
     try:
-        if endpoint.startswith("tcp://["):
-            sock.setsockopt(zmq.IPV6, 1)
+        if family(endpoint) is Family.ipv6:
+            use_ipv6(sock)
         sock.connect(reachable(endpoint))
         end = time.monotonic() + seconds
         while time.monotonic() < end:

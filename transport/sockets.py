@@ -6,6 +6,7 @@ Each value answers an attack or a fault that was tried against libzmq 4.3.5.
 from __future__ import annotations
 
 import struct
+from enum import Enum
 from typing import Iterator, Mapping, NamedTuple, Tuple
 
 import zmq
@@ -127,10 +128,26 @@ def dealer(
     return sock
 
 
-def allow_ipv6(sock: zmq.Socket[bytes], endpoint: str) -> None:
-    """Let *sock* use IPv6 where *endpoint* is an IPv6 address or a name."""
-    if endpoint.startswith("tcp://[") or not endpoint[6:].split(":")[0].replace(".", "").isdigit():
-        sock.setsockopt(zmq.IPV6, 1)
+class Family(str, Enum):
+    """What kind of address an endpoint has."""
+
+    ipv4 = "ipv4"
+    ipv6 = "ipv6"
+    #: A name, which may have either or both.
+    name = "name"
+
+
+def family(endpoint: str) -> Family:
+    """Return what kind of address "tcp://host:port" has."""
+    if endpoint.startswith("tcp://["):
+        return Family.ipv6
+    host = endpoint[len("tcp://") :].rpartition(":")[0]
+    return Family.ipv4 if host == "*" or host.replace(".", "").isdigit() else Family.name
+
+
+def use_ipv6(sock: zmq.Socket[bytes]) -> None:
+    """Let *sock* use IPv6. A name that has an IPv6 address is then reached by that one only."""
+    sock.setsockopt(zmq.IPV6, 1)
 
 
 def _apply(sock: zmq.Socket[bytes], options: Mapping[int, int]) -> None:

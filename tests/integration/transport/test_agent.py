@@ -32,6 +32,7 @@ from catena.transport.messages import (
     Refused,
     Welcome,
 )
+from catena.transport.peers import Endpoints
 from tests.integration.transport.harness import FAST, a_master, a_minion, hello
 
 
@@ -343,5 +344,39 @@ def test_a_bad_frame_of_the_master_is_noted_and_dropped(pki: Path) -> None:
                     lambda: [n for n in minion.seen(Noted) if "bad frame" in n.text]
                 )
                 assert minion.link.connected
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("host", ["localhost", "no-such-host.invalid"])
+def test_a_master_is_found_by_name_or_given_up_soon(pki: Path, host: str) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            true = master.endpoints
+            TrustStore(pki).keep(master.keys.public)
+            named = [e.replace("127.0.0.1", host) for e in (true.control, true.bulk, true.enrol)]
+            master.endpoints = Endpoints(*named)
+            rules = replace(FAST, resolve=0.05)
+            async with a_minion(master, pki, rules=rules) as minion:
+                master.table.accept(minion.keys.public)
+                if host == "localhost":
+                    await minion.until(lambda: minion.link.connected)
+                else:
+                    await minion.until(lambda: len(minion.seen(Noted)) >= 3)
+                    assert "no answer" in minion.seen(Noted)[0].text
+
+    asyncio.run(story())
+
+
+def test_each_failure_of_a_name_tries_the_other_family(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            ports = [e.rpartition(":")[2] for e in (master.endpoints.control,) * 3]
+            master.endpoints = Endpoints(*(f"tcp://localhost:{port}" for port in ports))
+            async with a_minion(master, pki) as minion:
+                master.table.accept(minion.keys.public)
+                minion.link._ipv6 = True
+                await minion.until(lambda: minion.link.connected)
 
     asyncio.run(story())

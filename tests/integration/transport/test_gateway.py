@@ -564,3 +564,64 @@ def test_ipv6_is_served_where_the_host_has_it() -> None:
         await gateway.stop()
 
     asyncio.run(story())
+
+
+class Narrow:
+    """A TCP way to the master that lets so many bytes through and then holds the rest."""
+
+    def __init__(self, port: int, limit: int) -> None:
+        self._target = port
+        self._left = limit
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def open(self) -> int:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await self._server.wait_closed()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, forth = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers += [writer, forth]
+        answers = asyncio.create_task(self._copy(back, writer))
+        while self._left > 0 and (data := await reader.read(min(65536, self._left))):
+            self._left -= len(data)
+            forth.write(data)
+            await forth.drain()
+        await answers
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+
+def test_a_message_that_never_ends_is_cut_at_the_budget(network: Network) -> None:
+    # libzmq keeps the parts of such a message until the last one came, without any limit.
+    async def story() -> None:
+        async with a_master(settings=GatewaySettings(peer_budget_bytes=1_000_000)) as master:
+            keys = generate()
+            master.table.accept(keys.public)
+            true_port = int(master.endpoints.control.rpartition(":")[2])
+            narrow = Narrow(true_port, 3_000_000)
+            master.endpoints = Endpoints(
+                f"tcp://127.0.0.1:{await narrow.open()}", LOOPBACK.bulk, LOOPBACK.enrol
+            )
+            sock = Client(network, keys).dial(master)
+            sock.send(wire.pack(Ping(1)))
+            await answer(sock)
+            (connection,) = master.gateway._ports["control"]._connections._by_fd.values()
+            await until(lambda: not connection.delivered)
+            sock.send_multipart([bytes(900_000)] * 5)
+            await until(lambda: master.gone)
+            assert master.gateway.counters()["control"]["over"] == 1
+            assert len(master.messages) == 1
+            sock.close(linger=0)
+            await narrow.close()
+
+    asyncio.run(story())

@@ -8,7 +8,9 @@ from catena.transport.sockets import (
     CLIENT_OPTIONS,
     SERVER_OPTIONS,
     ZAP_DOMAIN,
+    Family,
     OldLibzmqError,
+    family,
     require_libzmq,
 )
 from catena.transport.wire import LIMITS
@@ -108,3 +110,17 @@ def test_no_server_socket_goes_without_its_guards() -> None:
         assert options[zmq.ZAP_ENFORCE_DOMAIN] == 1
         assert options[zmq.ROUTER_MANDATORY] == 1
         assert options[zmq.ROUTER_HANDOVER] == 0
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("tcp://192.0.2.1:4605", Family.ipv4),
+        ("tcp://*:4605", Family.ipv4),
+        ("tcp://[::1]:4605", Family.ipv6),
+        ("tcp://localhost:4605", Family.name),
+        ("tcp://10.example:4605", Family.name),
+    ],
+)
+def test_an_endpoint_is_an_address_or_a_name(endpoint: str, expected: Family) -> None:
+    assert family(endpoint) is expected

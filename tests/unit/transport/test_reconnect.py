@@ -30,8 +30,19 @@ def test_the_first_attempt_is_immediate() -> None:
 def test_an_attempt_has_an_end() -> None:
     found = policy()
     found.tried(100.0)
+    found.found()
     assert found.due(100.0 + RULES.attempt - 0.1) is Due.nothing
     assert found.due(100.0 + RULES.attempt) is Due.give_up
+
+
+def test_a_name_without_an_address_is_given_up_early_but_later_each_time() -> None:
+    found = policy()
+    ends = []
+    for _ in range(4):
+        found.tried(100.0)
+        ends.append(found.deadline() - 100.0)
+        found.lost(100.0, Cause.failed)
+    assert ends == [3.0, 6.0, 12.0, 12.0]
 
 
 def test_waits_grow_to_the_largest_and_no_further() -> None:
