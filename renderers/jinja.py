@@ -54,6 +54,8 @@ from catena.renderers.source import (
 MAX_OUTPUT = 64 * 1024 * 1024
 #: Part of the name of the bytecode folder: grows whenever `_LineCodeGenerator` writes other code.
 _CODE_VERSION = 1
+_MARKS = re.compile(r"\{[{%#]")
+_LINE_END = re.compile(r"\r\n?")
 _RELATIVE = ("./", "../")
 _SCHEME = "salt://"
 _NO_FUNCTION = re.compile(r"FunctionCalls object' has no attribute '([^']+)'")
@@ -88,6 +90,9 @@ def render(
         SourceError: the template is wrong or something that it does fails.
         LimitError: the text grows beyond 64 Mi characters.
     """
+    if not _MARKS.search(source.text):
+        # Plain text, as most chunks of chains are: it needs no template, and no bytecode kept.
+        return JinjaText(_LINE_END.sub("\n", source.text), LineMap())
     environment = environment_for(context, source.saltenv)
     names = _names(context, source, sls_names)
     names.update(variables)

@@ -235,6 +235,13 @@ def test_bytecode_lies_in_a_private_folder_and_is_used_again(
     assert render(make_context(files), text).text == "5"
 
 
+def test_plain_text_leaves_nothing_in_the_cache(make_context: Any, tmp_path: Path) -> None:
+    found = render(make_context(), "a: 1\r\nb: 2\rc: { % }\n")
+    assert found.text == "a: 1\nb: 2\nc: { % }\n"
+    assert [found.lines(n) for n in (1, 2, 3)] == [1, 2, 3]
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_cache_folder_that_others_may_write_to_is_not_used(
     make_context: Any, tmp_path: Path
 ) -> None:
