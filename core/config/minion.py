@@ -50,6 +50,11 @@ class MinionSettings:
     saltenv: str = option("", "Environment of state runs; base when empty.")
     pillarenv: str = option("", "Environment of the pillar; all when empty.")
     state_top: str = option("top.sls", "Name of the top file.")
+    state_top_saltenv: str = option("", "Environment of the only top file read; all when empty.")
+    default_top: str = option(
+        "base", "With `same`: environment whose top file serves those that have none."
+    )
+    env_order: List[str] = option([], "Environments in the order in which their states run.")
     top_file_merging_strategy: str = option(
         "merge", "How top files of environments join.", choices=("merge", "same", "merge_all")
     )

@@ -18,21 +18,37 @@ from catena.states.compiler.selection import with_needs
 from catena.states.functions.options import RunOptions, run_context, run_options, synced
 
 Mods = Union[str, Sequence[str]]
+#: Exit code of a state run that had nothing to run, as Salt's.
+_NOTHING_RAN = 2
+#: Exit code of a look at states that can't be compiled.
+_CANT_SHOW = 1
 #: Rows by key, or the faults that kept everything from running.
 Answer = Union[Dict[str, Row], List[str]]
 
 _NO_MATCH = "No Top file or master_tops data matches found: no top file assigns states to"
 
 
-def _prepared(context: Context, options: RunOptions, work: Callable[[Context], Answer]) -> Answer:
+class Faults(List[str]):
+    """Why states can't be shown, one text each."""
+
+
+def _prepared(context: Context, options: RunOptions, work: Callable[[Context], Any]) -> Any:
     """Do *work* in the context of a run; a pillar that can't be compiled is an answer."""
     try:
         inside = run_context(context, options)
     except CatenaError as error:
         if not getattr(error, "errors", None):
             raise
-        return api.pillar_error_texts(error)
+        return Faults(api.pillar_error_texts(error))
     return work(inside)
+
+
+def _ran(context: Context, options: RunOptions, work: Callable[[Context], Answer]) -> Answer:
+    """Do *work* that runs states; an answer without any row is a failure, as in Salt."""
+    answer: Answer = _prepared(context, options, work)
+    if not answer:
+        context.scratch["retcode"] = _NOTHING_RAN
+    return list(answer) if isinstance(answer, list) else answer
 
 
 def _run(context: Context, compiled: Compiled) -> Answer:
@@ -61,7 +77,7 @@ def sls(context: Context, mods: Mods, **options: Any) -> Answer:
     def work(inside: Context) -> Answer:
         return _run(inside, api.compile_sls(inside, mods, exclude=chosen.exclude))
 
-    return _prepared(context, chosen, work)
+    return _ran(context, chosen, work)
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -69,7 +85,7 @@ def highstate(context: Context, **options: Any) -> Answer:
     """Run what the top files assign to this minion; custom files are fetched first."""
     chosen = run_options(options)
     synced(context, chosen.sync_mods or ("all",))
-    return _prepared(context, chosen, lambda inside: _highstate(inside, chosen))
+    return _ran(context, chosen, lambda inside: _highstate(inside, chosen))
 
 
 def _highstate(context: Context, options: RunOptions) -> Answer:
@@ -125,7 +141,7 @@ def single(context: Context, fun: str, name: str, **arguments: Any) -> Answer:
     def work(inside: Context) -> Answer:
         return api.run(inside, [api.low_from_chunk({**chunk, "__env__": inside.saltenv})])
 
-    return _prepared(context, run_options(given), work)
+    return _ran(context, run_options(given), work)
 
 
 _RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv", "queue", "concurrent")
@@ -144,8 +160,12 @@ def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
     def work(inside: Context) -> Answer:
         return api.run(inside, [api.low_from_chunk(data)])
 
-    rows = _prepared(context, run_options(options), work)
-    return next(iter(rows.values())) if isinstance(rows, dict) else rows
+    rows = _ran(context, run_options(options), work)
+    if not isinstance(rows, dict):
+        return rows
+    # A row alone is no answer of a state run to Salt's judge of exit codes: not a success.
+    context.scratch["retcode"] = _NOTHING_RAN
+    return next(iter(rows.values()))
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -161,17 +181,23 @@ def high(context: Context, data: Mapping[str, Any], **options: Any) -> Answer:
     def work(inside: Context) -> Answer:
         return _run(inside, api.compile_high(inside, data))
 
-    return _prepared(context, run_options(options), work)
+    return _ran(context, run_options(options), work)
 
 
 @function(queued=True, out="highstate", fails="states")
 def template_str(context: Context, tem: str, **options: Any) -> Answer:
-    """Render *tem* as an SLS file and run it."""
+    """Render *tem* as an SLS file and run it.
+
+    Raises:
+        UsageError: *tem* is not text.
+    """
+    if not isinstance(tem, str):
+        raise UsageError("a template is text, not data")
 
     def work(inside: Context) -> Answer:
         return _run(inside, api.compile_text(inside, tem))
 
-    return _prepared(context, run_options(options), work)
+    return _ran(context, run_options(options), work)
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -192,87 +218,93 @@ def sls_id(context: Context, id_: str, mods: Mods, **options: Any) -> Answer:
             raise NotFoundError(f"No matches for ID '{id_}' found in SLS '{mods}'{near}")
         return api.run(inside, chosen)
 
-    return _prepared(context, run_options(options), work)
+    return _ran(context, run_options(options), work)
 
 
-def _shown(context: Context, options: Mapping[str, Any], work: Callable[[Context], Any]) -> Any:
-    """Do *work* in the context of a run that is only shown."""
-    return _prepared(context, run_options(options), work)
+def _shown(
+    context: Context, options: Mapping[str, Any], work: Callable[[Context], Union[Any, Faults]]
+) -> Any:
+    """Do *work* in the context of a run that is only shown; its faults are the answer."""
+    answer = _prepared(context, run_options(options), work)
+    if isinstance(answer, Faults):
+        context.scratch["retcode"] = _CANT_SHOW
+        return list(answer)
+    return answer
 
 
 def _low_dicts(lows: Sequence[Low]) -> List[Dict[str, Any]]:
     return [low.as_dict() for low in lows]
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
     """Return the high data of SLS files, as written (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        return errors or high.as_dict()
+        return Faults(errors) or high.as_dict()
 
     return _shown(context, options, work)
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
     """Return the low data of SLS files in the order of a run (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        shown = None if errors else api.shown_low(high)
-        if shown is None or shown.errors:
-            return errors or list(shown.errors if shown else ())
-        return _low_dicts(shown.low)
+        if errors:
+            return Faults(errors)
+        shown = api.shown_low(high)
+        return Faults(shown.errors) or _low_dicts(shown.low)
 
     return _shown(context, options, work)
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_highstate(context: Context, **options: Any) -> Any:
     """Return the high data of the highstate."""
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
-        return list(compiled.errors) or dict(compiled.high)
+        return Faults(compiled.errors) or dict(compiled.high)
 
     return _shown(context, options, work)
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_lowstate(context: Context, **options: Any) -> Any:
     """Return the low data of the highstate, in the order of a run."""
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
-        return list(compiled.errors) or _low_dicts(compiled.low)
+        return Faults(compiled.errors) or _low_dicts(compiled.low)
 
     return _shown(context, options, work)
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_top(context: Context, **options: Any) -> Any:
     """Return the SLS names that the top files assign to this minion, by environment."""
 
     def work(inside: Context) -> Any:
         errors = api.pillar_errors(inside)
         try:
-            return errors or api.compile_top(inside)
+            return Faults(errors) or api.compile_top(inside)
         except api.TopError as error:
-            return [str(error)]
+            return Faults([str(error)])
 
     return _shown(context, options, work)
 
 
-@function(reads=True, out="nested", fails="states")
+@function(reads=True, out="nested")
 def show_states(context: Context, **options: Any) -> Any:
     """Return the names of the SLS files of the highstate, in the order of a run."""
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
         if compiled.errors:
-            return list(compiled.errors)
+            return Faults(compiled.errors)
         lows = sorted(compiled.low, key=lambda low: low.order)
         return list(dict.fromkeys(str(low.sls) for low in lows))
 
@@ -293,6 +325,6 @@ def id_exists(context: Context, ids: Mods, mods: Mods, **options: Any) -> Any:
     def work(inside: Context) -> Any:
         wanted = set(api.sls_list(ids))
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        return errors or wanted <= {one.id for one in high.states}
+        return Faults(errors) or wanted <= {one.id for one in high.states}
 
     return _shown(context, options, work)

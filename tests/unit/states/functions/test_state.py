@@ -114,6 +114,18 @@ def test_show_states_follows_the_run(world: Any) -> None:
 
 def test_an_empty_file_answers_nothing(w: Any) -> None:
     assert w.apply("empty") == {}
+    assert w.context.scratch["retcode"] == 2
+
+
+def test_the_exit_code_is_that_of_the_rows(w: Any) -> None:
+    w.context.scratch["retcode"] = 3
+    w.apply()
+    assert w.context.scratch["retcode"] == 0
+
+
+def test_faults_of_what_is_only_shown_give_an_exit_code(w: Any) -> None:
+    (fault,) = w.call("state.show_low_sls", "gone")
+    assert "gone" in fault and w.context.scratch["retcode"] == 1
 
 
 def test_pillar_of_the_command_line_is_laid_over(world: Any) -> None:
