@@ -8,7 +8,7 @@ import click
 
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
-from catena.cli.output.table import table
+from catena.cli.output.table import clock, table
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect, master_settings
 from catena.cli.targets import target_options, target_type
@@ -53,7 +53,10 @@ def list_minions(ctx: click.Context, target: str, out: str, **options: bool) -> 
     if out == "json":
         print(document(rows))
         return
-    shown = [{**row, "up": "up" if row["up"] else "down"} for row in rows]
+    shown = [
+        {**row, "up": "up" if row["up"] else "down", "since": clock(row["since"], with_date=True)}
+        for row in rows
+    ]
     print(table(("id", "up", "since", "version", "boot_id", "chain", "conflict"), shown))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 import click
 
 from catena.cli.output.plain import document
-from catena.cli.output.table import table
+from catena.cli.output.table import age, table
 from catena.cli.settings import connect
 from catena.client.requests import KeyChange, KeyFinger, KeyList, TokenCreate
 from catena.core.errors import UsageError
@@ -30,8 +30,12 @@ def list_keys(ctx: click.Context, match: str, out: str) -> None:
     if out == "json":
         print(document(found))
         return
-    rows = [{**row, "state": state} for state, rows in found.items() for row in rows]
-    print(table(("state", "id", "fingerprint", "address", "since", "conflict"), rows, widest=64))
+    rows = [
+        {**row, "state": state, "age": age(row["since"])}
+        for state, rows in found.items()
+        for row in rows
+    ]
+    print(table(("state", "id", "fingerprint", "address", "age", "conflict"), rows, widest=64))
 
 
 def _change(ctx: click.Context, action: str, match: Optional[str], everything: bool) -> None:

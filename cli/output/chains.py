@@ -5,19 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
-from catena.cli.output.table import table
+from catena.cli.output.table import clock, table
 from catena.cli.output.text import paint, printable
 
 _HUES = {"Completed": "green", "Failed": "light_red", "Picked Up": "yellow", "Queued": "dim"}
 _CHAIN_HUES = {"done": "green", "failed": "light_red", "cancelled": "light_red"}
-
-
-def clock(seconds: float, with_date: bool = False) -> str:
-    """Return a moment in local time; "-" for none."""
-    if not seconds:
-        return "-"
-    form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
-    return datetime.fromtimestamp(seconds).astimezone().strftime(form)
 
 
 def listing(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -77,7 +69,8 @@ def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) 
     """Yield what one event of a watched chain says: a transition of an action or the chain."""
     data, at = item["data"], clock(datetime.fromisoformat(item["stamp"]).timestamp())
     if "action" not in data:
-        if "state" in data and "number" not in data:
+        # catena/chain/<id>/<state>; deeper tags are about chunk files, which nobody watches.
+        if "state" in data and item["tag"].count("/") == 3:
             reason = f": {printable(data['reason'])}" if data.get("reason") else ""
             hue = _CHAIN_HUES.get(data["state"], "bold")
             yield paint(f"{at}  chain {data['state']}{reason}", hue, colour)

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from typing import Any, List, Mapping, Sequence
 
 from catena.cli.output.text import printable
+
+
+def clock(seconds: float, with_date: bool = False) -> str:
+    """Return a moment in local time; "-" for none."""
+    if not seconds:
+        return "-"
+    form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
+    return datetime.fromtimestamp(seconds).astimezone().strftime(form)
+
+
+def age(seconds: float) -> str:
+    """Return how long ago a moment was, in its largest unit; "-" for none."""
+    if not seconds:
+        return "-"
+    past = max(0, int(time.time() - seconds))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if past >= size:
+            return f"{past // size}{unit}"
+    return f"{past}s"
 
 
 def cell(value: Any) -> str:
