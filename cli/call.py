@@ -26,7 +26,7 @@ from catena.cli.output.text import wants_colour
 )
 @click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's own code.")
 @click.pass_context
-def call(ctx: click.Context, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
+def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
     """Run FUNCTION on this host, with the master's files and pillar or, with --local, without."""
     from catena.minion.local import call as call_here
 

@@ -50,7 +50,7 @@ def create(ctx: click.Context, label: str) -> None:
 @short_target_options
 @action_options
 @click.pass_context
-def add(ctx: click.Context, label: str, target: str, **options: Any) -> None:
+def add(ctx: click.Context, /, label: str, target: str, **options: Any) -> None:
     """Append one action for every minion of the target."""
     client = connect(ctx)
     request = ChainAdd(label, target, action(client, options), target_type(options))
@@ -63,7 +63,7 @@ def add(ctx: click.Context, label: str, target: str, **options: Any) -> None:
 @click.argument("position", type=click.IntRange(min=0))
 @action_options
 @click.pass_context
-def edit(ctx: click.Context, label: str, position: int, **options: Any) -> None:
+def edit(ctx: click.Context, /, label: str, position: int, **options: Any) -> None:
     """Replace the action at POSITION (as `show` numbers them)."""
     client = connect(ctx)
     client.request("chain.edit", ChainEdit(label, position, action(client, options)))

@@ -56,8 +56,6 @@ def check(ctx: click.Context, which: str, show: bool) -> int:
 @click.argument("which", type=click.Choice(["master", "minion"]))
 def keys(which: str) -> None:
     """List every setting with its default and what it does."""
-    for field in dataclasses.fields(_KINDS[which][0]):
-        default = (
-            field.default if field.default is not dataclasses.MISSING else field.default_factory()
-        )
-        print(f"{field.name}: {default!r}\n    {field.metadata['help']}")
+    defaults = _KINDS[which][0]()
+    for field in dataclasses.fields(defaults):
+        print(f"{field.name}: {getattr(defaults, field.name)!r}\n    {field.metadata['help']}")

@@ -47,7 +47,7 @@ def minion(ctx: click.Context) -> None:
 @target_options
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
-def list_minions(ctx: click.Context, target: str, out: str, **options: bool) -> None:
+def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) -> None:
     """List accepted minions: up or down since when, version, boot, chain."""
     rows = connect(ctx).request("minion.list", MinionList(target, target_type(options)))
     if out == "json":

@@ -27,7 +27,7 @@ def job() -> None:
 @click.option("--limit", type=click.IntRange(1, 10000), default=100, show_default=True)
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
-def list_jobs(ctx: click.Context, out: str, **filters: Any) -> None:
+def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
     """List jobs, newest first."""
     rows = connect(ctx).request("job.list", JobList(**filters))
     if out == "json":

@@ -34,7 +34,7 @@ from catena.client.requests import RunJob
 )
 @click.pass_context
 def run(
-    ctx: click.Context, target: str, function: str, arguments: Tuple[str, ...], **options: Any
+    ctx: click.Context, /, target: str, function: str, arguments: Tuple[str, ...], **options: Any
 ) -> int:
     """Run FUNCTION on the minions of TARGET with ARGUMENTS (values, or key=value).
 

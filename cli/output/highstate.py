@@ -87,7 +87,7 @@ def _changes(changes: Any, colour: bool) -> Iterator[str]:
     if not changes:
         return
     inner = changes.get("ret") if isinstance(changes, Mapping) else None
-    if is_state_run(inner):
+    if inner is not None and is_state_run(inner):
         # An action of a chain is a state run of its own.
         for line in _run("this action", inner, colour):
             yield f"{'':{_INDENT}}{line}"
