@@ -158,6 +158,7 @@ class Daemon:
         if upgrade.confirm(self.start.cache_dir, self.start.session):
             self._log.info(f"agent {catena.__version__} is confirmed")
         self._outbox.connected(now)
+        self._runner.seen.expire(self._clock.now().timestamp())
         for jid in self._open_jobs:
             if f"ret-{jid}" not in self._outbox:
                 self.link.send("control", JobReceived(jid, self._runner.position(jid)))

@@ -50,6 +50,8 @@ class Outbox:
         self._window = window
         self._pending: Dict[str, Pending] = {}
         self._connected = False
+        #: The link was full: nothing is said before this moment.
+        self._full_until = 0.0
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -68,7 +70,7 @@ class Outbox:
 
     def connected(self, now: float) -> None:
         """Say everything anew on a new connection: what the old one took may be lost."""
-        self._connected = True
+        self._connected, self._full_until = True, 0.0
         for pending in self._pending.values():
             pending.due, pending.pause, pending.said = now, RETRY_SECONDS, False
 
@@ -78,14 +80,14 @@ class Outbox:
 
     def service(self, now: float) -> None:
         """Say what is due, within the window."""
-        if not self._connected:
+        if not self._connected or now < self._full_until:
             return
         flying = sum(1 for pending in self._pending.values() if pending.said)
         for pending in list(self._pending.values()):
             if pending.due > now or (not pending.said and flying >= self._window):
                 continue
             if not pending.say():
-                pending.due = now + _FULL_SECONDS
+                self._full_until = now + _FULL_SECONDS
                 return
             flying += not pending.said
             pending.said = True
@@ -99,7 +101,7 @@ class Outbox:
         flying = sum(1 for pending in self._pending.values() if pending.said)
         open_window = flying < self._window
         due = [p.due for p in self._pending.values() if p.said or open_window]
-        return min(due) if due else None
+        return max(min(due), self._full_until) if due else None
 
 
 class EventFiles:
