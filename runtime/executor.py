@@ -8,7 +8,7 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
-from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.errors import CatenaError, NotFoundError
 from catena.core.job import JobReturn, JobSpec
 from catena.core.plugins import FunctionMark, Plugin
 from catena.runtime.arguments import bind
@@ -29,6 +29,8 @@ class Outcome:
 
     ret: JobReturn
     after: Optional[After] = None
+    #: The value is not the function's but the text of why it gave none; for who prints it.
+    raised: bool = False
 
 
 def execute(session: Session, spec: JobSpec) -> Outcome:
@@ -49,12 +51,14 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
     context = session.context.with_(job=spec)
     context.scratch.pop("retcode", None)
     mark = FunctionMark()
+    raised = False
     try:
         plugin = context.functions[spec.fun]
         mark = plugin.mark
         value, retcode = _call(plugin, session, spec)
     except Exception as error:  # noqa: BLE001 - the edge of the job: every fault becomes its return
         value, retcode = _fault(spec, error)
+        raised = True
     value, truncated = shorten(plain(value), spec.output_limit)
     ret = JobReturn(
         jid=spec.jid,
@@ -69,7 +73,7 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
         truncated=truncated,
         boot_id=_boot_id(session),
     )
-    return Outcome(ret, session.host.after)
+    return Outcome(ret, session.host.after, raised)
 
 
 def _boot_id(session: Session) -> str:
@@ -114,7 +118,7 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
         return ["Pillar failed to render with the following messages:", *error.errors], WENT_WRONG
     if isinstance(error, NotFoundError) and spec.fun in str(error):
         return str(error), WENT_WRONG
-    if isinstance(error, (CatenaError, UsageError)):
+    if isinstance(error, CatenaError):
         return f"ERROR: {error}", WENT_WRONG
     log.warning("%s of job %s failed", spec.fun, spec.jid, exc_info=error)
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))

@@ -73,8 +73,8 @@ def ls(context: Context) -> List[str]:
 
 @function(reads=True)
 def has_value(context: Context, key: str) -> bool:
-    """Return whether a grain is there and not empty."""
-    return bool(traverse(context.grains, key, ""))
+    """Return whether a grain is there, even with the value None."""
+    return traverse(context.grains, key, "") != ""
 
 
 @function(reads=True)
@@ -150,6 +150,7 @@ def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ..
     for name in removed:
         kept.pop(name, None)
     path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {name: kept[name] for name in sorted(kept, key=str)}
     write_durable(path, yaml.dump(kept).encode("utf-8"), mode=0o644)
     fresh = context.host.collect_grains()
     if isinstance(context.grains, dict):
