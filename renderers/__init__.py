@@ -8,4 +8,5 @@ INDEX = {
     "toml": "catena.renderers.plain",
     "text": "catena.renderers.plain",
     "py": "catena.renderers.py",
+    "gpg": "catena.renderers.gpg",
 }

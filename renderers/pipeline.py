@@ -94,6 +94,10 @@ class _Run:
 
             made = jinja.render(self._context, self._current(name), self._variables)
             self.data, self._map = made.text, made.lines
+        elif name == "gpg":
+            from catena.renderers import gpg
+
+            self.data = gpg.decrypt(self._context, self.rendered())
         elif name != "text":
             self._parse(name)
 
