@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 import sqlalchemy as sa
 
 from catena.core.errors import UsageError
-from catena.master.delivery import UNDER_WAY, Delivery
+from catena.master.delivery import Delivery
 from catena.master.store.tables import DELIVERIES
 
 _SIZE = re.compile(r"([0-9]{1,7})(%?)\Z")
@@ -64,10 +64,10 @@ def next_of(
     """
     query = sa.select(DELIVERIES.c.minion, DELIVERIES.c.state).where(DELIVERIES.c.jid == jid)
     rows = conn.execute(query.order_by(DELIVERIES.c.minion)).all()
-    busy = {state.value for state in UNDER_WAY}
+    busy = {Delivery.received.value, Delivery.running.value}
+    on_the_way = {Delivery.queued.value, Delivery.sent.value}
     active = sum(
-        r.state in busy or (r.state == Delivery.queued.value and r.minion in connected)
-        for r in rows
+        r.state in busy or (r.state in on_the_way and r.minion in connected) for r in rows
     )
     waiting = [r for r in rows if r.state == Delivery.held.value and r.minion in connected]
     return [(jid, r.minion, r.state) for r in waiting[: max(0, limit - active)]]

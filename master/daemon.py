@@ -7,9 +7,8 @@ import grp
 import logging
 import resource
 import signal
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Any
 
 from catena import __version__
 from catena.core.clock import SystemClock, read_boot_id
@@ -20,15 +19,13 @@ from catena.core.files import private_folder
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import chain_verbs, hello_rows, log, supervisor
+from catena.master import hello_rows, log, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
 from catena.master.chains.clocks import HostClocks
 from catena.master.chains.files import SHIPPED, ChainFiles
 from catena.master.chains.parts import ChainParts, ChainRules
-from catena.master.chains.results import ChainResults
-from catena.master.chains.scheduler import Scheduler
-from catena.master.chains.service import ChainService
+from catena.master.chains.room import Chains
 from catena.master.enrol import Enrol, EnrolParts
 from catena.master.event_bus import EventBus
 from catena.master.feed import JobFeed
@@ -63,6 +60,8 @@ LOG = logging.getLogger(__name__)
 GROUP = "catena"
 OPEN_FILES = 65536
 TICK_SECONDS = 1.0
+#: How soon a part begins again after the store or a peer let it down.
+AGAIN_SECONDS = 5.0
 SWEEP_TICKS = 5
 PRUNE_TICKS = 600
 SESSION_KEPT_SECONDS = 30 * 24 * 3600
@@ -101,7 +100,12 @@ class Master:
         self.workers = Workers(
             encode(settings), settings.worker_processes, settings.pillar_timeout_seconds
         )
-        self.gateway = Gateway(
+        self.gateway = self.make_gateway()
+
+    def make_gateway(self) -> Gateway:
+        """Return the sockets that minions reach this master by (replaced in tests)."""
+        settings = self.settings
+        return Gateway(
             Endpoints.of(settings.interface, settings.port),
             self.pair,
             self.accepted,
@@ -142,26 +146,19 @@ class Master:
         self.views = JobViews(self.store, self.feed, self.jobs)
 
     def _make_chains(self) -> None:
-        clocks = HostClocks(self.clock, read_boot_id())
         self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")
-        self.chain_parts = ChainParts(
+        parts = ChainParts(
             self.store,
             self.bus,
             self.jobs,
             self.targets,
             self.blobs,
             self.chain_files,
-            clocks,
+            HostClocks(self.clock, read_boot_id()),
             ChainRules.of(self.settings),
         )
-        self.chains = ChainService(self.chain_parts)
-        self.scheduler = Scheduler(self.chain_parts)
-        self.chain_results = ChainResults(clocks, self._wake_chains)
-        self.jobs.observe(self.chain_results)
-
-    def _wake_chains(self) -> None:
-        # Called in the writer's thread.
-        self._loop.call_soon_threadsafe(self.chain_parts.wake.set)
+        self.chains = Chains(parts)
+        self.jobs.observe(self.chains.results)
 
     async def _chain_words(self, names: Collection[str]) -> dict[str, str]:
         return {}
@@ -180,7 +177,6 @@ class Master:
                 settings.ping_interval_seconds,
             )
         )
-        self.presence.on_start.append(self.chain_results.on_start)
         self.keys.on_close.append(self.presence.closed)
         options = RootOptions.of(
             settings.fileserver_followsymlinks,
@@ -245,7 +241,7 @@ class Master:
             )
         )
         users = LocalUsers(self.settings.cli_users)
-        handlers = {**verbs.table(), **chain_verbs.table(self.chains)}
+        handlers = {**verbs.table(), **self.chains.handlers()}
         self.dispatcher = Dispatcher(handlers, users)
         self.local = LocalServer(
             Path(self.settings.run_dir) / "master.sock",
@@ -273,14 +269,18 @@ class Master:
             await self.keys.open()
             await self.jobs.open()
             await self.presence.open()
-            await self.chain_files.load(self.store)
+            await self.chains.open()
             await self.gateway.start()
             await self.local.start()
         except CatenaError:
             await self.stop()
             raise
-        for work in (self.scheduler.run(), self.reactor.run(), self._keep_house()):
-            self._begin(work)
+        for name, work in (
+            ("chains", self.chains.run),
+            ("reactor", self.reactor.run),
+            ("housekeeping", self._keep_house),
+        ):
+            self._begin(name, work)
         LOG.info(
             "catena master %s serves %d minions on port %d; key %s",
             __version__,
@@ -289,8 +289,8 @@ class Master:
             self.pair.fingerprint,
         )
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(_persist(name, work), name=name)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
@@ -298,7 +298,7 @@ class Master:
         if task.cancelled():
             return
         # None of them ends by itself; a master without one of its organs must not look healthy.
-        LOG.critical("a part of the master ended", exc_info=task.exception())
+        LOG.critical("%s ended", task.get_name(), exc_info=task.exception())
         self._failed = True
         self._stopped.set()
 
@@ -357,6 +357,16 @@ class Master:
         old = now - SESSION_KEPT_SECONDS
         self.store.later(lambda conn: hello_rows.prune_sessions(conn, old))
         await asyncio.to_thread(self.blobs.sweep)
+
+
+async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a part of the master; begin it again when something that passes stopped it."""
+    while True:
+        try:
+            await work()
+        except* CatenaError as group:
+            LOG.error("%s: %s; trying again", name, group.exceptions[0])
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 def _socket_group(cli_users: Collection[str]) -> int | None:

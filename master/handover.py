@@ -138,10 +138,18 @@ class Handover:
         for jid, reason in pending.cancels:
             self.cancel(minion, jid, reason)
 
-    def retry(self, conn: sa.Connection) -> list[Order]:
-        """Return orders that must go again: not acknowledged, or refused by a full queue."""
-        now = self._moves.clock.now().timestamp()
+    def refused(self) -> set[str]:
+        """Return, once, the minions whose connection took no more."""
         full, self._full = self._full, set()
+        return full
+
+    def retry(self, conn: sa.Connection, full: Iterable[str]) -> list[Order]:
+        """Return orders that must go again or can go now.
+
+        Those of *full* that were never taken, those that were not acknowledged in time, and the
+        next ones of batches in which somebody left.
+        """
+        now = self._moves.clock.now().timestamp()
         orders = [
             _order(row, minion)
             for minion in full
@@ -152,6 +160,8 @@ class Handover:
             if row.minion in self._moves.sessions:
                 orders.append(_order(row, row.minion))
                 job_rows.touch(conn, row.jid, row.minion, now)
+        for jid, limit in job_rows.open_batches(conn):
+            orders += self._moves.release(conn, jid, limit)
         return orders
 
     def _show(self, order: Order, state: str, detail: str) -> None:

@@ -202,6 +202,13 @@ def unacknowledged(conn: sa.Connection, before: float) -> Sequence[Row]:
     return conn.execute(query).all()
 
 
+def open_batches(conn: sa.Connection) -> list[tuple[str, int]]:
+    """Return jid and batch of the batched jobs that have held deliveries."""
+    held = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state == Delivery.held.value)
+    query = sa.select(JOBS.c.jid, JOBS.c.batch).where(JOBS.c.ended.is_(None), JOBS.c.batch > 0)
+    return [(row.jid, row.batch) for row in conn.execute(query.where(JOBS.c.jid.in_(held)))]
+
+
 def touch(conn: sa.Connection, jid: str, minion: str, now: float) -> None:
     """Record that an unacknowledged order goes out again."""
     rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)

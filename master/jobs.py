@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -68,7 +69,10 @@ class Jobs:
 
     async def open(self) -> None:
         """Continue above the highest jid of the store, so that a clock set back repeats none."""
+        # A jid of the far future (a clock that was wrong for a while) is not counted from.
+        horizon = self._parts.clock.now() + timedelta(days=1)
         query = sa.select(sa.func.max(JOBS.c.jid))
+        query = query.where(JOBS.c.jid < horizon.strftime("%Y%m%d%H%M%S%f"))
         last = await self._store.read(lambda conn: conn.execute(query).scalar())
         self._jids = JidFactory(self._parts.clock.now, last or "")
 
@@ -146,7 +150,10 @@ class Jobs:
 
     async def resend(self) -> None:
         """Send again what connected minions have not acknowledged."""
-        self._parts.handover.send(await self._store.post(self._parts.handover.retry, lazy=True))
+        handover = self._parts.handover
+        full = handover.refused()
+        orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+        handover.send(orders)
 
     async def prune(self, before: float) -> int:
         """Drop jobs that ended before *before* (epoch seconds); return how many."""

@@ -250,6 +250,8 @@ class Keys:
             return
         if known is not None:
             raise InvalidStateError("this key is in use already")
+        if minion not in self._accepted:
+            raise InvalidStateError(f"{minion} has announced a key and not used it yet")
         old = self._known[self._accepted[minion]]
         key = replace(
             old, public=public, fingerprint=user_id, state="announced", since=now, reason=""

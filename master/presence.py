@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from catena.core.ids import machine_id as checked_machine_id
 from catena.master import hello_rows
 from catena.master.event_bus import EventBus
 from catena.master.handover import Handover, Pending
-from catena.master.job_model import EventItem
 from catena.master.keys import Keys, KnownKey
 from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
@@ -34,11 +33,9 @@ SILENT_BEATS = 3
 ANSWER_SECONDS = 3.0
 #: How soon a refused claimant may ask again.
 REFUSED_RETRY_SECONDS = 60.0
+BUSY_RETRY_SECONDS = 10.0
 LAST_SEEN_EVERY_SECONDS = 30.0
 SESSION_LIMIT = 64
-
-
-StartObserver = Callable[[sa.Connection, str, str], Sequence[EventItem]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +73,6 @@ class Presence:
         self._leaving: dict[str, float] = {}
         self._heard: set[str] = set()
         self._flushed = parts.clock.monotonic()
-        #: Called in the transaction that stores a start, with minion and boot id; its events are
-        #: stored with it.
-        self.on_start: list[StartObserver] = []
         #: Told of a minion whose Hello is stored.
         self.on_admitted: list[Callable[[str], None]] = []
 
@@ -252,7 +246,19 @@ class Presence:
         self._parts.sessions.put(session)
         self._leaving.pop(minion, None)
         self._parts.link.send(peer, self._welcome(), envelope.msg_id)
-        return self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))
+        done = self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))
+        done.add_done_callback(lambda future: self._check_stored(future, session, envelope))
+        return done
+
+    def _check_stored(
+        self, future: asyncio.Future[Any], session: Session, envelope: Envelope
+    ) -> None:
+        """A Hello that can't be stored is not taken: the minion must come again."""
+        if future.cancelled() or future.exception() is None:
+            return
+        if self._drop(session):
+            busy = Refused("busy", "the master can't store this now", BUSY_RETRY_SECONDS)
+            self._parts.link.send(session.peer, busy, envelope.msg_id)
 
     def _store_caller(self, conn: sa.Connection, peer: Peer, hello: Hello) -> None:
         now = self._parts.clock.now().timestamp()
@@ -268,9 +274,6 @@ class Presence:
         if hello_rows.new_session(conn, session.minion, session.session, now):
             tag = events.minion_start(session.minion)
             self._parts.bus.record(conn, tag, _start(tag, hello, now))
-            for started in self.on_start:
-                for other, data in started(conn, session.minion, hello.boot_id):
-                    self._parts.bus.record(conn, other, data)
         pending = self._parts.handover.pending(conn, session.minion, hello.open_jobs)
         after_commit(conn, lambda: self._admitted(session, pending))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import msgpack
@@ -31,6 +32,8 @@ from catena.transport.peers import Peer
 EVENT_VALUE_LIMIT = 256 * 1024
 #: Steps of one job on one minion that are kept; later ones are shown live only.
 PROGRESS_LIMIT = 20_000
+#: How far a minion's clock may be ahead of ours in the ids of jobs that it began itself.
+ADOPTED_AHEAD = timedelta(hours=1)
 _NO_JOB = "no job of this minion has that id"
 
 
@@ -171,6 +174,9 @@ class Returns:
         """
         if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
             raise NotAllowedError(_NO_JOB)
+        horizon = (self._parts.clock.now() + ADOPTED_AHEAD).strftime("%Y%m%d%H%M%S%f")
+        if ret.jid > horizon:
+            raise NotAllowedError("a job id of the future")
         job = {
             "jid": ret.jid,
             "fun": ret.fun[:255],

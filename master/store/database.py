@@ -35,6 +35,7 @@ GROUP_LIMIT = 200
 LAZY_SECONDS = 0.05
 #: How long another process may hold the database before requests fail (reliability 3.3, "db").
 LOCK_PATIENCE_SECONDS = 30.0
+LOCKED_PAUSE_SECONDS = 0.2
 READERS = 4
 _HOOKS = "catena_after_commit"
 
@@ -191,26 +192,34 @@ class Store:
         return group, False
 
     def _commit_group(self, conn: sa.Connection, group: list[_Work]) -> None:
+        """Commit *group*; where it can't be done together, each function by itself."""
+        try:
+            outcomes = self._commit(conn, group)
+        except sa.exc.DBAPIError as error:
+            if len(group) > 1:
+                # One function may have spoilt it for the others.
+                for work in group:
+                    self._commit_group(conn, [work])
+                return
+            outcomes = [_Outcome(group[0], error=_translated(error))]
+        except Exception as error:  # the edge of the writer's thread, which must go on
+            log.exception("the store's writer failed")
+            outcomes = [_Outcome(work, error=error) for work in group]
+        self._report(outcomes)
+
+    def _commit(self, conn: sa.Connection, group: list[_Work]) -> list[_Outcome]:
         give_up = time.monotonic() + LOCK_PATIENCE_SECONDS
         while True:
             try:
                 with conn.begin():
-                    outcomes = [_run_one(conn, work, alone=len(group) == 1) for work in group]
-                break
+                    return [_run_one(conn, work, alone=len(group) == 1) for work in group]
             except _SingleError as error:
-                outcomes = [_Outcome(group[0], error=error.cause)]
-                break
+                return [_Outcome(group[0], error=error.cause)]
             except sa.exc.DBAPIError as error:
-                if error.connection_invalidated or (
-                    _is_locked(error) and time.monotonic() < give_up
-                ):
-                    if time.monotonic() < give_up:
-                        time.sleep(0.2)
-                        continue
-                fault = _translated(error)
-                outcomes = [_Outcome(work, error=fault) for work in group]
-                break
-        self._report(outcomes)
+                passing = error.connection_invalidated or _is_locked(error)
+                if not passing or time.monotonic() > give_up:
+                    raise
+                time.sleep(LOCKED_PAUSE_SECONDS)
 
     def _report(self, outcomes: list[_Outcome]) -> None:
         assert self._loop is not None
