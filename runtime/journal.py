@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import zlib
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,8 @@ RECORD_LIMIT = 4 * 1024 * 1024
 RESERVE_BYTES = 1024 * 1024
 
 Record = Dict[str, Any]
+
+_LINE_START = re.compile(rb"[0-9a-f]{8} \{")
 
 
 class JournalDamagedError(CatenaError):
@@ -85,8 +88,10 @@ def decode_all(data: bytes) -> Tuple[List[Record], int]:
 
 
 def _refuse_good_line_after(tail: bytes) -> None:
-    for line in tail.split(b"\n")[1:]:
-        if decode_line(line) is not None:
+    # Looked for anywhere, not at line starts only: the damage may be the newline between two.
+    for start in _LINE_START.finditer(tail, 1):
+        line = tail[start.start() :].partition(b"\n")
+        if line[1] and decode_line(line[0]) is not None:
             raise JournalDamagedError("a damaged record stands in front of whole ones")
 
 

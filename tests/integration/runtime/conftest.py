@@ -228,7 +228,7 @@ class PretendedHost:
                 said = {"after": after, "ret": outcome.ret.value, "code": outcome.ret.retcode}
                 os.write(writing, json.dumps([counter[0], said]).encode())
                 os._exit(0)
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - the child's edge
                 traceback.print_exc()
                 sys.stderr.flush()
                 os._exit(1)

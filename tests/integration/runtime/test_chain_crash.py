@@ -1,8 +1,8 @@
-"""Any instruction may be the last: the chain is stopped in front of every one of its disk effects.
+"""Any instruction may be the last: the chain is stopped in front of each of its disk effects.
 
-After each stop the host comes back, either with a new agent only or with a new boot, the agent does
-what an agent does (runs the job again, keeps promises, resumes on the start event), and what the
-actions left outside the product is compared with what the contract allows.
+After each stop the host comes back, either with a new agent only or with a new boot, the agent
+does what an agent does (runs the job again, keeps promises, resumes on the start event), and what
+the actions left outside the product is compared with what the contract allows.
 """
 
 from __future__ import annotations

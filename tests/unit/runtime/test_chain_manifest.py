@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from catena.core.errors import LimitError, UsageError
+from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
+from catena.runtime.chain_manifest import actions_of, check
+
+REFERENCE = """\
+mgr_actionchain_131_action_1_chunk_1:
+    mgrcompat.module_run:
+    -   name: state.apply
+    -   mods: remotecommands
+    -   kwargs:
+            pillar:
+                mgr_remote_cmd_runas: foobar
+                mgr_remote_cmd_script: salt://scripts/script_1.sh
+mgr_actionchain_131_action_2_chunk_1:
+    mgrcompat.module_run:
+    -   name: system.reboot
+    -   at_time: 1
+    -   require:
+        -   mgrcompat: mgr_actionchain_131_action_1_chunk_1
+schedule_next_chunk:
+    mgrcompat.module_run:
+    -   name: mgractionchains.next
+    -   actionchain_id: 131
+    -   chunk: 2
+    -   next_action_id: 3
+    -   require:
+        -   mgrcompat: mgr_actionchain_131_action_2_chunk_1
+"""
+CHUNK = ChunkManifest(1, "actionchains.actionchain_131_abc_1", "0" * 64, 10, Boundary.none, ())
+MANIFEST = ChainManifest(131, "abc", 1, (CHUNK,))
+
+
+def test_the_text_of_a_chunk_says_its_actions_and_what_a_crash_means_for_each() -> None:
+    assert actions_of(REFERENCE) == (
+        ActionManifest(1, "mgr_actionchain_131_action_1_chunk_1", ActionKind.once),
+        ActionManifest(2, "mgr_actionchain_131_action_2_chunk_1", ActionKind.reboot),
+    )
+
+
+def test_a_highstate_is_idempotent_and_a_command_is_not() -> None:
+    text = REFERENCE.replace("    -   mods: remotecommands\n", "").replace(
+        "system.reboot", "cmd.run"
+    )
+    assert [a.kind for a in actions_of(text)] == [ActionKind.idempotent, ActionKind.once]
+
+
+def test_a_right_manifest_is_taken() -> None:
+    check(MANIFEST, 131, "abc")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [
+        (dataclasses.replace(MANIFEST, chain_id=7), "of chain 7"),
+        (dataclasses.replace(MANIFEST, machine_id="x"), "rendered for machine"),
+        (dataclasses.replace(MANIFEST, chunks=()), "no chunks"),
+        (
+            dataclasses.replace(
+                MANIFEST, chunks=(dataclasses.replace(CHUNK, sls="actionchains/../../x"),)
+            ),
+            "is named",
+        ),
+        (
+            dataclasses.replace(MANIFEST, chunks=(dataclasses.replace(CHUNK, number=2),)),
+            "number 2",
+        ),
+    ],
+)
+def test_a_wrong_manifest_is_refused(manifest: ChainManifest, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        check(manifest, 131, "abc")
+
+
+def test_a_manifest_without_end_is_refused() -> None:
+    chunks = tuple(
+        dataclasses.replace(CHUNK, number=n, sls=f"actionchains.actionchain_131_abc_{n}")
+        for n in range(1, 1002)
+    )
+    with pytest.raises(LimitError):
+        check(dataclasses.replace(MANIFEST, chunks=chunks), 131, "abc")

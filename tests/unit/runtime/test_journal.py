@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.core.errors import LimitError
+from catena.runtime import journal as journals
+from catena.runtime.journal import (
+    Journal,
+    JournalDamagedError,
+    decode_all,
+    encode_line,
+    read_records,
+)
+
+
+def lines(count: int) -> bytes:
+    return b"".join(encode_line({"kind": "begin", "n": n, "seq": n}) for n in range(1, count + 1))
+
+
+def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append({"kind": "received"})
+        journal.append({"kind": "begin", "action": 4})
+    with Journal(path) as journal:
+        assert [(r["seq"], r["kind"]) for r in journal.records] == [(1, "received"), (2, "begin")]
+    assert [r["kind"] for r in read_records(path)] == ["received", "begin"]
+
+
+def test_a_journal_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+    assert read_records(tmp_path / "journal") == []
+
+
+def test_a_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal"):
+        assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("cut", range(1, len(encode_line({"kind": "begin", "n": 3, "seq": 3}))))
+def test_a_torn_tail_is_cut_off_at_every_length(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "journal"
+    whole = lines(2)
+    path.write_bytes(whole + lines(3)[len(whole) : len(whole) + cut])
+    with Journal(path) as journal:
+        assert len(journal.records) == 2
+        journal.append({"kind": "end"})
+    assert [r["kind"] for r in read_records(path)] == ["begin", "begin", "end"]
+
+
+def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(lines(2) + b"\x00" * 4096)
+    with Journal(path) as journal:
+        assert len(journal.records) == 2
+    assert path.read_bytes() == lines(2)
+
+
+@given(place=st.integers(0, len(lines(3)) - 1), bit=st.integers(0, 7))
+def test_a_flipped_bit_in_front_of_whole_records_is_damage(place: int, bit: int) -> None:
+    data = bytearray(lines(3))
+    data[place] ^= 1 << bit
+    last = len(lines(2))
+    if place >= last:
+        assert len(decode_all(bytes(data))[0]) == 2
+    else:
+        with pytest.raises(JournalDamagedError):
+            decode_all(bytes(data))
+
+
+def test_a_gap_in_the_numbers_is_damage() -> None:
+    first, second, third = lines(3).splitlines(keepends=True)
+    with pytest.raises(JournalDamagedError, match="record 2 says that it is 3"):
+        decode_all(first + third)
+    assert second
+
+
+def test_the_record_is_on_disk_when_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    real_write, real_sync = os.write, os.fsync
+    with Journal(tmp_path / "journal") as journal:
+        monkeypatch.setattr(os, "write", lambda *a: (order.append("write"), real_write(*a))[1])
+        monkeypatch.setattr(os, "fsync", lambda *a: (order.append("sync"), real_sync(*a))[1])
+        journal.append({"kind": "begin"})
+    assert order == ["write", "sync"]
+
+
+def test_a_begin_that_does_not_fit_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+
+    def half(handle: int, data: bytes) -> int:
+        if len(data) > 10:
+            return real(handle, bytes(data)[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append({"kind": "received"})
+        size = path.stat().st_size
+        calls = iter([half, lambda h, d: half(h, b"")])
+        monkeypatch.setattr(os, "write", lambda h, d: next(calls)(h, d))
+        with pytest.raises(OSError, match="No space"):
+            journal.append({"kind": "begin"})
+        monkeypatch.undo()
+        assert path.stat().st_size == size
+        journal.append({"kind": "begin"})
+    assert [r["kind"] for r in read_records(path)] == ["received", "begin"]
+
+
+def test_an_end_takes_the_reserve_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    reserve = tmp_path / "journal.reserve"
+
+    def full(handle: int, data: bytes) -> int:
+        if reserve.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(handle, data)
+
+    with Journal(tmp_path / "journal") as journal:
+        assert reserve.stat().st_size == journals.RESERVE_BYTES
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            journal.append({"kind": "begin"})
+        journal.append({"kind": "end"}, use_reserve=True)
+    assert [r["kind"] for r in read_records(tmp_path / "journal")] == ["end"]
+
+
+def test_a_record_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "RECORD_LIMIT", 100)
+    with Journal(tmp_path / "journal") as journal, pytest.raises(LimitError):
+        journal.append({"kind": "end", "ret": "x" * 200})

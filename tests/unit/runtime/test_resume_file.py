@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catena.core.errors import LimitError
+from catena.runtime.resume_file import (
+    MalformedResumeFileError,
+    ResumeFile,
+    ResumePoint,
+    parse,
+    serialise,
+)
+
+KEY = b"k" * 32
+POINT = ResumePoint(
+    next_chunk="actionchains.actionchain_131_abc_2",
+    actionchain_id=131,
+    chunk=2,
+    next_action_id=3,
+    persist_boot_time="2026-11-21T14:09:50+00:00",
+    boot_id="b1",
+    session="s1",
+    boundary="reboot",
+    sha256="0" * 64,
+    epoch=1,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ResumeFile:
+    (tmp_path / "conf").mkdir()
+    return ResumeFile(tmp_path / "conf", tmp_path / "pki")
+
+
+def test_what_was_written_is_read(file: ResumeFile) -> None:
+    file.write(POINT)
+    assert file.waiting() == POINT
+    assert file.taken() is None
+
+
+def test_it_is_yaml_for_people(file: ResumeFile) -> None:
+    import yaml
+
+    file.write(POINT)
+    data = yaml.safe_load(file.path.read_text())
+    assert data["next_chunk"] == POINT.next_chunk
+    assert (data["actionchain_id"], data["next_action_id"]) == (131, 3)
+    assert data["persist_boot_time"] == POINT.persist_boot_time
+
+
+def test_file_and_key_are_for_their_owner_only(file: ResumeFile, tmp_path: Path) -> None:
+    file.write(POINT)
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "pki/resume.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_taking_renames_it_so_that_it_is_never_missing(file: ResumeFile) -> None:
+    file.write(POINT)
+    file.take()
+    assert not file.path.exists()
+    assert file.taken() == POINT
+    file.drop_taken()
+    assert file.taken() is None
+
+
+def test_clearing_removes_both_and_says_whether_there_was_one(file: ResumeFile) -> None:
+    assert file.clear() is False if file.path.parent.exists() else True
+    file.write(POINT)
+    file.take()
+    file.write(POINT)
+    assert file.clear() is True
+    assert (file.waiting(), file.taken()) == (None, None)
+
+
+@given(
+    point=st.builds(
+        ResumePoint,
+        next_chunk=st.text(),
+        actionchain_id=st.integers(0, 10**17),
+        chunk=st.integers(0, 10**6),
+        next_action_id=st.none() | st.integers(0, 10**17),
+        persist_boot_time=st.text(),
+        boot_id=st.text(),
+        session=st.text(),
+        boundary=st.text(),
+        sha256=st.text(),
+        epoch=st.integers(0, 10**9),
+        ssh_extra_filerefs=st.text(),
+    )
+)
+def test_any_text_survives(point: ResumePoint) -> None:
+    assert parse(serialise(point, KEY), KEY) == point
+
+
+@given(place=st.integers(0, len(serialise(POINT, KEY)) - 1), value=st.integers(0, 255))
+def test_any_changed_byte_is_refused(place: int, value: int) -> None:
+    data = bytearray(serialise(POINT, KEY))
+    if data[place] == value:
+        return
+    data[place] = value
+    with pytest.raises(MalformedResumeFileError):
+        parse(bytes(data), KEY)
+
+
+def test_another_hosts_file_is_refused(file: ResumeFile) -> None:
+    file.write(POINT)
+    file.path.write_bytes(serialise(POINT, b"other key, 32 bytes long, really"))
+    with pytest.raises(MalformedResumeFileError, match=r"signature.*mgractionchains\.clean"):
+        file.waiting()
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"nonsense\n", "line 1"),
+        (b'next_chunk: "a"\nnext_chunk: "b"\n', "line 2"),
+        (b"next_chunk: !!python/object/apply:os.system [id]\n", "must be text"),
+        (b'actionchain_id: "1"\n', "must be a number"),
+        (b'surprise: "1"\n', "unknown key 'surprise'"),
+        (b'next_chunk: "a"\n', "is missing"),
+    ],
+)
+def test_the_parser_is_strict_even_with_a_right_signature(body: bytes, why: str) -> None:
+    import hashlib
+    import hmac
+
+    data = body + b'hmac: "%s"\n' % hmac.new(KEY, body, hashlib.sha256).hexdigest().encode()
+    with pytest.raises(MalformedResumeFileError, match=why):
+        parse(data, KEY)
+
+
+def test_a_huge_file_is_refused_unread(file: ResumeFile) -> None:
+    file.write(POINT)
+    file.path.write_bytes(b"x" * 70_000)
+    with pytest.raises(MalformedResumeFileError, match="larger than"):
+        file.waiting()
+
+
+def test_a_pipe_in_its_place_does_not_block(file: ResumeFile) -> None:
+    file.write(POINT)
+    file.path.unlink()
+    os.mkfifo(file.path)
+    with pytest.raises(MalformedResumeFileError):
+        file.waiting()
+
+
+def test_too_much_to_hand_back_is_refused_before_anything_is_written(file: ResumeFile) -> None:
+    with pytest.raises(LimitError):
+        file.write(dataclasses.replace(POINT, ssh_extra_filerefs="x" * 70_000))
+    assert file.waiting() is None
