@@ -147,10 +147,13 @@ class _Report:
 
     def fail(self, reason: str, rendered: int, kind: Any = YamlFaultError) -> NoReturn:
         """Raise *kind* for line *rendered* of the rendered text (0: no line)."""
-        line = self._map(rendered) if rendered else 0
+        lines = self._original.splitlines()
+        # What is missing at the end is shown at the last line that there is.
+        line = min(self._map(rendered), max(len(lines), 1)) if rendered else 0
+        rendered = min(rendered, max(len(self._text.splitlines()), 1))
         note = ""
         shown = self._line(rendered)
-        written = self._original.splitlines()[line - 1 : line]
+        written = lines[line - 1 : line]
         if rendered and written != [shown]:
             note = f"  rendered (line {rendered}): {shown[:200]}"
         raise kind(reason, SourceLine(self._name, line), self._original, (), note) from None

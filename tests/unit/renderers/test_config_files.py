@@ -44,7 +44,7 @@ def test_nothing_at_all_is_an_empty_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a: 1\nb: [\n", "minion:3"),
+        (b"a: 1\nb: [\n", "minion:2"),
         (b"a: 1\na: 2\n", "minion:2"),
         (b"- a\n", "expected a mapping, got list"),
         (b"a: \xff\n", "not UTF-8 at byte 3"),

@@ -70,7 +70,7 @@ def test_a_key_that_is_there_twice_is_an_error_with_its_line(text: str, line: in
     [
         ("x:\n  y:\n    - a\n   - b\n", 4, "did not find expected key"),
         ("x:\n\t- a\n", 2, "a tab"),
-        ('x:\n  - "open\n', 3, "unexpected end of stream"),
+        ('x:\n  - "open\n', 2, "unexpected end of stream"),
         ("x: echo a: b\n", 1, "mapping values are not allowed"),
         ("a: {{ b }}\n", 1, "unquoted or not rendered"),
         ("a: !!python/object/apply:os.system [id]\n", 1, "not allowed"),
