@@ -7,8 +7,9 @@ of a thousand states make two thousand edges, not a million.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.states.compiler.faults import at, can_not_extend, meant
@@ -43,19 +44,17 @@ class Index:
 
     def __init__(self, lows: Sequence[Low]) -> None:
         self.lows = lows
-        self._exact: Dict[Tuple[str, str], List[int]] = {}
+        #: By module ("": any), then by id or name.
+        self._exact: Dict[str, Dict[str, List[int]]] = {}
         self._sls: Optional[Dict[str, List[int]]] = None
         self._groups: Dict[Tuple[str, str], Optional[Group]] = {}
         self._single: Dict[int, Group] = {}
         self.groups: List[Group] = []
         for position, low in enumerate(lows):
-            for key in {
-                (low.state, low.id),
-                (low.state, low.name),
-                ("", low.id),
-                ("", low.name),
-            }:
-                self._exact.setdefault(key, []).append(position)
+            for module in {low.state, ""}:
+                names = self._exact.setdefault(module, {})
+                for name in {low.id, low.name}:
+                    names.setdefault(name, []).append(position)
 
     def find(self, module: str, target: str) -> Optional[Group]:
         """Return what `module: target` means ("" as module: any), or None."""
@@ -91,14 +90,7 @@ class Index:
     def _members(self, module: str, target: str) -> List[int]:
         if module == "sls":
             return self._of_sls(target)
-        found = self._exact.get((module, target))
-        if found or not _GLOB & set(target):
-            return found or []
-        positions = set()
-        for (state, name), members in self._exact.items():
-            if state == module and fnmatchcase(name, target):
-                positions.update(members)
-        return sorted(positions)
+        return _matching(self._exact.get(module, {}), target)
 
     def _of_sls(self, target: str) -> List[int]:
         if self._sls is None:
@@ -106,13 +98,16 @@ class Index:
             for position, low in enumerate(self.lows):
                 for name in (low.sls, *low.part_of):
                     self._sls.setdefault(str(name), []).append(position)
-        if target in self._sls or not _GLOB & set(target):
-            return self._sls.get(target, [])
-        positions = set()
-        for name, members in self._sls.items():
-            if fnmatchcase(name, target):
-                positions.update(members)
-        return sorted(positions)
+        return _matching(self._sls, target)
+
+
+def _matching(names: Mapping[str, List[int]], target: str) -> List[int]:
+    """Return what stands under *target*, or under all names that it matches as a glob."""
+    found = names.get(target)
+    if found or not _GLOB & set(target):
+        return found or []
+    match = re.compile(translate(target)).match
+    return sorted({one for name, members in names.items() if match(name) for one in members})
 
 
 @dataclass

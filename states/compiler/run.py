@@ -26,6 +26,8 @@ _COMMENTS = {
     Decision.no_failure: "State was not run because onfail req did not change",
 }
 _NO_PREREQ_CHANGES = "No changes detected"
+#: Comment of a replayed row whose record says nothing.
+_NOT_RECORDED = "Nothing is recorded of what it came to"
 _TRIAL = Attempt(trial=True)
 
 
@@ -99,7 +101,7 @@ class Run:
         else:
             recorded = self._hooks.before(low)
             if recorded is not None:
-                return self._keep(low, dict(recorded))
+                return self._keep(low, {**make_row(low, False, _NOT_RECORDED), **recorded})
             row = self._called(position, low)
         self._stamp(row, started, clock)
         self._keep(low, row)
@@ -241,7 +243,7 @@ class Run:
         started, clock = datetime.now(), time.monotonic()
         row = self._hooks.before(call)
         if row is not None:
-            self._keep(call, dict(row))
+            self._keep(call, {**make_row(call, False, _NOT_RECORDED), **row})
             return
         extra = {"sfun": low.fun, "__reqs__": {"watch": []}}
         row = self._caller.row(self._context, call, Attempt(extra))

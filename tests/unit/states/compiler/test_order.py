@@ -107,3 +107,11 @@ def test_many_that_need_a_large_file_do_not_multiply(world: Any) -> None:
     rows, seconds = timed(world, data, {"u.sls": large})
     # Eight million edges would take longer than this.
     assert len(rows) == 6000 and seconds < 20
+
+
+def test_many_globs_over_many_states(world: Any) -> None:
+    data: dict[str, Any] = {f"w{n}": {"test.nop": []} for n in range(5000)}
+    for n in range(200):
+        data[f"g{n}"] = {"test.nop": [{"require": [{"test": f"w{n}*"}]}]}
+    rows, seconds = timed(world, data)
+    assert len(rows) == 5200 and seconds < 20

@@ -93,6 +93,11 @@ def test_a_recorded_failure_blocks_what_needs_it(world: Any) -> None:
     assert rows["test_|-b_|-b_|-nop"]["result"] is False
 
 
+def test_a_record_that_says_nothing_counts_as_failed(world: Any) -> None:
+    rows = run(world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\n"), Hooks({"a": {}}))
+    assert [row["result"] for row in rows.values()] == [False, False]
+
+
 def test_nothing_begins_after_a_cancellation(world: Any) -> None:
     rows = run(world("a: test.nop\nb: test.nop\nc: test.nop\n"), Hooks(stop_after="b"))
     assert [row["__id__"] for row in rows.values()] == ["a", "b"]
