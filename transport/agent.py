@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 import zmq
 
 from catena.core.config.minion import PORT
+from catena.core.errors import CatenaError
 from catena.transport import keys as keystore
 from catena.transport import wire
 from catena.transport.channel import DOWN, KEYS_REFUSED, UP, Channel, Remote, outgoing
@@ -484,6 +485,13 @@ class AgentLink:
             return None
 
     def _rotate(self, message: Union[KeyRotate, KeyTaken]) -> None:
+        try:
+            self._rotate_files(message)
+        except (OSError, CatenaError) as error:
+            # The old key stays good until the new one's first use.
+            self._note("warning", f"the key can't be rotated now: {error}")
+
+    def _rotate_files(self, message: Union[KeyRotate, KeyTaken]) -> None:
         if isinstance(message, KeyRotate):
             if self._next_keys is None:
                 self._next_keys = keystore.load_or_create(self._config.pki_dir, NEXT_KEY)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional, Tuple, Union
 
+from catena.core.errors import CatenaError
 from catena.core.files import AnyPath, private_folder, read_limited, write_durable
 from catena.transport.keys import (
     BadKeyError,
@@ -157,7 +158,12 @@ class Enrolment:
         if finger and not same_fingerprint(offered, finger):
             reason = f"the master offers key {offered}, master_finger demands {finger}"
             return Next(self._changed(EnrolState("untrusted", reason)))
-        self._store.keep(offer.master_key)
+        try:
+            self._store.keep(offer.master_key)
+        except (OSError, CatenaError) as error:
+            # Trust that is not kept would be trust on every use.
+            reason = f"the master's key can't be kept: {error}"
+            return Next(self._changed(EnrolState("untrusted", reason)))
         self.master_key = offer.master_key
         return Next((Trusted(offered, first_use=not finger),), ask=True)
 

@@ -38,8 +38,6 @@ OnMessage = Callable[[Peer, Envelope], "Optional[asyncio.Future[Any]]"]
 
 IO_THREADS = 2
 MAX_SOCKETS = 8192
-#: How long a "revoked" may take to leave before the connection is cut.
-REVOKE_GRACE_SECONDS = 0.2
 STOP_LINGER_MS = 200
 
 
@@ -193,14 +191,20 @@ class Gateway:
         port = self._ports.get(peer.socket)
         if port is None or not self._may(peer):
             return False
+        live = port.live.get(peer.routing_id)
+        if live is None or live.ending:
+            return False
         return port.send(peer.routing_id, frame)
 
     def drop(self, peer: Peer) -> None:
-        """End one connection (a second minion with the same key or machine, say)."""
+        """End one connection (a second minion with the same key or machine, say).
+
+        Nothing more is taken from it; what was sent to it before (Refused) has a moment to leave.
+        """
         port = self._ports.get(peer.socket)
         live = port.live.get(peer.routing_id) if port is not None else None
         if port is not None and live is not None:
-            port.cut(live)
+            port.end(live)
 
     def connections(self, user_id: str, socket: str = "control") -> List[Peer]:
         """Return the live connections of one key, oldest first. More than one: a clone."""
@@ -275,17 +279,14 @@ class Gateway:
             self._loop.call_soon_threadsafe(self._shut_out, user_id)
 
     def _shut_out(self, user_id: str) -> None:
-        """Tell a revoked minion so, and cut it; from this moment no frame of it counts anyway."""
+        """Tell a revoked minion so, and cut it; from the revocation on no frame of it counts."""
+        if user_id in self._accepted:
+            return
         for name in ("control", "bulk"):
             port = self._ports.get(name)
             for live in port.of_user(user_id) if port is not None else ():
                 if name == "control":
                     refused = Refused("revoked", "this key is no longer accepted", 0.0)
                     self._answer(live.peer, refused, ZERO)
-                assert self._loop is not None
-                self._loop.call_later(REVOKE_GRACE_SECONDS, self._cut_revoked, live)
-
-    def _cut_revoked(self, live: Live) -> None:
-        port = self._ports.get(live.peer.socket)
-        if port is not None and live.peer.routing_id in port.live and not self._may(live.peer):
-            port.cut(live)
+                assert port is not None
+                port.end(live)

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: Messages read from one socket before the loop gets to do something else.
 BATCH = 64
+#: How long a last word to a connection may take before it is cut.
+LAST_WORD_SECONDS = 0.2
 #: Bad frames that end a connection.
 BAD_FRAMES = 64
 #: Connections whose bytes are looked up per second, at most: about 1 % of a core.
@@ -52,6 +54,8 @@ class Live:
     fd: int
     heard: float
     bad: int = 0
+    #: It is about to be cut: nothing of it counts any more.
+    ending: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,16 @@ class Port:
         self._connections.cut(live.fd)
         self._forget(live)
 
+    def end(self, live: Live) -> None:
+        """Cut a connection in a moment, so that a last word to it may leave; hear it no more."""
+        live.ending = True
+        if self._loop is not None:
+            self._loop.call_later(LAST_WORD_SECONDS, self._end_now, live)
+
+    def _end_now(self, live: Live) -> None:
+        if live.peer.routing_id in self.live:
+            self.cut(live)
+
     def bad(self, live: Live, why: str) -> None:
         """Count a bad frame; too many end the connection."""
         self.counters["bad"] += 1
@@ -196,8 +210,10 @@ class Port:
             self.cut(live)
 
     def of_user(self, user_id: str) -> List[Live]:
-        """Return the connections of one key."""
-        return [live for live in self.live.values() if live.peer.user_id == user_id]
+        """Return the connections of one key, oldest first, without those that end."""
+        return [
+            live for live in self.live.values() if live.peer.user_id == user_id and not live.ending
+        ]
 
     def _schedule(self) -> None:
         if not self._scheduled and self._loop is not None:
@@ -237,6 +253,8 @@ class Port:
             return
         live.heard = time.monotonic()
         self._connections.message(live.fd)
+        if live.ending:
+            return
         if parts > 1:
             self.counters["bad"] += 1
             log.warning("%s: %d parts of %s: cut", self.name, parts, _shown(live.peer))

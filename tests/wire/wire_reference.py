@@ -13,6 +13,7 @@ from typing import Any
 
 from catena.core import job
 from catena.transport import messages, wire
+from catena.transport.keys import BOOTSTRAP
 from catena.transport.messages import ALLOWED, MESSAGES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
@@ -40,6 +41,10 @@ Programs on one host talk over unix sockets (`local`), where each frame has its 
 Bodies hold null, booleans, integers of 64 bits, floats, text (UTF-8), bytes, lists and maps.
 Extension types are refused. An unknown or missing field, or a value of another type than the
 table says, is refused with the field's name. Fields with a default may be left out.
+
+A client of `enrol` can't know the master's key yet. There the server's key pair is published, its
+public key is `{{bootstrap}}`, and proves nothing: the key in
+EnrolOffer is trusted by its fingerprint (SHA-256 of its 32 bytes, hex) or on first use.
 
 Who a message is from is never read from it: it is the key that the connection has proved, looked
 up among the accepted keys for every frame.
@@ -129,7 +134,11 @@ def page() -> str:
     """The whole page."""
     from catena.transport.port import BAD_FRAMES
 
-    parts = [HEAD.replace("{bad}", str(BAD_FRAMES)), limits(), "## Messages\n\n"]
+    parts = [
+        HEAD.replace("{bad}", str(BAD_FRAMES)).replace("{bootstrap}", BOOTSTRAP.public),
+        limits(),
+        "## Messages\n\n",
+    ]
     for number, kind in sorted(MESSAGES.items()):
         parts.append(f"### {number} {kind.__name__}\n\n{doc(kind)}\n\n")
         parts.append(f"Arrives at: {places(kind)}.\n\n{table(kind)}\n")

@@ -380,3 +380,22 @@ def test_each_failure_of_a_name_tries_the_other_family(pki: Path) -> None:
                 await minion.until(lambda: minion.link.connected)
 
     asyncio.run(story())
+
+
+def test_a_rotation_that_fails_keeps_the_old_key(pki: Path) -> None:
+    async def story() -> None:
+        keys = load_or_create(pki)
+        async with a_master() as master:
+            TrustStore(pki).keep(master.keys.public)
+            async with a_minion(master, pki, keys=keys) as minion:
+                master.table.accept(keys.public)
+                await minion.until(lambda: minion.link.connected)
+                minion.link.send("control", hello())
+                await minion.until(lambda: minion.seen(Received))
+                (pki / "curve.next.key").mkdir()
+                master.gateway.send(master.only_peer(keys), KeyRotate())
+                await minion.until(lambda: [n for n in minion.seen(Noted) if "rotated" in n.text])
+                assert minion.link.connected
+                assert load(pki) == keys
+
+    asyncio.run(story())

@@ -277,6 +277,28 @@ def test_a_revoked_key_is_told_and_cut_within_a_second(network: Network) -> None
     asyncio.run(story())
 
 
+def test_a_dropped_minion_hears_the_last_word_and_is_not_heard(network: Network) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            keys = generate()
+            master.table.accept(keys.public)
+            sock = Client(network, keys).dial(master)
+            sock.send(wire.pack(Ping(1)))
+            await answer(sock)
+            peer = master.only_peer(keys)
+            last = Refused("duplicate_key", "another one has this key", 5.0)
+            assert master.gateway.send(peer, last)
+            master.gateway.drop(peer)
+            assert master.gateway.connections(keys.fingerprint) == []
+            assert not master.gateway.send(peer, Ping(1))
+            sock.send(wire.pack(Ping(2)))
+            assert await answer(sock) == last
+            await until(lambda: master.gone == [peer])
+            assert len(master.got(Ping)) == 1
+
+    asyncio.run(story())
+
+
 def test_a_quiet_revoked_minion_hears_why(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:

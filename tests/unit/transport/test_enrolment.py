@@ -146,3 +146,13 @@ def test_an_unknown_state_and_a_busy_master_are_asked_again(store: TrustStore) -
     assert enrolment.answer(Failure("TryLaterError", "busy")) == Next()
     following = enrolment.answer(Failure("UsageError", "no such id"))
     assert following == Next((EnrolState("denied", "no such id"),))
+
+
+def test_a_key_that_cannot_be_kept_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "pki").write_text("a file in the folder's place")
+    enrolment = Enrolment(applicant(), TrustStore(tmp_path / "elsewhere"))
+    enrolment._store = TrustStore(tmp_path / "pki")
+    (state,) = enrolment.answer(EnrolOffer(MASTER.public, "1")).events
+    assert isinstance(state, EnrolState)
+    assert state.state == "untrusted"
+    assert enrolment.master_key is None
