@@ -128,7 +128,7 @@ def _insert(ledger: Ledger, row: sa.Row[Any], plan: ActionPlan, minion: str, ord
 
 def orders(conn: sa.Connection, row: sa.Row[Any]) -> list[int]:
     """Return the sort orders of a chain that have entries, ascending."""
-    query = sa.select(sa.distinct(ENTRIES.c.sort_order)).where(ENTRIES.c.chain_id == row.id)
+    query = sa.select(ENTRIES.c.sort_order).where(ENTRIES.c.chain_id == row.id).distinct()
     return sorted(conn.execute(query).scalars())
 
 

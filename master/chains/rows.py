@@ -200,7 +200,7 @@ def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int,
         sa.select(
             ENTRIES.c.chain_id,
             sa.func.count(),
-            sa.func.count(sa.distinct(ENTRIES.c.minion)),
+            sa.func.count(ENTRIES.c.minion.distinct()),
         )
         .where(ENTRIES.c.chain_id.in_(chain_ids))
         .group_by(ENTRIES.c.chain_id)

@@ -249,7 +249,9 @@ def _silent(conn: sa.Connection, before: float) -> list[Any]:
             .where(JOBS.c.fun.in_((START, RESUME)))
         )
         heard = sa.select(sa.func.max(HISTORY.c.at)).where(
-            HISTORY.c.chain_id == run.chain_id, HISTORY.c.minion == run.minion
+            HISTORY.c.chain_id == run.chain_id,
+            HISTORY.c.minion == run.minion,
+            HISTORY.c.subject == "action",
         )
         if conn.execute(busy).first() or (conn.execute(heard).scalar() or 0) > before:
             continue

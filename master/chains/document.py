@@ -1,0 +1,195 @@
+"""The YAML file of a chain (`catena chain apply FILE`): read, checked, made into a request.
+
+    label: patch-day            # the file's name when left out
+    target: 'web*'              # of every action that has none of its own
+    tgt_type: glob
+    actions:
+    - script: collect.sh        # beside the file
+      runas: nobody
+    - apply: [web, app]
+      pillar: {port: 8080}
+    - install: [nginx, curl=8.5.0]
+      target: web1
+    - reboot:
+    - highstate:
+
+Each action is a mapping with its kind as one key; what else the kind takes stands beside it.
+Read on the operator's side: imports nothing of the master but the checks of actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from catena.client.requests import ChainAction, ChainDocument
+from catena.core import ids
+from catena.core.errors import UsageError
+from catena.core.files import read_limited
+from catena.core.records import encode
+from catena.core.suggest import unknown
+from catena.master.chains.actions import ActionType, check
+from catena.renderers.source import LineMap, Rendered
+from catena.renderers.yaml import load_rendered
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_SCRIPT_BYTES = 1024 * 1024
+MAX_WHEEL_BYTES = 256 * 1024 * 1024
+
+_KEYS = ("label", "target", "tgt_type", "actions")
+_COMMON = ("target", "tgt_type", "repeat")
+#: What may stand beside each kind.
+_BESIDE: Mapping[ActionType, tuple[str, ...]] = {
+    ActionType.script: ("runas", "group", "timeout"),
+    ActionType.cmd: ("runas", "timeout"),
+    ActionType.apply: ("pillar", "test"),
+    ActionType.call: ("args", "kwargs"),
+}
+
+
+class BadDocumentError(UsageError):
+    """A chain file makes no sense as it stands; the message names file and line."""
+
+
+@dataclass(frozen=True)
+class ReadDocument:
+    """A chain file, ready to be sent."""
+
+    request: ChainDocument
+    #: Files that must be uploaded first (`blob.put`), by SHA-256.
+    uploads: Mapping[str, Path]
+
+
+def read(path: Path) -> ReadDocument:
+    """Return the chain that the file at *path* describes.
+
+    Raises:
+        BadDocumentError: unknown key (with the nearest), missing or odd value, no such script;
+            the message names file and line.
+        YamlFaultError: it is not YAML.
+        OSError: the file can't be read.
+    """
+    text = read_limited(path, MAX_BYTES).decode("utf-8", "replace")
+    return _Reader(load_rendered(text, str(path), text, LineMap()), path).document()
+
+
+class _Reader:
+    def __init__(self, rendered: Rendered, path: Path) -> None:
+        self._rendered = rendered
+        self._path = path
+        self._uploads: dict[str, Path] = {}
+
+    def document(self) -> ReadDocument:
+        data = self._rendered.data
+        if not isinstance(data, Mapping):
+            raise self._fault("expected a mapping with the key actions")
+        self._keys(data, _KEYS, ())
+        actions = data.get("actions")
+        if not isinstance(actions, list) or not actions:
+            raise self._fault("actions must be a list with at least one action", "actions")
+        common = {key: data[key] for key in ("target", "tgt_type") if key in data}
+        entries = tuple(
+            self._entry(index, {**common, **self._action(index, item)})
+            for index, item in enumerate(actions)
+        )
+        label = ids.label(str(data.get("label", self._path.stem)))
+        return ReadDocument(ChainDocument(label, entries), dict(self._uploads))
+
+    def _action(self, index: int, item: Any) -> dict[str, Any]:
+        if isinstance(item, str):
+            item = {item: None}
+        if not isinstance(item, Mapping):
+            raise self._fault("an action is a mapping with its kind as a key", "actions", index)
+        return dict(item)
+
+    def _entry(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
+        place = ("actions", index)
+        kinds = [key for key in item if key in ActionType.__members__]
+        names = [*ActionType.__members__]
+        if not kinds:
+            odd = next((k for k in item if k not in _COMMON), "")
+            raise self._fault(unknown("action", str(odd), names), *place)
+        if len(kinds) > 1:
+            raise self._fault(f"one action has one kind, not {' and '.join(kinds)}", *place)
+        kind = ActionType(kinds[0])
+        self._keys(item, (kind.value, *_COMMON, *_BESIDE.get(kind, ())), place)
+        if "target" not in item:
+            raise self._fault("no target: give one here or for the whole chain", *place)
+        beside = {key: item[key] for key in _BESIDE.get(kind, ()) if key in item}
+        data = {**self._data(kind, item[kind.value], place), **beside}
+        action = ChainAction(kind.value, data, str(item.get("repeat", "")))
+        try:
+            check(action)
+        except UsageError as error:
+            raise self._fault(str(error), *place) from None
+        entry = {"tgt": str(item["target"]), "action": encode(action)}
+        return {**entry, "tgt_type": str(item.get("tgt_type", "glob"))}
+
+    def _data(self, kind: ActionType, value: Any, place: tuple[Any, ...]) -> dict[str, Any]:
+        if kind is ActionType.script:
+            path = self._file(value, MAX_SCRIPT_BYTES, place)
+            return {"sha256": self._upload(path, MAX_SCRIPT_BYTES), "name": path.name}
+        if kind is ActionType.cmd:
+            return {"cmd": value}
+        if kind is ActionType.apply:
+            return {"mods": _listed(value)}
+        if kind is ActionType.call:
+            return {"fun": value}
+        if kind in (ActionType.install, ActionType.upgrade, ActionType.remove):
+            return {"packages": [package(str(item)) for item in _listed(value)]}
+        if kind is ActionType.upgrade_agent:
+            return self._agent(str(value), place)
+        if kind is ActionType.reboot:
+            return self._reboot(value, place)
+        if value is not None:
+            raise self._fault("highstate takes no value", *place)
+        return {}
+
+    def _reboot(self, value: Any, place: tuple[Any, ...]) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise self._fault("reboot takes nothing, or {at_time: MINUTES}", *place)
+        self._keys(value, ("at_time",), (*place, "reboot"))
+        return {"at_minutes": value["at_time"]}
+
+    def _agent(self, value: str, place: tuple[Any, ...]) -> dict[str, Any]:
+        if not value.endswith(".whl"):
+            return {"version": value}
+        path = self._file(value, MAX_WHEEL_BYTES, place)
+        return {"sha256": self._upload(path, MAX_WHEEL_BYTES), "filename": path.name}
+
+    def _file(self, value: Any, limit: int, place: tuple[Any, ...]) -> Path:
+        path = self._path.parent / str(value)
+        if not path.is_file():
+            raise self._fault(f"there is no file {path}", *place)
+        if path.stat().st_size > limit:
+            raise self._fault(f"{path} is larger than {limit} bytes", *place)
+        return path
+
+    def _upload(self, path: Path, limit: int) -> str:
+        digest = sha256(read_limited(path, limit)).hexdigest()
+        self._uploads[digest] = path
+        return digest
+
+    def _keys(self, data: Mapping[Any, Any], known: Sequence[str], place: tuple[Any, ...]) -> None:
+        for key in data:
+            if key not in known:
+                raise self._fault(unknown("key", str(key)[:80], known), *place, key)
+
+    def _fault(self, reason: str, *place: Any) -> BadDocumentError:
+        found = self._rendered.place(*place) if place else self._rendered.name
+        return BadDocumentError(f"{found}: {reason}")
+
+
+def package(text: str) -> list[str]:
+    """Return NAME or NAME=VERSION as the pair [name, version]."""
+    name, _, version = text.partition("=")
+    return [name, version]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]

@@ -1,0 +1,235 @@
+"""A master's chains on a real store and job service, with minions that only return things."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import (
+    ChainAction,
+    ChainDocument,
+    ChainRef,
+    ChainSchedule,
+)
+from catena.core.clock import ManualClock
+from catena.core.job import JobProgress, JobReturn
+from catena.master.blobs import Blobs
+from catena.master.chains.clocks import HostClocks
+from catena.master.chains.files import ChainFiles
+from catena.master.chains.parts import ChainParts, ChainRules
+from catena.master.chains.room import Chains
+from catena.master.event_bus import EventBus
+from catena.master.feed import JobFeed
+from catena.master.handover import Handover, Moves
+from catena.master.jobs import JobParts, Jobs
+from catena.master.sessions import Sessions
+from catena.master.store.database import Store
+from catena.master.store.tables import JOBS, KEYS, MINIONS
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+HOUR = 3600.0
+
+
+class NoLink:
+    """Nobody is connected: deliveries stay queued, which chains don't mind."""
+
+    def send(self, peer: Any, message: Any, reply_to: bytes = b"") -> bool:
+        return False
+
+
+class AllMinions:
+    """Targets without expressions: "*" or a list of ids."""
+
+    def __init__(self, ids: tuple[str, ...]) -> None:
+        self.ids = ids
+
+    async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
+        return self.ids if tgt == "*" else tuple(n for n in tgt.split(",") if n in self.ids)
+
+    def check(self, minions: Any) -> None:
+        assert set(minions) <= set(self.ids), minions
+
+
+class Bench:
+    """Everything that a test of chains needs; made by `with_bench`."""
+
+    def __init__(self, folder: Path, store: Store, minions: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.store = store
+        self.minions = minions
+        self.clock = ManualClock(START)
+        self.host_boot = "master-boot-1"
+        self.bus = EventBus(store, self.clock)
+        self.blobs = Blobs(folder / "blobs")
+        self.files = ChainFiles(folder / "chains")
+        self.jobs = self._jobs()
+        self.rules = ChainRules()
+        self.chains = self._chains()
+
+    def _jobs(self) -> Jobs:
+        moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
+        handover = Handover(self.store, NoLink(), moves)
+        targets = AllMinions(self.minions)
+        parts = JobParts(self.store, self.bus, moves, handover, targets, self.clock, 24 * HOUR)
+        return Jobs(parts)
+
+    def _chains(self) -> Chains:
+        self.parts = ChainParts(
+            store=self.store,
+            bus=self.bus,
+            jobs=self.jobs,
+            targets=AllMinions(self.minions),
+            uploads=self.blobs,
+            files=self.files,
+            clocks=HostClocks(self.clock, self.host_boot),
+            rules=self.rules,
+        )
+        chains = Chains(self.parts)
+        self.jobs.observe(chains.results)
+        return chains
+
+    async def restart(self) -> None:
+        """Start the master's rooms anew on the same store and folder."""
+        self.files = ChainFiles(self.folder / "chains")
+        self.jobs = self._jobs()
+        await self.jobs.open()
+        self.chains = self._chains()
+        await self.chains.open()
+
+    async def open(self) -> None:
+        await self.bus.open()
+        await self.jobs.open()
+        await self.store.write(self._accept)
+        await self.chains.open()
+
+    def _accept(self, conn: sa.Connection) -> None:
+        now = START.timestamp()
+        for number, minion in enumerate(self.minions):
+            key = f"{number:040d}"
+            conn.execute(
+                sa.insert(KEYS).values(
+                    minion=minion,
+                    public_key=key,
+                    fingerprint=key + "f" * 24,
+                    state="accepted",
+                    since=now,
+                    seen=now,
+                )
+            )
+            conn.execute(
+                sa.insert(MINIONS).values(
+                    id=minion,
+                    machine_id=f"machine{number}",
+                    boot_id=f"{minion}-boot-1",
+                    since=now,
+                    last_seen=now,
+                )
+            )
+
+    # -- the operator --------------------------------------------------------------------------
+
+    async def apply(
+        self, label: str, *actions: tuple[str, Mapping[str, Any]], tgt: str = "*"
+    ) -> int:
+        entries = tuple(
+            {"tgt": tgt, "action": {"kind": kind, "data": dict(data)}} for kind, data in actions
+        )
+        made = await self.chains.service.apply(ChainDocument(label, entries), "alice")
+        return int(made["id"])
+
+    async def begin(self, label: str, *actions: tuple[str, Mapping[str, Any]]) -> int:
+        """Apply, schedule for now and dispatch a chain."""
+        chain_id = await self.apply(label, *actions)
+        await self.chains.service.schedule(ChainSchedule(label), "alice")
+        await self.chains.scheduler.tick()
+        return chain_id
+
+    async def show(self, label: str) -> dict[str, Any]:
+        return await self.chains.service.show(ChainRef(label), "alice")
+
+    async def states(self, label: str, minion: str = "") -> list[str]:
+        """Return the states of a minion's executions in order."""
+        view = await self.show(label)
+        name = minion or self.minions[0]
+        return [a["state"] for m in view["minions"] if m["minion"] == name for a in m["actions"]]
+
+    async def job_ids(self, fun: str) -> list[str]:
+        query = sa.select(JOBS.c.jid).where(JOBS.c.fun == fun).order_by(JOBS.c.jid)
+        return await self.store.read(lambda conn: list(conn.execute(query).scalars()))
+
+    # -- the minions ---------------------------------------------------------------------------
+
+    async def returns(self, ret: JobReturn, minion: str = "") -> None:
+        name = minion or self.minions[0]
+
+        def take(conn: sa.Connection) -> None:
+            self.parts.record_all(conn, self.chains.results.on_return(conn, name, ret))
+
+        await self.store.write(take)
+
+    async def progresses(self, jid: str, seq: int, minion: str = "", **data: Any) -> None:
+        name = minion or self.minions[0]
+        progress = JobProgress(jid, seq, "action", data, self.clock.now().timestamp())
+
+        def take(conn: sa.Connection) -> None:
+            self.parts.record_all(conn, self.chains.results.on_progress(conn, name, progress))
+
+        await self.store.write(take)
+
+    async def starts(self, boot_id: str, minion: str = "") -> None:
+        name = minion or self.minions[0]
+        data = {"id": name, "boot_id": boot_id, "session": "s"}
+        await self.chains.take_start(await self.bus.fire(f"salt/minion/{name}/start", data))
+
+
+def action(kind: str, **data: Any) -> ChainAction:
+    return ChainAction(kind, data)
+
+
+def row(result: bool | None, comment: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "result": result,
+        "comment": comment,
+        "changes": {},
+        "duration": 12.5,
+        "start_time": "10:00:00.000000",
+        **more,
+    }
+
+
+def key(chain_id: int, action_id: int, chunk: int, fun: str = "state.apply") -> str:
+    ident = f"mgr_actionchain_{chain_id}_action_{action_id}_chunk_{chunk}"
+    return f"mgrcompat_|-{ident}_|-{fun}_|-module_run"
+
+
+def ret(jid: str, fun: str, value: Any, **more: Any) -> JobReturn:
+    success = isinstance(value, dict) and all(
+        r.get("result") is not False for r in value.values() if isinstance(r, dict)
+    )
+    given = {"success": success, "retcode": 0 if success else 2, **more}
+    return JobReturn(
+        jid=jid, fun=fun, fun_args=(), value=value, started=1000.0, duration_seconds=2.0, **given
+    )
+
+
+def with_bench(
+    folder: Path, body: Callable[[Bench], Awaitable[None]], minions: tuple[str, ...] = ("web1",)
+) -> None:
+    """Run *body* on a fresh bench."""
+
+    async def run() -> None:
+        store = Store(f"sqlite:///{folder / 'master.db'}")
+        await store.open()
+        try:
+            bench = Bench(folder, store, minions)
+            await bench.open()
+            await body(bench)
+        finally:
+            await store.close()
+
+    asyncio.run(run())

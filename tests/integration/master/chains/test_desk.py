@@ -1,0 +1,283 @@
+"""What operators do with chains: drafts, approval, time, rendering, previews."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from catena.client.requests import (
+    VERBS,
+    BlobPut,
+    ChainAdd,
+    ChainCreate,
+    ChainDocument,
+    ChainEdit,
+    ChainMove,
+    ChainRef,
+    ChainRemoveEntry,
+    ChainSchedule,
+)
+from catena.core.errors import CatenaError, InvalidStateError, NotFoundError, UsageError
+from catena.master.chains.files import MissingUploadError
+from catena.master.chains.ledger import ConflictError
+from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
+
+START = "mgractionchains.start"
+SCRIPT = b"#!/bin/sh\necho hello\n"
+DIGEST = sha256(SCRIPT).hexdigest()
+CMD = ("cmd", {"cmd": "true"})
+
+
+async def titles(bench: Bench, label: str, minion: int = 0) -> list[tuple[int, str]]:
+    view = await bench.show(label)
+    return [(a["sort_order"], a["title"]) for a in view["minions"][minion]["actions"]]
+
+
+def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        service = bench.chains.service
+        await service.create(ChainCreate("patch"), "alice")
+        for line in ("one", "two", "three"):
+            await service.add(ChainAdd("patch", "*", action("cmd", cmd=line)), "alice")
+        await service.add(ChainAdd("patch", "web2", action("highstate")), "alice")
+        await service.move(ChainMove("patch", 2, 0), "alice")
+        assert await titles(bench, "patch") == [(0, "Run three"), (1, "Run one"), (2, "Run two")]
+        await service.edit(ChainEdit("patch", 1, action("reboot")), "alice")
+        await service.remove_entry(ChainRemoveEntry("patch", 0), "alice")
+        assert await titles(bench, "patch") == [(0, "Reboot"), (1, "Run two")]
+        await service.remove_entry(ChainRemoveEntry("patch", 1, ("web1",)), "alice")
+        assert await titles(bench, "patch") == [(0, "Reboot")]
+        assert await titles(bench, "patch", 1) == [
+            (0, "Reboot"),
+            (1, "Run two"),
+            (2, "Apply highstate"),
+        ]
+        with pytest.raises(NotFoundError):
+            await service.edit(ChainEdit("patch", 9, action("reboot")), "alice")
+        with pytest.raises(UsageError):
+            await service.move(ChainMove("patch", 0, 9), "alice")
+
+    with_bench(tmp_path, body, ("web1", "web2"))
+
+
+def test_a_label_belongs_to_one_chain_until_that_is_dispatched(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        first = await bench.apply("patch", CMD)
+        with pytest.raises(UsageError):
+            await bench.chains.service.create(ChainCreate("patch"), "alice")
+        assert await bench.apply("patch", CMD, CMD) == first
+        assert len(await titles(bench, "patch")) == 2
+        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+        with pytest.raises(InvalidStateError):
+            await bench.apply("patch", CMD)
+        await bench.chains.scheduler.tick()
+        assert await bench.apply("patch", CMD) != first
+
+    with_bench(tmp_path, body)
+
+
+def test_a_draft_without_actions_and_a_past_time_are_refused(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        service = bench.chains.service
+        await service.create(ChainCreate("empty"), "alice")
+        with pytest.raises(UsageError):
+            await service.schedule(ChainSchedule("empty"), "alice")
+        await bench.apply("patch", CMD)
+        past = bench.clock.now().timestamp() - HOUR
+        with pytest.raises(UsageError):
+            await service.schedule(ChainSchedule("patch", past), "alice")
+        with pytest.raises(NotFoundError, match="patch"):
+            await service.show(ChainRef("pathc"), "alice")
+        with pytest.raises(CatenaError):
+            await service.apply(ChainDocument("x", ({"tgt": "*"},)), "alice")
+
+    with_bench(tmp_path, body)
+
+
+def test_a_chain_waits_for_its_approval_and_for_its_time(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.apply("patch", CMD)
+        at = bench.clock.now().timestamp() + 2 * HOUR
+        await bench.chains.service.schedule(ChainSchedule("patch", at, True), "alice")
+        bench.clock.advance(HOUR)
+        await bench.chains.scheduler.tick()
+        assert await bench.states("patch") == ["PENDING_APPROVE"]
+        view = await bench.chains.service.approve(ChainRef("patch"), "bob")
+        assert (view["state"], view["approved_by"]) == ("scheduled", "bob")
+        await bench.chains.scheduler.tick()
+        assert await bench.states("patch") == ["PENDING_SCHEDULE"]
+        bench.clock.advance(HOUR)
+        await bench.chains.scheduler.tick()
+        assert await bench.states("patch") == ["NEW"]
+
+    with_bench(tmp_path, body)
+
+
+def test_a_chain_more_than_a_day_late_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.apply("patch", CMD)
+        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+        bench.clock.advance(25 * HOUR)
+        await bench.restart()
+        await bench.chains.scheduler.tick()
+        view = await bench.show("patch")
+        assert view["state"] == "failed"
+        assert view["reason"] == "rejected: it is 25 h late, more than 24 h"
+        assert view["minions"][0]["actions"][0]["state"] == "FAILED"
+        assert await bench.job_ids(START) == []
+
+    with_bench(tmp_path, body)
+
+
+def test_across_a_clock_step_a_chain_waits_for_a_person(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.apply("patch", CMD)
+        at = bench.clock.now().timestamp() + 2 * HOUR
+        await bench.chains.service.schedule(ChainSchedule("patch", at), "alice")
+        bench.clock.step(3 * HOUR)
+        await bench.chains.scheduler.tick()
+        view = await bench.show("patch")
+        assert (view["state"], view["minions"][0]["actions"][0]["state"]) == (
+            "waiting",
+            "PENDING_SCHEDULE",
+        )
+        assert "clock was set forward by 3 h" in view["reason"]
+        await bench.chains.service.release(ChainRef("patch"), "bob")
+        await bench.chains.scheduler.tick()
+        assert await bench.states("patch") == ["NEW"]
+
+    with_bench(tmp_path, body)
+
+
+def test_a_due_chain_is_claimed_once_however_often_the_master_restarts(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("patch", CMD)
+        for _ in range(3):
+            await bench.restart()
+            await bench.chains.scheduler.tick()
+        (jid,) = await bench.job_ids(START)
+        # What the minion sees is known again after the restart.
+        (path,) = bench.files.overlay("web1").values()
+        view = await bench.show("patch")
+        only = view["minions"][0]["actions"][0]["action_id"]
+        assert f"mgr_actionchain_{chain}_action_{only}_chunk_1:" in path.read_text()
+        await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
+        assert (await bench.show("patch"))["state"] == "done"
+
+    with_bench(tmp_path, body)
+
+
+def test_two_schedulers_dispatch_a_chain_once(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.apply("patch", CMD)
+        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+        ticks = [bench.chains.scheduler.tick() for _ in range(4)]
+        for outcome in await asyncio.gather(*ticks, return_exceptions=True):
+            assert outcome is None or isinstance(outcome, (ConflictError, InvalidStateError))
+        assert len(await bench.job_ids(START)) == 1
+
+    with_bench(tmp_path, body)
+
+
+def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        with pytest.raises(MissingUploadError):
+            await bench.apply("patch", ("script", {"sha256": DIGEST}))
+        bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
+        chain = await bench.begin("patch", ("script", {"sha256": DIGEST, "name": "hi.sh"}))
+        only = (await bench.show("patch"))["minions"][0]["actions"][0]["action_id"]
+        seen = bench.files.overlay("web1")
+        assert seen[f"scripts/script_{only}.sh"].read_bytes() == SCRIPT
+        (jid,) = await bench.job_ids(START)
+        await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
+        await bench.chains.scheduler.tick()
+        assert bench.files.overlay("web1") == {}
+
+    with_bench(tmp_path, body)
+
+
+def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.apply("patch", CMD, ("reboot", {}), CMD)
+        shown = await bench.chains.service.render(ChainRef("patch"), "alice")
+        names = [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
+        assert [file["file"] for file in shown["files"]] == names
+        for file in shown["files"]:
+            written = (tmp_path / "chains" / file["file"]).read_text()
+            assert written == file["text"]
+        assert (await bench.show("patch"))["state"] == "draft"
+        assert await bench.job_ids(START) == []
+        assert bench.files.overlay("web1") == {}
+
+    with_bench(tmp_path, body)
+
+
+def test_a_preview_is_a_job_in_test_mode_without_reboots(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.apply("patch", CMD, ("reboot", {}), ("apply", {"mods": ["web"]}))
+        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+        assert await bench.job_ids("state.sls") == [job["jid"]]
+        (path,) = bench.files.overlay("web1").values()
+        text = path.read_text()
+        assert "system.reboot" not in text
+        assert "schedule_next_chunk" not in text
+        assert text.count("test: true") == 2
+        # It is found again by a master that was restarted, and goes with its chain.
+        await bench.restart()
+        assert list(bench.files.overlay("web1")) == [f"actionchains/preview_{chain}.sls"]
+        await bench.chains.service.delete(ChainRef("patch"), "alice")
+        assert not path.exists()
+
+    with_bench(tmp_path, body)
+
+
+def test_a_chain_that_runs_cannot_be_edited_or_deleted(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.begin("patch", CMD)
+        with pytest.raises(InvalidStateError):
+            await bench.chains.service.add(ChainAdd("patch", "*", action("reboot")), "alice")
+        with pytest.raises(InvalidStateError):
+            await bench.chains.service.delete(ChainRef("patch"), "alice")
+        await bench.chains.service.cancel(ChainRef("patch"), "alice")
+        await bench.chains.service.delete(ChainRef("patch"), "alice")
+        with pytest.raises(NotFoundError):
+            await bench.show("patch")
+
+    with_bench(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("reboott", {}, "did you mean 'reboot'|reboot"),
+        ("call", {"fun": "mgractionchains.next"}, "can't be converted to a state"),
+        ("call", {"fun": "system.reboot"}, "use a reboot action"),
+        ("apply", {"mods": []}, "at least one SLS"),
+        ("apply", {"mods": ["../../etc"]}, "SLS"),
+        ("install", {"packages": [["a;rm -rf /", ""]]}, "package name"),
+        ("script", {"sha256": "../../x"}, "SHA-256"),
+        ("cmd", {"cmd": "x", "runas": "a b"}, "user name"),
+        ("upgrade_agent", {"sha256": "0" * 64, "filename": "../x.whl"}, "wheel"),
+        ("reboot", {"at_minutes": -1}, "from 0 to"),
+        ("highstate", {"pillar": {}}, "pillar"),
+    ],
+)
+def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
+    tmp_path: Path, kind: str, data: dict[str, object], said: str
+) -> None:
+    async def body(bench: Bench) -> None:
+        with pytest.raises(CatenaError, match=said):
+            await bench.apply("patch", (kind, data))
+
+    with_bench(tmp_path, body)
+
+
+def test_every_verb_of_chains_has_a_handler(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        wanted = {verb for verb in VERBS if verb.startswith("chain.")}
+        assert set(bench.chains.handlers()) == wanted
+
+    with_bench(tmp_path, body)

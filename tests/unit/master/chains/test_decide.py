@@ -1,0 +1,188 @@
+"""Decisions about chains, as functions of facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from catena.core.job import Boundary
+from catena.master.chains.decide import (
+    PREREQUISITE_FAILED,
+    Change,
+    ClockReading,
+    Due,
+    DueRules,
+    ExecutionFact,
+    Outcome,
+    Report,
+    boundary_overdue,
+    judge_due,
+    judge_report,
+    prove_boot,
+    settle,
+    to_retry,
+)
+from catena.master.chains.lifecycle import (
+    CHAIN,
+    CHUNK,
+    EXECUTION,
+    ChainEvent,
+    ExecutionEvent,
+    ExecutionState,
+    status,
+)
+
+HOUR = 3600.0
+DUE = 1_000_000.0
+#: Scheduled two hours before it is due.
+ANCHOR = ClockReading(DUE - 2 * HOUR, 500.0, "boot")
+RULES = DueRules()
+NEW, RUNNING, DONE, FAILED = (
+    ExecutionState.NEW,
+    ExecutionState.RUNNING,
+    ExecutionState.DONE,
+    ExecutionState.FAILED,
+)
+
+
+def after(wall_hours: float, mono_hours: float | None = None, boot: str = "boot") -> ClockReading:
+    """Return the clocks so long after the due time."""
+    mono = wall_hours if mono_hours is None else mono_hours
+    return ClockReading(DUE + wall_hours * HOUR, 500.0 + (mono + 2) * HOUR, boot)
+
+
+@pytest.mark.parametrize(
+    ("now", "anchor", "what"),
+    [
+        (after(-0.1), ANCHOR, Due.wait),
+        (after(0), ANCHOR, Due.fire),
+        (after(23.9), ANCHOR, Due.fire),
+        (after(24.1), ANCHOR, Due.reject),
+        # The wall clock was set forward over the due time: nobody knows what is right.
+        (after(1, -1), ANCHOR, Due.hold),
+        (after(30, 2), ANCHOR, Due.hold),
+        # Both clocks say that it is due, whatever they think of how long ago.
+        (after(1, 5), ANCHOR, Due.fire),
+        (after(5, 1), ANCHOR, Due.fire),
+        # The host has booted since, so the boot clock says nothing.
+        (after(1, boot="other"), ANCHOR, Due.fire),
+        (after(30, boot="other"), ANCHOR, Due.hold),
+        (after(30), None, Due.hold),
+        # A small step is what time servers do.
+        (after(0.05, 0), ANCHOR, Due.fire),
+    ],
+)
+def test_a_due_chain_starts_waits_or_is_rejected(
+    now: ClockReading, anchor: ClockReading | None, what: Due
+) -> None:
+    verdict = judge_due(DUE, anchor, now, RULES)
+    assert verdict.what is what
+    assert bool(verdict.reason) == (what in (Due.hold, Due.reject))
+
+
+def fact(
+    number: int, state: ExecutionState = NEW, chunk: int = 1, **more: object
+) -> ExecutionFact:
+    return replace(ExecutionFact(100 - number, number, state, chunk), **more)  # type: ignore[arg-type]
+
+
+def told(changes: list[Change]) -> dict[int, tuple[str, str]]:
+    return {100 - c.action_id: (c.event.value, c.reason) for c in changes}
+
+
+def test_the_first_failure_by_sort_order_decides_whatever_order_results_come_in() -> None:
+    facts = [fact(0), fact(1), fact(2), fact(3, chunk=2)]
+    outcomes = {100: Outcome(1, True), 99: Outcome(1, False, "x"), 98: Outcome(1, False, "y")}
+    for order in permutations(outcomes):
+        report = Report({key: outcomes[key] for key in order}, frozenset({1}))
+        assert told(judge_report(facts, report)) == {
+            0: ("succeed", ""),
+            1: ("fail", ""),
+            2: ("fail", PREREQUISITE_FAILED),
+            3: ("fail", PREREQUISITE_FAILED),
+        }
+
+
+def test_what_is_done_stays_done_when_a_repeated_return_says_otherwise() -> None:
+    facts = [fact(0, DONE), fact(1, FAILED)]
+    report = Report({100: Outcome(1, False), 99: Outcome(1, True)}, frozenset({1}))
+    assert judge_report(facts, report) == []
+
+
+def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
+    facts = [fact(0, waits_for=Boundary.reboot), fact(1, chunk=2)]
+    (change,) = judge_report(facts, Report({100: Outcome(1, True)}, frozenset({1})))
+    assert (change.event, change.picked_up) == (ExecutionEvent.begin, True)
+    picked = [replace(facts[0], state=RUNNING, picked_up=True, boot_id="a"), facts[1]]
+    assert prove_boot(picked, "a") == []
+    assert told(prove_boot(picked, "b")) == {0: ("succeed", "")}
+    report = Report({99: Outcome(2, True)}, frozenset({2}))
+    assert told(judge_report(picked, report)) == {0: ("succeed", ""), 1: ("succeed", "")}
+
+
+def test_a_return_from_before_the_boot_needs_no_further_proof() -> None:
+    facts = [fact(0, waits_for=Boundary.reboot)]
+    report = Report({100: Outcome(1, True)}, frozenset({1}), {}, "a", "b")
+    assert told(judge_report(facts, report)) == {0: ("succeed", "")}
+
+
+def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
+    facts = [
+        fact(0, RUNNING, waits_for=Boundary.agent_upgrade, picked_up=True),
+        fact(1, chunk=2),
+    ]
+    report = Report({99: Outcome(2, False, "requisite")}, frozenset({2}), {2: "old version"})
+    changes = judge_report(facts, report)
+    assert told(changes) == {0: ("fail", ""), 1: ("fail", PREREQUISITE_FAILED)}
+    assert changes[0].outcome is not None
+    assert changes[0].outcome.comment == "old version"
+
+
+def test_an_action_that_its_chunks_return_does_not_name_is_lost() -> None:
+    facts = [fact(0), fact(1), fact(2, chunk=2)]
+    report = Report({100: Outcome(1, True)}, frozenset({1}))
+    assert told(judge_report(facts, report)) == {
+        0: ("succeed", ""),
+        1: ("lose", "No job return event was received."),
+        2: ("fail", PREREQUISITE_FAILED),
+    }
+
+
+def test_a_missing_boot_is_overdue_by_both_clocks_only() -> None:
+    start = ClockReading(0, 0, "boot")
+    assert not boundary_overdue(start, ClockReading(9000, 10, "boot"), 60)
+    assert not boundary_overdue(start, ClockReading(10, 9000, "boot"), 60)
+    assert boundary_overdue(start, ClockReading(61, 61, "boot"), 60)
+    late = ClockReading(5000, 5000, "boot")
+    assert not boundary_overdue(late, ClockReading(9000, 30, "next boot"), 60)
+    assert boundary_overdue(late, ClockReading(9000, 90, "next boot"), 60)
+
+
+def test_a_chain_ends_when_every_execution_has() -> None:
+    assert settle([DONE, NEW]) is None
+    assert settle([DONE, DONE]) is ChainEvent.finish
+    assert settle([DONE, ExecutionState.LOST]) is ChainEvent.fail
+
+
+def test_a_retry_begins_at_the_first_that_is_not_done() -> None:
+    assert to_retry([fact(2), fact(0, DONE), fact(1, FAILED)]) == [99, 98]
+    assert to_retry([fact(0, DONE)]) == []
+
+
+def test_every_open_execution_of_a_dispatched_chain_can_fail_be_cancelled_and_be_lost() -> None:
+    for state in (NEW, RUNNING):
+        for event in (ExecutionEvent.fail, ExecutionEvent.cancel, ExecutionEvent.lose):
+            assert EXECUTION.is_final(EXECUTION.next(state, event))
+
+
+def test_every_state_has_one_of_the_four_statuses_and_a_diagram() -> None:
+    assert {status(state).value for state in ExecutionState} == {
+        "Queued",
+        "Picked Up",
+        "Completed",
+        "Failed",
+    }
+    for machine in (CHAIN, EXECUTION, CHUNK):
+        assert machine.mermaid().startswith("stateDiagram-v2")
