@@ -21,7 +21,11 @@ def value(text: str) -> Any:
     """
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
-    if not text or text.isspace() or text.lstrip().startswith(("#", "!", "&", "*", "%", "@", "`")):
+    if (
+        not text
+        or text.isspace()
+        or text.lstrip().startswith(("#", "!", "&", "*", "%", "@", "`", "|", ">"))
+    ):
         return text
     from catena.core.errors import CatenaError
     from catena.renderers.yaml import load

@@ -1,7 +1,6 @@
 """Events to reactions: reads the durable event table, renders, performs, remembers how far.
 
-Order: the events of one source (a minion, or the master) one after the other; different sources
-side by side. The cursor moves to the last event before which everything is done, so that a killed
+Order: the events of one minion one after the other; different minions side by side. The cursor moves to the last event before which everything is done, so that a killed
 master does again what it had not finished: at least once, each reaction under a key that stays the
 same, by which the master recognises a job that it has already stored.
 """
@@ -135,19 +134,21 @@ class Engine:
         return min(self._open) - 1 if self._open else self._read
 
     def _lane(self, event: Event) -> None:
-        """Put *event* behind the others of its source."""
-        queue = self._lanes.get(event.source)
+        """Put *event* behind the others of its minion."""
+        # The master's own events (a start, a return) name the minion that they are about.
+        minion = event.source or str(event.data.get("id", ""))
+        queue = self._lanes.get(minion)
         if queue is not None:
             queue.put_nowait(event)
             return
-        queue = self._lanes[event.source] = asyncio.Queue()
+        queue = self._lanes[minion] = asyncio.Queue()
         queue.put_nowait(event)
-        task = asyncio.create_task(self._serve(event.source, queue))
+        task = asyncio.create_task(self._serve(minion, queue))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, source: str, queue: asyncio.Queue[Event]) -> None:
-        """React to the events of one source in their order, until there are none."""
+    async def _serve(self, minion: str, queue: asyncio.Queue[Event]) -> None:
+        """React to the events of one minion in their order, until there are none."""
         while not queue.empty():
             event = queue.get_nowait()
             async with self._slots:
@@ -157,7 +158,7 @@ class Engine:
                     LOG.exception("reacting to %s", event.tag)
                     await self._failed(event, "", "", CatenaError(repr(error)))
             self._open.discard(event.seq)
-        del self._lanes[source]
+        del self._lanes[minion]
 
     async def _react(self, event: Event) -> None:
         for rule in self._rules:

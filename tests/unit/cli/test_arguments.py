@@ -26,6 +26,8 @@ from catena.core.errors import UsageError
         ("2026-01-02", "2026-01-02"),
         ("a: b: c", "a: b: c"),
         ("*", "*"),
+        ("|", "|"),
+        (">=1.0", ">=1.0"),
         ("two\nlines", "two\nlines"),
         ("3.5", 3.5),
     ],
