@@ -52,13 +52,13 @@ def outputter(context: Context, data: Any) -> Any:
 
 
 @function(inline=True)
-def arg(context: Context, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+def arg(context: Context, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
     """Return the arguments as they arrived: {"args": [...], "kwargs": {...}}."""
     return {"args": list(args), "kwargs": kwargs}
 
 
 @function(inline=True)
-def arg_clean(context: Context, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+def arg_clean(context: Context, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
     """Return the arguments without those that begin with two underscores."""
     return {
         "args": list(args),
@@ -67,7 +67,7 @@ def arg_clean(context: Context, *args: Any, **kwargs: Any) -> Dict[str, Any]:
 
 
 @function(inline=True)
-def arg_type(context: Context, *args: Any, **kwargs: Any) -> Dict[str, Any]:
+def arg_type(context: Context, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
     """Return the type of each argument, as Python prints it."""
     return {
         "args": [str(type(value)) for value in args],
@@ -76,13 +76,13 @@ def arg_type(context: Context, *args: Any, **kwargs: Any) -> Dict[str, Any]:
 
 
 @function(inline=True)
-def arg_repr(context: Context, *args: Any, **kwargs: Any) -> Dict[str, str]:
+def arg_repr(context: Context, /, *args: Any, **kwargs: Any) -> Dict[str, str]:
     """Return the arguments as Python's repr."""
     return {"args": repr(args), "kwargs": repr(kwargs)}
 
 
 @function(inline=True)
-def kwarg(context: Context, **kwargs: Any) -> Dict[str, Any]:
+def kwarg(context: Context, /, **kwargs: Any) -> Dict[str, Any]:
     """Return the keyword arguments."""
     return kwargs
 
@@ -241,7 +241,9 @@ def assertion(context: Context, assertion: Any) -> bool:
 
 
 @function(name="try", reads=True)
-def try_(context: Context, module: str, return_try_exception: bool = False, **kwargs: Any) -> Any:
+def try_(
+    context: Context, /, module: str, return_try_exception: bool = False, **kwargs: Any
+) -> Any:
     """Call the function named *module*; on an error return None, or the error if asked."""
     try:
         return context.call(module, **kwargs)

@@ -106,7 +106,7 @@ def _judged(ran: Ran, comment: str, options: CommandOptions) -> StateResult:
 
 
 @state(wants=_WANTS)
-def run(context: Context, name: str, **options: Any) -> StateResult:
+def run(context: Context, /, name: str, **options: Any) -> StateResult:
     """Run a command; it succeeded when its exit code is 0 or one of success_retcodes.
 
     Args:
@@ -152,7 +152,7 @@ def _script_source(name: str, options: CommandOptions) -> Tuple[str, Any]:
 
 
 @state(wants=_WANTS)
-def script(context: Context, name: str, **options: Any) -> StateResult:
+def script(context: Context, /, name: str, **options: Any) -> StateResult:
     """Run a script of the file server or of this host.
 
     Args:
@@ -183,25 +183,25 @@ def script(context: Context, name: str, **options: Any) -> StateResult:
 
 
 @state()
-def wait(context: Context, name: str, **options: Any) -> StateResult:
+def wait(context: Context, /, name: str, **options: Any) -> StateResult:
     """Run a command only when something that it watches changed."""
     return done("")
 
 
 @state()
-def watch(context: Context, name: str, **options: Any) -> StateResult:
+def watch(context: Context, /, name: str, **options: Any) -> StateResult:
     """Run a command only when something that it watches changed (another name of wait)."""
     return done("")
 
 
 @state()
-def wait_script(context: Context, name: str, **options: Any) -> StateResult:
+def wait_script(context: Context, /, name: str, **options: Any) -> StateResult:
     """Run a script only when something that it watches changed."""
     return done("")
 
 
 @state(wants=_WANTS)
-def mod_watch(context: Context, name: str, sfun: str = "run", **options: Any) -> StateResult:
+def mod_watch(context: Context, /, name: str, sfun: str = "run", **options: Any) -> StateResult:
     """Run the command or script because something that it watches changed."""
     options.pop("__reqs__", None)
     if sfun in ("run", "wait", "watch", "mod_watch"):

@@ -41,7 +41,7 @@ def _run(context: Context, cmd: Words, what: str, options: Dict[str, Any], **for
 
 
 @function(name="run")
-def run(context: Context, cmd: Words, **options: Any) -> str:
+def run(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote, both streams in the order of writing.
 
     Args:
@@ -59,51 +59,51 @@ def run(context: Context, cmd: Words, **options: Any) -> str:
 
 
 @function()
-def shell(context: Context, cmd: Words, **options: Any) -> str:
+def shell(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* through a shell and return what it wrote; options as for cmd.run."""
     options.pop("python_shell", None)
     return _run(context, cmd, "cmd.shell", options, redirect_stderr=True, python_shell=True).stdout
 
 
 @function()
-def run_stdout(context: Context, cmd: Words, **options: Any) -> str:
+def run_stdout(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote to standard output; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stdout", options).stdout
 
 
 @function()
-def run_stderr(context: Context, cmd: Words, **options: Any) -> str:
+def run_stderr(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote to standard error; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stderr", options).stderr
 
 
 @function()
-def run_all(context: Context, cmd: Words, **options: Any) -> Dict[str, Any]:
+def run_all(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     """Run *cmd* and return {pid, retcode, stdout, stderr}; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_all", options).as_dict()
 
 
 @function()
-def retcode(context: Context, cmd: Words, **options: Any) -> int:
+def retcode(context: Context, /, cmd: Words, **options: Any) -> int:
     """Run *cmd* and return its exit code; options as for cmd.run."""
     return _run(context, cmd, "cmd.retcode", options, redirect_stderr=True).retcode
 
 
 @function()
-def run_bg(context: Context, cmd: Words, **options: Any) -> Dict[str, Any]:
+def run_bg(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     """Start *cmd* and return {pid} without waiting; options as for cmd.run."""
     return {"pid": _run(context, cmd, "cmd.run_bg", options, bg=True).pid}
 
 
 @function()
-def shell_all(context: Context, cmd: Words, **options: Any) -> Dict[str, Any]:
+def shell_all(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     """Run *cmd* through a shell and return {pid, retcode, stdout, stderr}."""
     return _run(context, cmd, "cmd.shell_all", options, python_shell=True).as_dict()
 
 
 @function()
 def script(
-    context: Context, source: str, args: Optional[Words] = None, **options: Any
+    context: Context, /, source: str, args: Optional[Words] = None, **options: Any
 ) -> Dict[str, Any]:
     """Fetch a script, run it with *args*, and return {pid, retcode, stdout, stderr}.
 
@@ -123,7 +123,7 @@ def script(
 
 @function()
 def script_retcode(
-    context: Context, source: str, args: Optional[Words] = None, **options: Any
+    context: Context, /, source: str, args: Optional[Words] = None, **options: Any
 ) -> int:
     """Run a script as cmd.script does and return its exit code."""
     return int(script(context, source, args, **options)["retcode"])

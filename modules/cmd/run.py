@@ -16,7 +16,14 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.modules.arguments import listed, truth
 from catena.modules.cmd import process
-from catena.modules.cmd.options import RunOptions, Words, build, find_identity, success_codes
+from catena.modules.cmd.options import (
+    RunOptions,
+    Words,
+    build,
+    find_identity,
+    from_command_line,
+    success_codes,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +114,9 @@ def noted(context: Context, ran: Ran, options: RunOptions) -> Ran:
         CommandExecutionError: it failed, and `raise_err` was asked for.
     """
     ignored = truth(options.ignore_retcode)
-    context.scratch["retcode"] = 0 if ignored else ran.retcode
+    if context.job is None or from_command_line(context):
+        # Only the job's own command decides: one in a template or a state is judged there.
+        context.scratch["retcode"] = 0 if ignored else ran.retcode
     if ran.retcode and truth(options.raise_err) and not ignored:
         raise CommandExecutionError(
             f"The command failed with return code {ran.retcode}: {ran.stderr or ran.stdout}"

@@ -169,7 +169,7 @@ def _shown(path: str, status: os.stat_result, what: List[str]) -> Any:
 
 
 @function()
-def find(context: Context, path: str, **kwargs: Any) -> List[Any]:
+def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     """Return what lies at and below *path* and meets every condition.
 
     Args:

@@ -21,7 +21,7 @@ def _words(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
 
 
 @function()
-def write(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+def write(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
     """Replace a file by lines; return how many were written."""
     text = _words(args, kwargs)
     content.write(expand(path), content.encode(text))
@@ -29,7 +29,7 @@ def write(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
 
 
 @function()
-def append(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+def append(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
     """Add lines at the end of a file; return how many were written."""
     text = _words(args, kwargs)
     found = expand(path)
@@ -41,7 +41,7 @@ def append(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
 
 
 @function()
-def prepend(context: Context, path: str, *args: Any, **kwargs: Any) -> str:
+def prepend(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
     """Add lines at the beginning of a file; return how many were written."""
     text = _words(args, kwargs)
     found = expand(path)
@@ -66,7 +66,7 @@ def rewrite(
 
 @function()
 def replace(
-    context: Context, path: str, pattern: str, repl: str, **options: Any
+    context: Context, /, path: str, pattern: str, repl: str, **options: Any
 ) -> Union[str, bool]:
     """Replace what a regular expression finds in a file; return the diff.
 
@@ -98,7 +98,7 @@ def replace(
 
 
 @function()
-def blockreplace(context: Context, path: str, **options: Any) -> Union[str, bool]:
+def blockreplace(context: Context, /, path: str, **options: Any) -> Union[str, bool]:
     """Replace what stands between two marker lines of a file; return the diff.
 
     Args:
@@ -116,7 +116,7 @@ def blockreplace(context: Context, path: str, **options: Any) -> Union[str, bool
 
 
 @function()
-def line(context: Context, path: str, **options: Any) -> Union[str, bool]:
+def line(context: Context, /, path: str, **options: Any) -> Union[str, bool]:
     """Ensure, replace, delete or insert one line of a file; return the diff.
 
     Args:
@@ -169,7 +169,7 @@ def uncomment(
 
 @function()
 def sed(
-    context: Context, path: str, before: str, after: str, limit: str = "", **options: Any
+    context: Context, /, path: str, before: str, after: str, limit: str = "", **options: Any
 ) -> Union[str, bool]:
     """Replace a regular expression in each line that *limit* matches; the diff, or False."""
     expression = edits.compiled(str(before))

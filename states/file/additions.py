@@ -65,7 +65,7 @@ def _joined(old: str, added: List[str]) -> str:
 
 
 @state()
-def append(context: Context, name: str, **options: Any) -> StateResult:
+def append(context: Context, /, name: str, **options: Any) -> StateResult:
     """Add texts at the end of a file, each unless its lines are there.
 
     Args:
@@ -100,7 +100,7 @@ def append(context: Context, name: str, **options: Any) -> StateResult:
 
 
 @state()
-def prepend(context: Context, name: str, **options: Any) -> StateResult:
+def prepend(context: Context, /, name: str, **options: Any) -> StateResult:
     """Add texts at the beginning of a file, each unless its lines are there.
 
     Args:
@@ -137,7 +137,7 @@ def prepend(context: Context, name: str, **options: Any) -> StateResult:
 
 @state(name="accumulated")
 def accumulated_(
-    context: Context, name: str, filename: str, text: Any, **ignored: Any
+    context: Context, /, name: str, filename: str, text: Any, **ignored: Any
 ) -> StateResult:
     """Gather texts for the template of *filename*, which sees them as accumulator[*name*].
 

@@ -39,7 +39,9 @@ def _outcome(context: Context, change: str, shown: bool, would_text: str) -> Sta
 
 
 @state(name="replace")
-def replace_(context: Context, name: str, pattern: str, repl: str, **options: Any) -> StateResult:
+def replace_(
+    context: Context, /, name: str, pattern: str, repl: str, **options: Any
+) -> StateResult:
     """Replace what a regular expression finds in a file.
 
     Args:
@@ -68,7 +70,7 @@ def replace_(context: Context, name: str, pattern: str, repl: str, **options: An
 
 
 @state()
-def line(context: Context, name: str, **options: Any) -> StateResult:
+def line(context: Context, /, name: str, **options: Any) -> StateResult:
     """Ensure, replace, delete or insert one line of a file.
 
     Args:
@@ -131,7 +133,7 @@ def _block_content(context: Context, name: str, rest: Dict[str, Any], given: Any
 
 
 @state()
-def blockreplace(context: Context, name: str, **options: Any) -> StateResult:
+def blockreplace(context: Context, /, name: str, **options: Any) -> StateResult:
     """Replace what stands between two marker lines of a file.
 
     Args:
@@ -233,7 +235,7 @@ def _pairs(options: Dict[str, Any]) -> Tuple[Tuple[str, Any], ...]:
 
 
 @state()
-def keyvalue(context: Context, name: str, **options: Any) -> StateResult:
+def keyvalue(context: Context, /, name: str, **options: Any) -> StateResult:
     """Set keys in a file of `key<separator>value` lines.
 
     Args:

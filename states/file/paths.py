@@ -31,7 +31,7 @@ def absolute(name: str) -> Path:
 
 
 @state()
-def absent(context: Context, name: str, **ignored: Any) -> StateResult:
+def absent(context: Context, /, name: str, **ignored: Any) -> StateResult:
     """Make sure that there is no file, link or folder *name*."""
     try:
         path = absolute(name)
@@ -50,7 +50,7 @@ def absent(context: Context, name: str, **ignored: Any) -> StateResult:
 
 
 @state()
-def exists(context: Context, name: str, **ignored: Any) -> StateResult:
+def exists(context: Context, /, name: str, **ignored: Any) -> StateResult:
     """Verify that *name* is there; nothing is made."""
     if os.path.lexists(absolute(name)):
         return done(f"Specified path {name} exists")
@@ -58,7 +58,7 @@ def exists(context: Context, name: str, **ignored: Any) -> StateResult:
 
 
 @state()
-def missing(context: Context, name: str, **ignored: Any) -> StateResult:
+def missing(context: Context, /, name: str, **ignored: Any) -> StateResult:
     """Verify that *name* is not there; nothing is removed."""
     if os.path.lexists(absolute(name)):
         return failed(f"Specified path {name} exists")
@@ -161,7 +161,7 @@ def _copied(
 
 @state(name="copy")
 def copy_(
-    context: Context, name: str, source: str, force: bool = False, **options: Any
+    context: Context, /, name: str, source: str, force: bool = False, **options: Any
 ) -> StateResult:
     """Copy a file or folder of this host to *name*, once (each time with *force*).
 
@@ -190,6 +190,7 @@ def copy_(
 @state()
 def rename(
     context: Context,
+    /,
     name: str,
     source: str,
     force: bool = False,

@@ -114,7 +114,7 @@ def _made(link: Path, target: str, options: LinkOptions) -> StateResult:
 
 
 @state()
-def symlink(context: Context, name: str, target: str, **options: Any) -> StateResult:
+def symlink(context: Context, /, name: str, target: str, **options: Any) -> StateResult:
     """Make *name* a symbolic link to *target*; a link that leads elsewhere is changed.
 
     Args:

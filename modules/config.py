@@ -1,0 +1,128 @@
+"""config.*: values of the minion's options, grains and pillar under one name."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.plugins import function
+from catena.core.target import traverse
+
+_MISSING = object()
+
+
+def _sources(context: Context, **omit: bool) -> Dict[str, Mapping[str, Any]]:
+    found: Dict[str, Mapping[str, Any]] = {
+        "opts": context.opts,
+        "grains": context.grains,
+        "pillar": context.pillar,
+    }
+    return {name: tree for name, tree in found.items() if not omit.get(f"omit_{name}")}
+
+
+def _merged(low: Any, high: Any, recurse: bool) -> Any:
+    if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
+        return high
+    joined = dict(low)
+    for key, value in high.items():
+        joined[key] = _merged(joined[key], value, True) if recurse and key in joined else value
+    return joined
+
+
+@function(reads=True)
+def get(
+    context: Context,
+    key: str,
+    default: Any = "",
+    delimiter: str = ":",
+    merge: Optional[str] = None,
+    omit_opts: bool = False,
+    omit_pillar: bool = False,
+    omit_master: bool = False,
+    omit_grains: bool = False,
+) -> Any:
+    """Return a value of the options, else of the grains, else of the pillar, else *default*.
+
+    Args:
+        context: the call's context.
+        key: name or path (`nginx:port`).
+        default: value where there is none.
+        delimiter: between the names of a path.
+        merge: "recurse" or "overwrite": join the mappings of all sources, options strongest.
+        omit_opts: leave the options out.
+        omit_pillar: leave the pillar out.
+        omit_master: accepted; pillar does not hold the master's options here.
+        omit_grains: leave the grains out.
+    """
+    sources = _sources(
+        context, omit_opts=omit_opts, omit_pillar=omit_pillar, omit_grains=omit_grains
+    )
+    if not merge:
+        for tree in sources.values():
+            found = traverse(tree, key, _MISSING, delimiter)
+            if found is not _MISSING:
+                return found
+        return default
+    joined: Any = default if isinstance(default, Mapping) else {}
+    for name in ("pillar", "grains", "opts"):
+        found = traverse(sources.get(name, {}), key, _MISSING, delimiter)
+        if found is not _MISSING:
+            joined = _merged(joined, found, merge == "recurse")
+    return joined if joined or isinstance(default, Mapping) else default
+
+
+@function(reads=True)
+def option(
+    context: Context,
+    value: str,
+    default: Any = "",
+    omit_opts: bool = False,
+    omit_grains: bool = False,
+    omit_pillar: bool = False,
+) -> Any:
+    """Return the option, grain or pillar value named exactly *value*, without paths."""
+    sources = _sources(
+        context, omit_opts=omit_opts, omit_pillar=omit_pillar, omit_grains=omit_grains
+    )
+    for tree in sources.values():
+        if value in tree:
+            return tree[value]
+    return default
+
+
+@function(reads=True)
+def merge(context: Context, value: str, default: Any = "") -> Any:
+    """Return the mappings or lists named *value* of options, grains and pillar joined."""
+    found: Any = None
+    for tree in _sources(context).values():
+        part = tree.get(value)
+        if part is None:
+            continue
+        if isinstance(part, str):
+            return part
+        if isinstance(part, Mapping):
+            found = {**part, **(found or {})}
+        elif isinstance(part, list):
+            found = [*(found or []), *part]
+    return default if found is None else found
+
+
+@function(reads=True)
+def dot_vals(context: Context, value: str) -> Dict[str, Any]:
+    """Return the options and pillar values whose names begin with *value* and a dot."""
+    found = {}
+    for tree in (context.pillar, context.opts):
+        found.update({key: item for key, item in tree.items() if key.startswith(f"{value}.")})
+    return found
+
+
+@function(reads=True)
+def items(context: Context) -> Dict[str, Any]:
+    """Return the minion's options."""
+    return dict(context.opts)
+
+
+@function(reads=True)
+def valid_fileproto(context: Context, uri: str) -> bool:
+    """Return whether a file can be fetched from *uri*."""
+    return str(uri).startswith(("salt://", "http://", "https://", "file://"))

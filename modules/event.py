@@ -1,0 +1,70 @@
+"""event.*: events from this minion to the master."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.core.events import is_tag
+from catena.core.plugins import function
+
+
+def _fire(context: Context, data: Any, tag: str) -> bool:
+    if not is_tag(str(tag)):
+        raise UsageError(f"{str(tag)[:80]!r} cannot be an event's tag")
+    body: Mapping[str, Any] = data if isinstance(data, Mapping) else {"data": data}
+    return context.host.fire(str(tag), body)
+
+
+@function(reads=True)
+def send(
+    context: Context,
+    tag: str,
+    data: Optional[Mapping[str, Any]] = None,
+    with_env: Any = False,
+    with_grains: Any = False,
+    with_pillar: Any = False,
+    **kwargs: Any,
+) -> bool:
+    """Send an event to the master; True when it was taken.
+
+    Args:
+        context: the call's context.
+        tag: its tag; the master keeps it under this minion's own name.
+        data: what it says; keyword arguments are added.
+        with_env: True or names: environment variables to add.
+        with_grains: True or names: grains to add.
+        with_pillar: True or names: pillar values to add.
+        kwargs: more data.
+    """
+    import os
+
+    body: Dict[str, Any] = {}
+    trees = (
+        ("environ", os.environ, with_env),
+        ("grains", context.grains, with_grains),
+        ("pillar", context.pillar, with_pillar),
+    )
+    for name, tree, wanted in trees:
+        if isinstance(wanted, (list, tuple)):
+            body[name] = {key: tree[key] for key in wanted if key in tree}
+        elif wanted:
+            body[name] = dict(tree)
+    body.update({key: value for key, value in kwargs.items() if not key.startswith("__")})
+    body.update(data or {})
+    return _fire(context, body, tag)
+
+
+@function(reads=True)
+def fire_master(
+    context: Context, data: Any, tag: str, preload: Optional[Mapping[str, Any]] = None
+) -> bool:
+    """Send an event to the master; True when it was taken."""
+    return _fire(context, data, tag)
+
+
+@function(reads=True)
+def fire(context: Context, data: Any, tag: str, timeout: Optional[int] = None) -> bool:
+    """Send an event; it goes to the master, since a minion has no bus of its own."""
+    return _fire(context, data, tag)

@@ -1,0 +1,115 @@
+"""match.*: whether this minion is meant by a target expression."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Union
+
+from catena.core.context import Context
+from catena.core.plugins import function
+from catena.core.target import Subject, TargetError, parse
+
+
+def _matches(
+    context: Context, tgt: Union[str, List[str]], kind: str, delimiter: str = ":"
+) -> bool:
+    """Return whether this minion matches; a malformed expression matches nothing, as in Salt."""
+    minion = str(context.opts.get("id") or context.grains.get("id", ""))
+    nodegroups = context.opts.get("nodegroups") or {}
+    try:
+        target = parse(tgt, kind, nodegroups, delimiter)
+    except TargetError:
+        return False
+    return target.matches(Subject(minion, context.grains, context.pillar))
+
+
+@function(inline=True)
+def compound(context: Context, tgt: str, minion_id: str = "") -> bool:
+    """Return whether this minion matches a compound expression."""
+    return _matches(context, tgt, "compound")
+
+
+@function(name="glob", inline=True)
+def glob_(context: Context, tgt: str, minion_id: str = "") -> bool:
+    """Return whether this minion's id matches a shell pattern."""
+    return _matches(context, tgt, "glob")
+
+
+@function(inline=True)
+def pcre(context: Context, tgt: str, minion_id: str = "") -> bool:
+    """Return whether this minion's id matches a regular expression."""
+    return _matches(context, tgt, "pcre")
+
+
+@function(name="list", inline=True)
+def list_(context: Context, tgt: Union[str, List[str]], minion_id: str = "") -> bool:
+    """Return whether this minion's id is in a list."""
+    return _matches(context, tgt, "list")
+
+
+@function(inline=True)
+def grain(context: Context, tgt: str, delimiter: str = ":") -> bool:
+    """Return whether a grain matches a shell pattern (`os:Deb*`)."""
+    return _matches(context, tgt, "grain", delimiter)
+
+
+@function(inline=True)
+def grain_pcre(context: Context, tgt: str, delimiter: str = ":") -> bool:
+    """Return whether a grain matches a regular expression."""
+    return _matches(context, tgt, "grain_pcre", delimiter)
+
+
+@function(reads=True)
+def pillar(context: Context, tgt: str, delimiter: str = ":") -> bool:
+    """Return whether a pillar value matches a shell pattern."""
+    return _matches(context, tgt, "pillar", delimiter)
+
+
+@function(reads=True)
+def pillar_pcre(context: Context, tgt: str, delimiter: str = ":") -> bool:
+    """Return whether a pillar value matches a regular expression."""
+    return _matches(context, tgt, "pillar_pcre", delimiter)
+
+
+@function(reads=True)
+def data(context: Context, tgt: str) -> bool:
+    """Return whether an option matches a shell pattern (`key:value`)."""
+    from catena.core.target import match_data
+
+    return match_data(dict(context.opts), tgt)
+
+
+@function(inline=True)
+def ipcidr(context: Context, tgt: str) -> bool:
+    """Return whether this minion has an address, or one in a network."""
+    return _matches(context, tgt, "ipcidr")
+
+
+@function(reads=True)
+def search_by(context: Context, targets: Mapping[str, Any], minion_id: str = "") -> Any:
+    """Return the keys of *targets* any of whose compound expressions match; None: none does."""
+    found = [
+        key
+        for key, expressions in targets.items()
+        if any(
+            _matches(context, str(one), "compound")
+            for one in (expressions if isinstance(expressions, list) else [expressions])
+        )
+    ]
+    return found or None
+
+
+@function(reads=True)
+def filter_by(
+    context: Context, lookup: Mapping[str, Any], merge: Any = None, default: str = "default",
+    **ignored: Any,
+) -> Any:  # fmt: skip
+    """Return the value of the first key of *lookup* that matches this minion."""
+    found: Any = lookup.get(default)
+    for expression, value in lookup.items():
+        if expression != default and _matches(context, expression, "compound"):
+            found = value
+            break
+    if isinstance(found, Mapping) and isinstance(merge, Mapping):
+        joined: Dict[str, Any] = {**found, **merge}
+        return joined
+    return found

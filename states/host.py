@@ -1,0 +1,106 @@
+"""host.*: names and addresses in the hosts file."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules import hosts
+from catena.modules.arguments import listed, truth
+from catena.states.answers import done, failed, would
+
+
+@state()
+def present(
+    context: Context, name: str, ip: Any, comment: str = "", clean: bool = False
+) -> StateResult:
+    """Make sure that *name* has the address, or the addresses, *ip*; *clean* removes others."""
+    try:
+        lines = hosts.load(context)
+        wanted = [hosts.checked_ip(one) for one in listed(ip)]
+        names = hosts.checked_names(name)
+    except (UsageError, CommandExecutionError) as problem:
+        return failed(str(problem))
+    comments: List[str] = []
+    added: Dict[str, List[str]] = {}
+    removed: Dict[str, List[str]] = {}
+    have = hosts.addresses_of(lines)
+    for address in wanted:
+        if all(one in have.get(address, []) for one in names):
+            comments.append(f"Host {name} ({address}) already present")
+            continue
+        lines = hosts.with_host(lines, address, names)
+        added[address] = [name]
+        verb = "would be added" if context.test else "added"
+        comments.append(
+            f"Host {name} ({address}) {verb}" if context.test else f"Added host {name} ({address})"
+        )
+    for address in (address for address in have if address not in wanted):
+        if not set(names) & set(have[address]):
+            continue
+        if truth(clean):
+            lines = hosts.without_host(lines, address, names)
+            removed[address] = [name]
+            comments.append(f"Removed host {name} ({address})")
+        else:
+            comments.append(f"Host {name} present for IP address {address}")
+    changes = {key: value for key, value in (("added", added), ("removed", removed)) if value}
+    if changes and context.test:
+        return would("\n".join(comments), changes)
+    if changes:
+        hosts.save(context, lines)
+    if comment and not context.test:
+        context.call("hosts.set_comment", wanted[0], comment)
+    return done("\n".join(comments), changes)
+
+
+@state()
+def absent(context: Context, name: str, ip: Any) -> StateResult:
+    """Make sure that *name* does not have the address, or any of the addresses, *ip*."""
+    try:
+        lines, names = hosts.load(context), hosts.checked_names(name)
+    except (UsageError, CommandExecutionError) as problem:
+        return failed(str(problem))
+    have = hosts.addresses_of(lines)
+    comments, found = [], False
+    for address in (str(one) for one in listed(ip)):
+        if not set(names) & set(have.get(address, [])):
+            comments.append(f"Host {name} ({address}) already absent")
+            continue
+        found = True
+        lines = hosts.without_host(lines, address, names)
+        comments.append(
+            f"Host {name} ({address}) needs to be removed"
+            if context.test
+            else f"Removed host {name} ({address})"
+        )
+    if not found:
+        return done("\n".join(comments))
+    if context.test:
+        return would("\n".join(comments))
+    hosts.save(context, lines)
+    return done("\n".join(comments), {"host": name})
+
+
+@state()
+def only(context: Context, name: str, hostnames: Any) -> StateResult:
+    """Make *hostnames* the only names of the address *name*."""
+    try:
+        lines, names = hosts.load(context), hosts.checked_names(hostnames)
+        address = hosts.checked_ip(name)
+    except (UsageError, CommandExecutionError) as problem:
+        return failed(str(problem))
+    old = " ".join(hosts.addresses_of(lines).get(address, []))
+    new = " ".join(names)
+    if old == new:
+        return done(f'IP address {address} already set to "{new}"')
+    if context.test:
+        return would(f'Would change {address} from "{old}" to "{new}"')
+    hosts.save(context, hosts.with_only(lines, address, names))
+    return done(
+        f'successfully changed {address} from "{old}" to "{new}"',
+        {address: {"old": old, "new": new}},
+    )
