@@ -7,6 +7,7 @@ Uploads are kept once each, under their hash, however many actions name them.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class ChainFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = private_folder(folder)
+        #: Writers in two threads would replace each other's temporary file.
+        self._writing = threading.Lock()
         self._seen: dict[str, Mapping[str, Path]] = {}
         self._previews: dict[str, dict[str, Path]] = {}
 
@@ -73,9 +76,10 @@ class ChainFiles:
 
     def write_chunks(self, texts: Mapping[str, str]) -> None:
         """Write chunk files (name -> text), durably."""
-        folder = private_folder(self._folder / FOLDER)
-        for name, text in texts.items():
-            write_durable(folder / name, text.encode())
+        with self._writing:
+            folder = private_folder(self._folder / FOLDER)
+            for name, text in texts.items():
+                write_durable(folder / name, text.encode())
 
     def remove_chunk(self, name: str) -> None:
         """Remove a chunk file; fine if it has gone."""
@@ -144,8 +148,9 @@ class ChainFiles:
         data = read_limited(source, upload.limit)
         if sha256(data).hexdigest() != upload.sha256:
             raise MissingUploadError(f"the upload is not the file with SHA-256 {upload.sha256}")
-        private_folder(target.parent)
-        write_durable(target, data)
+        with self._writing:
+            private_folder(target.parent)
+            write_durable(target, data)
 
     def drop_uploads(self, used: Container[str], before: float) -> None:
         """Remove uploads that no chain uses and that are older than *before* (epoch seconds)."""
@@ -170,9 +175,10 @@ class ChainFiles:
     ) -> str:
         """Let *minion* see a preview of a chain; return its SLS name."""
         name = f"preview_{chain_id}"
-        folder = private_folder(private_folder(self._folder / _PREVIEWS) / minion)
-        path = folder / f"{name}.sls"
-        write_durable(path, text.encode())
+        with self._writing:
+            folder = private_folder(private_folder(self._folder / _PREVIEWS) / minion)
+            path = folder / f"{name}.sls"
+            write_durable(path, text.encode())
         found = {f"{FOLDER}/{name}.sls": path}
         for plan in plans:
             for upload in uploads(plan):
