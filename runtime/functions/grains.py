@@ -74,7 +74,7 @@ def ls(context: Context) -> List[str]:
 @function(reads=True)
 def has_value(context: Context, key: str) -> bool:
     """Return whether a grain is there, even with the value None."""
-    return traverse(context.grains, key, "") != ""
+    return bool(traverse(context.grains, key, "") != "")
 
 
 @function(reads=True)

@@ -85,9 +85,18 @@ def test_the_record_is_on_disk_when_append_returns(
 ) -> None:
     order: list[str] = []
     real_write, real_sync = os.write, os.fsync
+
+    def write(handle: int, data: bytes) -> int:
+        order.append("write")
+        return real_write(handle, data)
+
+    def sync(handle: int) -> None:
+        order.append("sync")
+        real_sync(handle)
+
     with Journal(tmp_path / "journal") as journal:
-        monkeypatch.setattr(os, "write", lambda *a: (order.append("write"), real_write(*a))[1])
-        monkeypatch.setattr(os, "fsync", lambda *a: (order.append("sync"), real_sync(*a))[1])
+        monkeypatch.setattr(os, "write", write)
+        monkeypatch.setattr(os, "fsync", sync)
         journal.append({"kind": "begin"})
     assert order == ["write", "sync"]
 
@@ -96,18 +105,19 @@ def test_a_begin_that_does_not_fit_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
+    written: list[int] = []
 
     def half(handle: int, data: bytes) -> int:
-        if len(data) > 10:
-            return real(handle, bytes(data)[:10])
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(real(handle, bytes(data)[:10]))
+        return written[0]
 
     path = tmp_path / "journal"
     with Journal(path) as journal:
         journal.append({"kind": "received"})
         size = path.stat().st_size
-        calls = iter([half, lambda h, d: half(h, b"")])
-        monkeypatch.setattr(os, "write", lambda h, d: next(calls)(h, d))
+        monkeypatch.setattr(os, "write", half)
         with pytest.raises(OSError, match="No space"):
             journal.append({"kind": "begin"})
         monkeypatch.undo()
