@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.runtime.executor import Outcome
+from catena.runtime.host import Place
+from catena.runtime.session import Session, execution_registry
+
+Run = Callable[..., Outcome]
+MASK = "**********"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (("grains.get", "a:b:1"), 2),
+        (("grains.get", "nope"), ""),
+        (("grains.get", "nope", "d"), "d"),
+        (("grains.item", "os", "nope"), {"os": "Debian", "nope": ""}),
+        (("grains.has_value", "a:b"), True),
+        (("grains.has_value", "nope"), False),
+        (("grains.equals", "os", "Debian"), True),
+        (("grains.ls",), ["a", "id", "os", "os_family"]),
+    ],
+)
+def test_grains_are_read_by_name_and_path(run: Run, call: tuple[Any, ...], expected: Any) -> None:
+    assert run(*call).ret.value == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "expected"),
+    [
+        ({"Debian": {"a": 1}, "default": {"a": 0}}, {}, {"a": 1}),
+        ({"RedHat": 1, "default": 0}, {}, 0),
+        ({"RedHat": 1}, {}, None),
+        ({"Deb*": 1}, {}, 1),
+        ({"Debian": {"a": {"x": 1}}}, {"merge": {"a": {"y": 2}}}, {"a": {"x": 1, "y": 2}}),
+        ({"Debian": {"b": 2}, "base": {"a": 1}}, {"base": "base"}, {"a": 1, "b": 2}),
+        ({"web1": 1}, {"grain": "id"}, 1),
+    ],
+)
+def test_filter_by_chooses_by_a_grain(
+    run: Run, table: Any, options: dict[str, Any], expected: Any
+) -> None:
+    assert run("grains.filter_by", table, **options).ret.value == expected
+
+
+def test_a_grain_that_is_set_is_kept_and_seen_at_once(run: Run, place: Place) -> None:
+    assert run("grains.set", "role:name", "db").ret.value["result"] is True
+    assert run("grains.setval", "plain", [1]).ret.value == {"plain": [1]}
+    assert run("grains.get", "role:name").ret.value == "db"
+    assert run("grains.append", "plain", 2).ret.value == {"plain": [1, 2]}
+    assert run("grains.remove", "plain", 1).ret.value == {"plain": [2]}
+    assert (place.conf_dir / "grains").read_text() == "plain:\n- 2\nrole:\n  name: db\n"
+    run("grains.delkey", "plain")
+    assert run("grains.get", "plain").ret.value == ""
+
+
+def test_setting_a_mapping_over_a_value_needs_force(run: Run) -> None:
+    run("grains.set", "x", 1)
+    assert "force" in run("grains.set", "x", {"a": 1}).ret.value["comment"]
+    assert run("grains.set", "x", {"a": 1}, force=True).ret.value["result"] is True
+
+
+def test_pillar_values_are_masked_on_a_command_line_only(run: Run, session: Session) -> None:
+    assert run("pillar.get", "k").ret.value == MASK
+    assert run("pillar.get", "k", unmask=True).ret.value == "pv"
+    assert run("pillar.item", "nested:list").ret.value == {"nested:list": [MASK, MASK]}
+    assert run("pillar.items").ret.value == {"k": MASK, "nested": {"list": [MASK, MASK]}}
+    assert run("pillar.raw").ret.value["k"] == "pv"
+    assert session.context.call("pillar.get", "k") == "pv"
+
+
+def test_pillar_is_read_by_path_with_defaults(session: Session) -> None:
+    def get(*args: Any, **kwargs: Any) -> Any:
+        return session.context.call("pillar.get", *args, **kwargs)
+
+    assert get("nested:list:0") == "x"
+    assert get("nope") == ""
+    assert get("nope", 5) == 5
+    assert get("nested", {"list": ["d"], "more": 1}, merge=True) == {
+        "list": ["d", "x", "y"],
+        "more": 1,
+    }
+    assert session.context.call("pillar.keys", "nested") == ["list"]
+
+
+def test_files_come_from_the_file_server(run: Run, roots: Path, tmp_path: Path) -> None:
+    (roots / "web/sub").mkdir(parents=True)
+    (roots / "web/a.conf").write_text("a")
+    (roots / "web/sub/b.conf").write_text("b")
+    target = tmp_path / "out"
+    target.mkdir()
+    assert run("cp.get_file", "salt://web/a.conf", f"{target}/x").ret.value == f"{target}/x"
+    assert (target / "x").read_text() == "a"
+    assert run("cp.get_file", "salt://web/nope", f"{target}/y").ret.value == ""
+    assert run("cp.get_file", "salt://web/a.conf", f"{target}/no/x").ret.value == ""
+    assert run("cp.get_file", "salt://web/a.conf", f"{target}/no/x", makedirs=True).ret.value
+    assert sorted(run("cp.get_dir", "salt://web", str(target)).ret.value) == [
+        f"{target}/web/a.conf",
+        f"{target}/web/sub/b.conf",
+    ]
+    assert run("cp.get_file_str", "salt://web/a.conf").ret.value == "a"
+    assert run("cp.list_master").ret.value == ["web/a.conf", "web/sub/b.conf"]
+    assert "web/sub" in run("cp.list_master_dirs").ret.value
+    assert Path(run("cp.cache_file", "salt://web/a.conf").ret.value).read_text() == "a"
+    assert len(run("cp.cache_dir", "salt://web", include_pat="*b*").ret.value) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("cp.get_file", "salt://../etc/passwd", "/tmp/x"),
+        ("cp.get_file", "salt://a", "relative"),
+        ("cp.get_file", "/etc/passwd", "/tmp/x"),
+        ("cp.get_url", "ftp://host/x"),
+    ],
+)
+def test_addresses_that_lead_elsewhere_are_refused(run: Run, call: tuple[str, ...]) -> None:
+    outcome = run(*call)
+    assert (outcome.raised, outcome.ret.retcode) == (True, 1)
+
+
+def test_states_are_listed_by_their_names(run: Run, roots: Path) -> None:
+    (roots / "web").mkdir()
+    (roots / "web/init.sls").write_text("")
+    (roots / "web/more.sls").write_text("")
+    assert run("cp.list_states").ret.value == ["web", "web.more"]
+
+
+def test_jobs_of_a_host_without_an_agent_are_none(run: Run) -> None:
+    assert run("saltutil.running").ret.value == []
+    assert run("saltutil.find_job", "2" * 20).ret.value == {}
+    assert "no job" in run("saltutil.term_job", "2" * 20).ret.value
+    assert "is not a signal" in run("saltutil.signal_job", "2" * 20, "NOSUCH").ret.value
+    assert "is not a job id" in run("saltutil.kill_job", "../x").ret.value
+
+
+def test_an_unknown_kind_of_custom_file_is_refused(session: Session) -> None:
+    from catena.core.errors import UsageError
+
+    with pytest.raises(UsageError, match="did you mean 'modules'"):
+        session.host.sync("module")
+
+
+def test_every_function_of_the_runtime_can_be_explained() -> None:
+    registry = execution_registry()
+    for prefix in ("cp", "grains", "mgractionchains", "pillar", "saltutil"):
+        plugins = registry.module(prefix)
+        assert plugins
+        for plugin in plugins.values():
+            assert plugin.doc(), plugin.name
+            assert plugin.signature() is not None

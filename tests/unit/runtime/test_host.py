@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.errors import InvalidStateError
+from catena.core.job import JobProgress, JobSpec
+from catena.fileserver.roots import RootsClient
+from catena.runtime import host as hosts
+from catena.runtime.executor import execute
+from catena.runtime.host import AgentService, Place, RemoteHost
+from catena.runtime.session import remote_session
+
+
+class Agent:
+    """An agent that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.steps: list[JobProgress] = []
+
+    def pillar(
+        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        self.asked.append(("pillar", saltenv, pillarenv, dict(override)))
+        return {"k": "v", **override}, ()
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        self.asked.append(("fire", tag, dict(data)))
+        return True
+
+    def progress(self, progress: JobProgress) -> None:
+        self.steps.append(progress)
+
+    def grains(self, grains: Mapping[str, Any]) -> bool:
+        self.asked.append(("grains", grains["id"]))
+        return True
+
+    def running(self) -> list[dict[str, Any]]:
+        return [{"jid": "2" * 20, "fun": "cmd.run"}]
+
+    def signal(self, jid: str, signal: int) -> str:
+        return f"{jid} {signal}"
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent()
+
+
+def call(agent: AgentService, place: Place, fun: str, *args: Any) -> Any:
+    spec = JobSpec("20260101000000000000", fun, args)
+    files = RootsClient({"base": [str(place.cache_dir)]})
+    return execute(remote_session(place, spec, agent, files), spec).ret.value
+
+
+def test_a_job_that_looks_at_no_pillar_asks_for_none(agent: Agent, place: Place) -> None:
+    assert call(agent, place, "test.ping") is True
+    assert agent.asked == []
+
+
+def test_pillar_is_asked_for_once_by_its_first_reader(agent: Agent, place: Place) -> None:
+    place = dataclasses.replace(
+        place, settings=dataclasses.replace(place.settings, pillarenv="prod")
+    )
+    assert call(agent, place, "pillar.raw") == {"k": "v"}
+    assert agent.asked == [("pillar", "", "prod", {})]
+
+
+def test_what_only_the_agent_knows_is_asked_of_it(agent: Agent, place: Place) -> None:
+    assert call(agent, place, "saltutil.find_job", "2" * 20)["fun"] == "cmd.run"
+    assert call(agent, place, "saltutil.kill_job", "2" * 20) == "2" * 20 + " 9"
+    assert call(agent, place, "saltutil.refresh_grains") is True
+    assert agent.asked == [("grains", "web1")]
+
+
+def test_progress_is_numbered_from_one(agent: Agent, place: Place) -> None:
+    spec = JobSpec("20260101000000000000", "test.ping")
+    host = RemoteHost(place, RootsClient({}), agent, spec)
+    host.progress("note", {"text": "a"})
+    host.progress("note", {"text": "b"})
+    assert [(p.jid, p.seq, p.data["text"]) for p in agent.steps] == [
+        (spec.jid, 1, "a"),
+        (spec.jid, 2, "b"),
+    ]
+
+
+def test_the_configured_reboot_command_is_the_one(agent: Agent, place: Place) -> None:
+    settings = dataclasses.replace(place.settings, reboot_command=["/sbin/my", "reboot"])
+    spec = JobSpec("20260101000000000000", "test.ping")
+    host = RemoteHost(dataclasses.replace(place, settings=settings), RootsClient({}), agent, spec)
+    assert host.reboot_command() == ["/sbin/my", "reboot"]
+
+
+def test_a_host_that_nothing_reboots_says_so(
+    agent: Agent, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hosts, "REBOOT_COMMANDS", (("no-such-program",),))
+    spec = JobSpec("20260101000000000000", "test.ping")
+    with pytest.raises(InvalidStateError, match="reboot_command"):
+        RemoteHost(place, RootsClient({}), agent, spec).reboot_command()
