@@ -12,20 +12,19 @@ _KEYWORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
 _WORDS = frozenset("y n yes no on off true false null none inf nan".split())
 
+#: What begins like this is a comment, a tag, an anchor or a block to YAML, and a text to people.
+_SPECIAL = tuple("#!&*%@`|>")
+
 
 def value(text: str) -> Any:
     """Return *text* as Salt's command line reads it.
 
-    YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, is
-    a date, or would lose what was typed (a lone `#`, an empty string).
+    YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, has
+    several lines, is a date, or would lose what was typed (a lone `#`, an empty string).
     """
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
-    if (
-        not text
-        or text.isspace()
-        or text.lstrip().startswith(("#", "!", "&", "*", "%", "@", "`", "|", ">"))
-    ):
+    if not text or text.isspace() or "\n" in text or text.lstrip().startswith(_SPECIAL):
         return text
     from catena.core.errors import CatenaError
     from catena.renderers.yaml import load
@@ -35,8 +34,6 @@ def value(text: str) -> Any:
     except CatenaError:
         return text
     if found is None and text.strip().lower() not in {"null", "none", "~"}:
-        return text
-    if "\n" in text and not isinstance(found, (dict, list)):
         return text
     if isinstance(found, (bool, int, float, str, list, dict, type(None))):
         return found

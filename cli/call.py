@@ -40,6 +40,10 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
         file_root=options["file_root"],
         pillar_root=options["pillar_root"],
     )
+    if not ret.success and isinstance(ret.value, str):
+        # An error, not an answer: stdout is data only.
+        print(f"catena: {ret.value}", file=sys.stderr)
+        return ret.retcode if options["retcode_passthrough"] else 1
     _print(ret.value, ret.out, options["out"] or "")
     sys.stdout.flush()
     if options["retcode_passthrough"]:

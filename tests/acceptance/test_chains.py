@@ -1,0 +1,153 @@
+"""Action chains through the installed command, with pretended reboots of real minions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fleet import Fleet
+
+from tests.acceptance.conftest import make_fleet, running, write_tree
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    yield from running(make_fleet({"web1": {}, "web2": {}, "db1": {}}))
+
+
+def witness(fleet: Fleet, name: str) -> Counter[str]:
+    """Return how often each line was written to a file outside the product."""
+    path = fleet.folder / name
+    return Counter(path.read_text().split()) if path.exists() else Counter()
+
+
+def script(fleet: Fleet, name: str, body: str) -> str:
+    path = fleet.folder / f"{name}.sh"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    return str(path)
+
+
+def note(fleet: Fleet, file: str, word: str) -> str:
+    """A command that writes the minion's machine id and a word to a witness file."""
+    return f"echo $CATENA_DEMO_HOST:{word} >> {fleet.folder / file}"
+
+
+def statuses(fleet: Fleet, label: str) -> dict[str, list[str]]:
+    shown = json.loads(fleet.catena("chain", "show", label, "--out", "json").stdout)
+    return {m["minion"]: [a["status"] for a in m["actions"]] for m in shown["minions"]}
+
+
+def shown(fleet: Fleet, label: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        fleet.catena("chain", "show", label, "--out", "json").stdout
+    )
+    return found
+
+
+def test_a_chain_with_a_reboot_runs_each_action_once_on_every_minion(fleet: Fleet) -> None:
+    run = script(fleet, "first", note(fleet, "once", "first"))
+    fleet.catena("chain", "create", "night")
+    fleet.catena("chain", "add", "night", "-t", "*", "--script", run)
+    fleet.catena("chain", "add", "night", "-t", "*", "--reboot")
+    fleet.catena("chain", "add", "night", "-t", "*", "--cmd", note(fleet, "once", "second"))
+    fleet.catena("chain", "add", "night", "-t", "web1", "--highstate")
+    boots = {name: (fleet.home(name) / "boot_id").read_text() for name in fleet.minions}
+    done = fleet.catena("chain", "schedule", "night", "--watch", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert statuses(fleet, "night") == {
+        "web1": ["Completed"] * 4, "web2": ["Completed"] * 3, "db1": ["Completed"] * 3,
+    }  # fmt: skip
+    wanted = Counter(
+        f"{fleet.home(name)}:{word}" for name in fleet.minions for word in ("first", "second")
+    )
+    assert witness(fleet, "once") == wanted
+    for name, before in boots.items():
+        assert (fleet.home(name) / "boot_id").read_text() != before
+        assert not list((fleet.home(name) / "etc/catena/minion.d").glob("_mgractionchains*"))
+    assert "Traceback" not in done.stdout
+
+
+def test_a_failure_stops_its_minion_only_and_can_be_retried(fleet: Fleet) -> None:
+    gate = fleet.folder / "gate"
+    fleet.catena("chain", "create", "gated")
+    fleet.catena("chain", "add", "gated", "-t", "web*", "--cmd", note(fleet, "gated", "before"))
+    test = f'case "$CATENA_DEMO_HOST" in *web1) test -e {gate};; esac'
+    fleet.catena("chain", "add", "gated", "-t", "web*", "--cmd", test)
+    fleet.catena("chain", "add", "gated", "-t", "web*", "--cmd", note(fleet, "gated", "after"))
+    done = fleet.catena("chain", "schedule", "gated", "--watch", check=False)
+    assert done.returncode == 1
+    assert "Prerequisite failed" in done.stdout
+    assert statuses(fleet, "gated") == {
+        "web1": ["Completed", "Failed", "Failed"], "web2": ["Completed"] * 3,
+    }  # fmt: skip
+    gate.touch()
+    fleet.catena("chain", "retry", "gated")
+    again = fleet.catena("chain", "watch", "gated", check=False)
+    assert again.returncode == 0, again.stdout
+    assert statuses(fleet, "gated")["web1"] == ["Completed"] * 3
+    one, two = str(fleet.home("web1")), str(fleet.home("web2"))
+    assert witness(fleet, "gated") == Counter(
+        {f"{one}:before": 1, f"{one}:after": 1, f"{two}:before": 1, f"{two}:after": 1}
+    )
+
+
+def test_a_preview_says_what_would_change_and_changes_nothing(fleet: Fleet) -> None:
+    fleet.catena("chain", "create", "careful")
+    fleet.catena("chain", "add", "careful", "-t", "web1", "--cmd", note(fleet, "careful", "ran"))
+    fleet.catena("chain", "add", "careful", "-t", "web1", "--reboot")
+    before = (fleet.home("web1") / "boot_id").read_text()
+    done = fleet.catena("chain", "preview", "careful", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not witness(fleet, "careful")
+    assert (fleet.home("web1") / "boot_id").read_text() == before
+    fleet.catena("chain", "delete", "careful")
+
+
+def test_a_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
+    fleet.catena("chain", "create", "asked")
+    fleet.catena("chain", "add", "asked", "-t", "web1", "--cmd", note(fleet, "asked", "ran"))
+    fleet.catena("chain", "schedule", "asked", "--approve-required")
+    assert shown(fleet, "asked")["state"] == "pending_approval"
+    fleet.catena("chain", "cancel", "asked")
+    assert shown(fleet, "asked")["state"] == "cancelled"
+    assert not witness(fleet, "asked")
+
+
+def test_a_chain_comes_from_a_file_and_entries_can_be_edited(fleet: Fleet) -> None:
+    write_tree(fleet.folder / "files", {
+        "chain.yaml": "label: written\ntarget: web1\nactions:\n- cmd: 'false'\n- script: s.sh\n"
+                      "- apply: base\n  target: {grain: 'id:db1'}\n",
+        "s.sh": "#!/bin/sh\ntrue\n",
+    })  # fmt: skip
+    fleet.catena("chain", "apply", str(fleet.folder / "files/chain.yaml"))
+    assert statuses(fleet, "written") == {"web1": ["Queued"] * 2, "db1": ["Queued"]}
+    fleet.catena("chain", "edit", "written", "0", "--cmd", "true")
+    fleet.catena("chain", "move", "written", "2", "0")
+    fleet.catena("chain", "remove-entry", "written", "2")
+    done = fleet.catena("chain", "schedule", "written", "--watch", check=False)
+    assert done.returncode == 0, done.stdout
+    assert statuses(fleet, "written") == {"web1": ["Completed"], "db1": ["Completed"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["create", "a\nb"], "label"),
+        (["add", "none-such", "-t", "*", "--reboot"], "none-such"),
+        (["schedule", "none-such"], "none-such"),
+        (["show", "999999"], "999999"),
+        (["add", "x", "-t", "*", "--reboot", "--highstate"], "once"),
+        (["add", "x", "-t", "*"], "--script"),
+        (["schedule", "x", "--at", "tomorrow"], "no moment"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_what_is_wrong(
+    fleet: Fleet, words: list[str], text: str
+) -> None:
+    done = fleet.catena("chain", *words, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
