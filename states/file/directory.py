@@ -235,7 +235,7 @@ def manage_folder(context: Context, order: Folder) -> StateResult:
 
 
 @state(wants=("require",))
-def directory(context: Context, name: str, **options: Any) -> StateResult:
+def directory(context: Context, /, name: str, **options: Any) -> StateResult:
     """Make *name* a folder with this owner and mode.
 
     Args:

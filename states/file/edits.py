@@ -165,6 +165,7 @@ def _found(text: str, pattern: str) -> bool:
 @state()
 def comment(
     context: Context,
+    /,
     name: str,
     regex: str,
     char: str = "#",
@@ -199,7 +200,7 @@ def comment(
 
 @state()
 def uncomment(
-    context: Context, name: str, regex: str, char: str = "#", backup: Any = ".bak"
+    context: Context, /, name: str, regex: str, char: str = "#", backup: Any = ".bak"
 ) -> StateResult:
     """Take *char* away from the lines that *regex* matches after it."""
     import re

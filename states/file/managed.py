@@ -380,7 +380,7 @@ def managed_order(context: Context, name: str, options: ManagedOptions) -> Order
 
 
 @state(wants=("check_cmd",))
-def managed(context: Context, name: str, source: Any = None, **options: Any) -> StateResult:
+def managed(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
     """Make *name* a file with this content, owner and mode; write nothing when it is one.
 
     Args:

@@ -76,6 +76,7 @@ def _times(path: Path, atime: Optional[float], mtime: Optional[float]) -> bool:
 @state()
 def touch(
     context: Context,
+    /,
     name: str,
     atime: Optional[float] = None,
     mtime: Optional[float] = None,
@@ -221,7 +222,7 @@ def rename(
 
 @state()
 def hardlink(
-    context: Context, name: str, target: str, force: bool = False, makedirs: bool = False
+    context: Context, /, name: str, target: str, force: bool = False, makedirs: bool = False
 ) -> StateResult:
     """Make *name* another name of the file *target*."""
     try:

@@ -205,7 +205,7 @@ def _run(context: Context, path: Path, place: Tuple[str, str], options: RecurseO
 
 
 @state(wants=("require",))
-def recurse(context: Context, name: str, source: Any, **options: Any) -> StateResult:
+def recurse(context: Context, /, name: str, source: Any, **options: Any) -> StateResult:
     """Bring a folder of the file server, with all that lies in it, to *name*.
 
     Args:

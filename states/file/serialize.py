@@ -237,7 +237,7 @@ def _prepared(
 
 
 @state(wants=("check_cmd",))
-def serialize(context: Context, name: str, **options: Any) -> StateResult:
+def serialize(context: Context, /, name: str, **options: Any) -> StateResult:
     """Make *name* a file that holds data in a serialized form.
 
     Args:

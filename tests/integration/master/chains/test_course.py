@@ -18,8 +18,8 @@ from tests.integration.master.chains.bench import HOUR, Bench, key, ret, row, wi
 
 START, RESUME = "mgractionchains.start", "mgractionchains.resume"
 CMD = ("cmd", {"cmd": "true"})
-REBOOT = ("reboot", {})
-HIGHSTATE = ("highstate", {})
+REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})
+HIGHSTATE: tuple[str, dict[str, Any]] = ("highstate", {})
 
 
 async def ids(bench: Bench, label: str) -> list[int]:
@@ -38,7 +38,7 @@ def test_a_chain_with_a_reboot_goes_from_draft_to_done(tmp_path: Path) -> None:
         assert paths == [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
         assert not bench.files.overlay("web2")
 
-        place = {"chain_id": chain, "chunk": 1}
+        place: dict[str, Any] = {"chain_id": chain, "chunk": 1}
         await bench.progresses(jid, 1, **place, action_id=one, event="begin")
         assert (await bench.show("patch"))["state"] == "running"
         await bench.progresses(jid, 2, **place, action_id=one, event="end", outcome="done")

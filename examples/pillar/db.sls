@@ -1,0 +1,2 @@
+db:
+  memory_mib: 512

@@ -1,0 +1,5 @@
+site: the demo's machine room
+fleet:
+  - {name: web1, address: 10.0.0.11}
+  - {name: web2, address: 10.0.0.12}
+  - {name: db1, address: 10.0.0.21}

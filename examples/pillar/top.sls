@@ -1,0 +1,9 @@
+base:
+  '*':
+    - site
+  'role:web':
+    - match: grain
+    - web
+  'role:db':
+    - match: grain
+    - db

@@ -1,0 +1,2 @@
+web:
+  port: {{ 8080 if grains['id'] == 'web1' else 8081 }}

@@ -1,0 +1,221 @@
+"""Chains through the real runtime: rendered here, run there, taken in again. No sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client.requests import BlobPut, ChainRef, ChainSchedule
+from catena.core.config.minion import MinionSettings
+from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.records import decode
+from catena.fileserver.roots import RootsClient
+from catena.master.chains import document
+from catena.master.chains.files import SHIPPED
+from catena.master.store.chain_tables import RUNS
+from catena.runtime.executor import execute
+from catena.runtime.host import AfterKind, Place
+from catena.runtime.session import local_session
+from tests.integration.master.chains.bench import Bench, with_bench
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+PILLAR = {"site": "here", "fleet": [{"name": "web1", "address": "10.0.0.11"}], "web": {"port": 81}}
+
+
+@dataclass
+class Host:
+    """One pretended machine: folders, a boot id, and the runtime that a minion's job runs in."""
+
+    folder: Path
+    bench: Bench
+    tree: Path
+    boot: int = 1
+    name: str = "web1"
+
+    def __post_init__(self) -> None:
+        for part in ("conf", "cache", "pki", "root"):
+            (self.folder / part).mkdir(parents=True, mode=0o700)
+        (self.folder / "boot_id").write_text(f"{self.name}-boot-1\n")
+
+    def _spec(self, jid: str, fun: str, args: tuple[Any, ...], chain: Any) -> JobSpec:
+        manifest = decode(ChainManifest, chain, "manifest") if chain else None
+        return JobSpec(jid, fun, args, chain=manifest, epoch=manifest.epoch if manifest else 0)
+
+    async def run(self, jid: str, fun: str, *args: Any) -> tuple[JobReturn, bool]:
+        """Run a job as the minion would, tell the master; return (return, whether it reboots)."""
+        run = await self.bench.store.read(
+            lambda conn: conn.execute(RUNS.select().where(RUNS.c.jid == jid)).first()
+        )
+        steps: list[dict[str, Any]] = []
+        settings = MinionSettings(
+            boot_id_file=str(self.folder / "boot_id"), reboot_command=["/bin/true"]
+        )
+        grains = {
+            "id": self.name,
+            "role": "web",
+            "demo_root": str(self.folder / "root"),
+            "num_cpus": 2,
+        }
+        place = Place(
+            settings,
+            self.name,
+            "machine0",
+            self.folder / "conf",
+            self.folder / "cache",
+            self.folder / "pki",
+            grains=grains,
+            session=f"agent-{self.boot}",
+        )
+        session = local_session(
+            place,
+            RootsClient({"base": [str(self._overlay()), str(self.tree)]}, extra=[str(SHIPPED)]),
+            lambda override: ({**PILLAR, **(override or {})}, ()),
+            self._spec(jid, fun, args, run.manifest if run else None),
+            watch=lambda kind, data: steps.append(data) if kind == "action" else None,
+        )
+        outcome = execute(session, self._spec(jid, fun, args, run.manifest if run else None))
+        for seq, data in enumerate(steps, 1):
+            await self.bench.progresses(jid, seq, self.name, **data)
+        # Through the form that it has on the wire.
+        plain = json.loads(json.dumps(outcome.ret.value))
+        ret = JobReturn(**{**vars(outcome.ret), "value": plain})
+        await self.bench.returns(ret, self.name)
+        after = outcome.after
+        return ret, after is not None and after.kind is AfterKind.reboot
+
+    def _overlay(self) -> Path:
+        folder = self.folder / "overlay"
+        for path, real in self.bench.files.overlay(self.name).items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(real.read_bytes())
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    async def reboot(self) -> None:
+        self.boot += 1
+        boot_id = f"{self.name}-boot-{self.boot}"
+        (self.folder / "boot_id").write_text(boot_id + "\n")
+        await self.bench.starts(boot_id, self.name)
+
+
+async def go(bench: Bench, host: Host, label: str) -> Mapping[str, Any]:
+    """Schedule a chain and run it to its end, rebooting as it says."""
+    await bench.chains.service.schedule(ChainSchedule(label), "alice")
+    await bench.chains.scheduler.tick()
+    view = await bench.show(label)
+    jid = view["jids"][0]
+    _, reboots = await host.run(jid, "mgractionchains.start", view["id"])
+    while reboots:
+        await host.reboot()
+        bench.clock.advance(1)
+        _, reboots = await host.run(bench.jobs.new_jid(), "mgractionchains.resume")
+    return await bench.show(label)
+
+
+def told(view: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return [(a["title"], a["state"], a["comment"]) for a in view["minions"][0]["actions"]]
+
+
+def test_the_example_chain_runs_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench) -> None:
+        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+        read = document.read(EXAMPLES / "chain.yaml")
+        for digest, path in read.uploads.items():
+            bench.blobs.put(BlobPut(digest, 0, 1, path.read_bytes()))
+        await bench.chains.service.apply(read.request, "alice")
+        view = await go(bench, host, read.request.label)
+        assert [state for _, state, _ in told(view)] == ["DONE"] * 6, told(view)
+        assert view["state"] == "done"
+        root = host.folder / "root"
+        assert "Hello" in (root / "srv/www/index.html").read_text()
+        assert "listen = 81" in (root / "etc/web/web.conf").read_text()
+        assert len(set((root / "var/log/boots").read_text().split())) == 2
+        summaries = [action["summary"] for action in view["minions"][0]["actions"]]
+        assert summaries[1] == "2 changed: web_page, web_settings"
+
+    with_bench(tmp_path, body)
+
+
+def test_what_an_operator_types_reaches_the_host_as_it_was_typed(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        tree = tmp_path / "tree"
+        tree.mkdir()
+        (tree / "note.sls").write_text(
+            "note:\n  file.managed:\n"
+            "    - name: {{ grains['demo_root'] }}/note\n"
+            "    - contents: {{ pillar['text'] | tojson }}\n"
+        )
+        host = Host(tmp_path / "web1", bench, tree)
+        nasty = "{{ 7*7 }} {% raw %} 'x' \"y\" #z: \\ yes"
+        line = f"printf '%s' '{{{{ 7*7 }}}}' > {host.folder}/root/line"
+        await bench.apply(
+            "odd",
+            ("apply", {"mods": ["note"], "pillar": {"text": nasty}}),
+            ("cmd", {"cmd": line}),
+            ("call", {"fun": "test.echo", "args": ["a: {{ b }}"]}),
+        )
+        view = await go(bench, host, "odd")
+        assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+        assert (host.folder / "root/note").read_text().rstrip("\n") == nasty
+        assert (host.folder / "root/line").read_text() == "{{ 7*7 }}"
+        assert view["minions"][0]["actions"][2]["changes"] == {"ret": "a: {{ b }}"}
+
+    with_bench(tmp_path, body)
+
+
+def test_a_failed_script_stops_the_chain_and_a_retry_goes_on_from_it(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+        flag, log = host.folder / "flag", host.folder / "log"
+        await bench.apply(
+            "patch",
+            ("cmd", {"cmd": f"echo one >> {log}"}),
+            ("cmd", {"cmd": f"test -e {flag}"}),
+            ("cmd", {"cmd": f"echo three >> {log}"}),
+        )
+        view = await go(bench, host, "patch")
+        assert [state for _, state, _ in told(view)] == ["DONE", "FAILED", "FAILED"], told(view)
+        assert view["minions"][0]["actions"][2]["reason"] == "Prerequisite failed"
+        flag.touch()
+        bench.clock.advance(1)
+        view = await bench.chains.service.retry(ChainRef("patch"), "alice")
+        await bench.chains.scheduler.tick()
+        view = await bench.show("patch")
+        await host.run(view["jids"][0], "mgractionchains.start", view["id"])
+        view = await bench.show("patch")
+        assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+        assert log.read_text() == "one\nthree\n"
+
+    with_bench(tmp_path, body)
+
+
+def test_a_preview_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(bench: Bench) -> None:
+        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+        await bench.apply(
+            "patch",
+            ("apply", {"mods": ["web"]}),
+            ("reboot", {}),
+            ("cmd", {"cmd": f"touch {host.folder}/root/touched"}),
+        )
+        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+        name = next(iter(bench.files.overlay("web1")))
+        sls = name.removesuffix(".sls").replace("/", ".")
+        ret, reboots = await host.run(job["jid"], "state.sls", sls)
+        assert not reboots
+        assert list((host.folder / "root").iterdir()) == []
+        assert ret.success, ret.value
+        assert "would do: Reboot" in json.dumps(ret.value)
+        assert "srv/www/index.html" in json.dumps(ret.value)
+
+    with_bench(tmp_path, body)
