@@ -17,7 +17,8 @@ import catena
 from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.files import private_folder
-from catena.core.job import JobProgress, JobReturn, JobSpec
+from catena.core.ids import JidFactory
+from catena.core.job import JobReturn, JobSpec
 from catena.core.suggest import unknown
 from catena.minion import blob, inline, upgrade
 from catena.minion.afterwards import AWAIT_STORED_SECONDS, Afterwards
@@ -29,6 +30,7 @@ from catena.minion.loop import Loop
 from catena.minion.master_link import MasterLink
 from catena.minion.notify import Notifier
 from catena.minion.outbox import EventFiles, Outbox
+from catena.minion.own_jobs import OwnJobs
 from catena.minion.relay import CARRIED, Relay
 from catena.minion.returns import ReturnSender
 from catena.minion.runner import JobRunner
@@ -87,6 +89,8 @@ class Daemon:
         self._local = LocalSocket(
             self._loop, start.run_dir / SOCKET, self._asked, self._hung_up, log
         )
+        self._jids = JidFactory(clock.now)
+        self._own = OwnJobs(start.settings, bool(start.open_chain), clock.monotonic())
         self._signals = _SignalPipe(self._loop, self._stop)
 
     def run(self) -> None:
@@ -112,6 +116,7 @@ class Daemon:
             self._runner.tick(now)
             self._after.service(now)
             self._release_hold(now)
+            self._begin_own(now)
             self._leave_template(now, idle)
             if self._notifier.interval and now >= self._next_sign:
                 self._next_sign = now + self._notifier.interval
@@ -128,7 +133,8 @@ class Daemon:
     def _timeout(self) -> int:
         now = self._clock.monotonic()
         due = [now + IDLE_SECONDS, now + self.link.timeout(now) / 1000.0]
-        more = (self._outbox.next_due(), self._runner.next_due(), self._after.next_due())
+        parts = (self._outbox, self._runner, self._after, self._own)
+        more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
         if self._notifier.interval:
             due.append(self._next_sign)
@@ -205,6 +211,8 @@ class Daemon:
             return
         if spec.jid not in self._runner.seen:
             self._open_jobs.add(spec.jid)
+        if spec.fun == "mgractionchains.resume":
+            self._own.resumed()
         self.link.send("control", JobReceived(spec.jid, self._runner.position(spec.jid)))
         self._runner.start_next()
 
@@ -212,6 +220,20 @@ class Daemon:
         key = f"ret-{ret.jid}"
         self._outbox.add(key, lambda: self.link.send("control", JobReturned(ret)), now)
         self._outbox.service(now)
+
+    def _begin_own(self, now: float) -> None:
+        for fun, args in self._own.due(now, self.link.connected):
+            if fun == "mgractionchains.resume" and not self._resume_file():
+                continue
+            issued = self._clock.now().timestamp()
+            spec = JobSpec(self._jids(), fun, args, user="minion", issued=issued)
+            try:
+                self._runner.order(spec)
+            except (OSError, CatenaError) as error:
+                self._log.error(f"{fun} can't be begun: {error}")
+                continue
+            self._open_jobs.add(spec.jid)
+            self._runner.start_next()
 
     def _stored(self, jid: str, now: float) -> None:
         self._outbox.acked(f"ret-{jid}")
@@ -240,10 +262,7 @@ class Daemon:
     def on_position(self, jid: str, position: int) -> None:
         """A job waits at another place in line."""
         self._open_jobs.add(jid)
-        progress = JobProgress(
-            jid, 0, "queued", {"position": position}, self._clock.now().timestamp()
-        )
-        self.link.send("control", JobProgressed(progress))
+        self.link.send("control", JobReceived(jid, position))
 
     def _set_chain(self, chain: int) -> None:
         held = chain if chain and self._resume_file() else None

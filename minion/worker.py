@@ -23,6 +23,7 @@ from catena.fileserver.remote import CachingClient
 from catena.minion import scope
 from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobStore
+from catena.minion.kept_pillar import KeptPillar
 from catena.minion.place import place_of
 from catena.minion.processes import reference
 from catena.minion.service import SocketService
@@ -68,7 +69,7 @@ def run(start: Start, jid: str) -> int:
     began = time.time()
     session: Optional[Session] = None
     fault = ""
-    service = SocketService(start.run_dir)
+    service = _service(start, spec)
     try:
         files = CachingClient(service, start.cache_dir / "files")
         session = remote_session(place, spec, service, files)
@@ -79,9 +80,17 @@ def run(start: Start, jid: str) -> int:
         return 0
     # A function that is not known is the executor's to report, in its own words.
     outcome = _attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
-    _keep(folder, place, spec, outcome)
+    aside = _keep(folder, place, spec, outcome)
+    if isinstance(service, KeptPillar) and not aside.pending_resume:
+        service.forget()
     service.close()
     return 0
+
+
+def _service(start: Start, spec: JobSpec) -> SocketService:
+    if start.settings.resume == "local" and spec.fun.startswith("mgractionchains."):
+        return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
+    return SocketService(start.run_dir)
 
 
 def _take(folder: JobFolder, start: Start, changes: bool) -> bool:
@@ -107,7 +116,7 @@ def _failed(spec: JobSpec, began: float, text: str) -> JobReturn:
     )
 
 
-def _keep(folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> None:
+def _keep(folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> Aside:
     sys.stdout.flush()
     aside = aside_of(place, outcome)
     try:
@@ -116,6 +125,7 @@ def _keep(folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> N
         text = f"The value of {spec.fun} can't be sent: {error}"
         body = wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text)))
     folder.finish(body, aside)
+    return aside
 
 
 def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:

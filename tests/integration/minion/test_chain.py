@@ -174,3 +174,28 @@ def test_a_reboot_waits_for_the_return_but_not_for_ever(
         await until(lambda: START in master.returns, "the return after the boot")
 
     run(scenario)
+
+
+def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots = tmp_path / "witness", tmp_path / "reboots"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(resume="local", resume_after_seconds=0, **more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
+        await until(lambda: lines(reboots), "the reboot")
+        await master.stop()
+        agent.kill()
+        agent.launch(resume="local", resume_after_seconds=0, **more)
+        await until(lambda: lines(witness) == ["7-1", "7-3"], "the second chunk")
+        await master.restart()
+        await until(lambda: len(master.returns) == 2, "the return of the second chunk")
+        assert not (agent.cache / "chain_pillar").exists()
+        (ret,) = [ret for jid, ret in master.returns.items() if jid != START]
+        assert ret.fun == "mgractionchains.resume" and ret.success
+
+    run(scenario)

@@ -66,7 +66,8 @@ def test_damaged_folders_are_put_aside_by_name(tmp_path: Path) -> None:
     (tmp_path / "jobs" / C).mkdir()
     found, bad = JobStore(tmp_path).scan()
     assert [stored.spec.jid for stored in found] == [B] and bad == [A, C]
-    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == [B, f"bad-{A}", f"bad-{C}"]
+    names = sorted(path.name for path in (tmp_path / "jobs").iterdir())
+    assert names == [B, f"bad-{A}", f"bad-{C}"]
     assert JobStore(tmp_path).scan()[1] == []
 
 
