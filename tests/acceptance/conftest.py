@@ -16,7 +16,7 @@ STATES = {
     "base.sls": (
         "{{ opts['root_dir'] }}/base.txt:\n"
         "  file.managed:\n"
-        "  - contents: {{ grains['id'] }} {{ pillar['colour'] }}\n"
+        "  - contents: {{ grains['id'] }} {{ pillar.get('colour', 'grey') }}\n"
     ),
     "broken.sls": "a:\n  file.managed:\n  - contents: {{ nowhere }}\n",
     "failing.sls": "fails:\n  cmd.run:\n  - name: 'false'\n",

@@ -1,0 +1,86 @@
+"""The long chain: 12 actions, two reboots, one agent upgrade, ten minions, one dead master."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet import Fleet, wait_for
+
+from tests.acceptance.conftest import make_fleet, running
+
+ROOT = Path(__file__).parents[2]
+MINIONS = [f"node{number}" for number in range(10)]
+NEWER = "0.1.99"
+ONCE = 8
+
+
+def newer_wheel(folder: Path) -> Path:
+    """Build this checkout as a newer version."""
+    source = folder / "source"
+    shutil.copytree(
+        ROOT, source, symlinks=True,
+        ignore=shutil.ignore_patterns(".git", ".venv", "tests", "build", "*.egg-info", ".*_cache"),
+    )  # fmt: skip
+    (source / "catena/__init__.py").write_text(f'"""catena."""\n\n__version__ = "{NEWER}"\n')
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
+         "--wheel-dir", str(folder / "wheels"), str(source)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    yield from running(make_fleet({name: {} for name in MINIONS}))
+
+
+def view(fleet: Fleet) -> dict[str, Any]:
+    done = fleet.catena("chain", "show", "long", "--out", "json", check=False)
+    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_every_action_runs_once_though_hosts_reboot_agents_change_and_the_master_dies(
+    fleet: Fleet,
+) -> None:
+    wheel = newer_wheel(fleet.folder)
+    witness = fleet.folder / "witness"
+    note = f"echo $CATENA_DEMO_HOST:{{}} >> {witness}"
+    actions: list[list[str]] = [["--cmd", note.format(0)], ["--cmd", note.format(1)], ["--reboot"]]
+    actions += [["--cmd", note.format(2)], ["--apply", "base"], ["--cmd", note.format(3)]]
+    actions += [["--upgrade-agent", str(wheel)], ["--cmd", note.format(4)]]
+    actions += [["--cmd", note.format(5)], ["--reboot"]]
+    actions += [["--cmd", note.format(6)], ["--cmd", note.format(7)]]
+    assert len(actions) == 12
+    fleet.catena("chain", "create", "long")
+    for action in actions:
+        fleet.catena("chain", "add", "long", "-t", "*", *action)
+    fleet.catena("chain", "schedule", "long")
+    wait_for("the first reboot", lambda: witness.exists() and ":2" in witness.read_text(), 60)
+    fleet.stop_master(signal.SIGKILL)
+    fleet.start_master()
+    wait_for("the end", lambda: view(fleet).get("state") in ("done", "failed"), 180)
+    shown = view(fleet)
+    trouble = [
+        (m["minion"], a["title"], a["status"], a["reason"], a["comment"])
+        for m in shown["minions"] for a in m["actions"] if a["state"] != "DONE"
+    ]  # fmt: skip
+    assert shown["state"] == "done", trouble
+    assert all(len(minion["actions"]) == 12 for minion in shown["minions"])
+    wanted = Counter(f"{fleet.home(name)}:{n}" for name in MINIONS for n in range(ONCE))
+    assert Counter(witness.read_text().split()) == wanted
+    fleet.wait_up()
+    rows = json.loads(fleet.catena("minion", "list", "--out", "json").stdout)
+    assert {row["version"] for row in rows} == {NEWER}
