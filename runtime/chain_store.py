@@ -258,12 +258,12 @@ class ChainStore:
 
         Raises:
             FencedError: this host has the chain under a higher epoch.
-            ChainChangedError: this host has another chain under the same id and epoch.
+            ChainChangedError: another chain is under way here under the same id and epoch.
             CommandExecutionError: a chunk is missing or is not what the manifest says.
             OSError: it could not be kept; nothing was received.
         """
         known = self.look(manifest.chain_id)
-        if known and not self._is_newer(manifest, known.manifest):
+        if known and not self._replaces(manifest, known):
             return
         texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
         private_folder(durable_folder(self.folder))
@@ -288,20 +288,24 @@ class ChainStore:
         return self.folder / f".old-{chain.manifest.chain_id}-{chain.manifest.epoch}"
 
     @staticmethod
-    def _is_newer(manifest: ChainManifest, known: ChainManifest) -> bool:
-        if manifest.epoch > known.epoch:
+    def _replaces(manifest: ChainManifest, known: Chain) -> bool:
+        """Return whether an order stands in for what is here, rather than repeating it."""
+        if manifest.epoch > known.manifest.epoch:
             return True
-        if manifest.epoch < known.epoch:
+        if manifest.epoch < known.manifest.epoch:
             raise FencedError(
                 f"chain {manifest.chain_id}: order of epoch {manifest.epoch}, "
-                f"this host has epoch {known.epoch}"
+                f"this host has epoch {known.manifest.epoch}"
             )
-        if manifest != known:
+        if manifest == known.manifest:
+            return False
+        if not known.ended:
             raise ChainChangedError(
                 f"chain {manifest.chain_id} of epoch {manifest.epoch} was sent a second time "
                 "with other chunks"
             )
-        return False
+        # A master that was set up anew counts its chains from the start again.
+        return True
 
     def _forget_old(self) -> None:
         ended = [chain.folder for chain in self.chains() if chain.ended]

@@ -108,6 +108,8 @@ class PretendedHost:
     steps: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     manifest: ChainManifest | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    #: Whether somebody has called the running job off.
+    cancelled: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         for name in ("conf", "cache", "pki", "roots/_modules", "roots/actionchains"):
@@ -188,6 +190,7 @@ class PretendedHost:
             spec,
             watch=lambda kind, data: self.steps.append((kind, data)),
         )
+        session.host.cancelled = self.cancelled
         return execute(session, spec)
 
     def start(self) -> Outcome:

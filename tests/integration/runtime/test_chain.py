@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import fcntl
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from catena.core.job import ActionKind
 from catena.runtime import chain_run
 from catena.runtime.host import AfterKind
+from catena.runtime.journal import Journal
 
 IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
 REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
@@ -244,6 +250,59 @@ def test_other_chunks_under_the_same_epoch_are_refused(host: Any) -> None:
     host.start()
     host.render([host.action(9)])
     assert "with other chunks" in host.start().ret.value
+
+
+def test_a_new_master_may_count_its_chains_from_the_start(host: Any) -> None:
+    host.render([host.action(1, ONCE)])
+    assert host.start().ret.success
+    host.render([host.action(5, ONCE)])
+    assert host.start().ret.success
+    assert host.actions_witnessed() == [1, 5]
+
+
+def test_a_job_that_is_called_off_begins_nothing_more_and_gives_the_chain_up(host: Any) -> None:
+    host.render([host.action(1), host.action(2), host.action(3, REBOOT)], [host.action(4)])
+    host.cancelled = lambda: host.actions_witnessed() == [1]
+    outcome = host.start()
+    assert outcome.after is None
+    assert host.actions_witnessed() == [1]
+    assert host.chain_state() == "cancelled"
+    host.cancelled = lambda: False
+    host.reboot()
+    assert host.resume().ret.value == {}
+
+
+def test_an_action_that_can_not_be_recorded_does_not_begin(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Journal.append
+
+    def full(journal: Journal, record: dict[str, Any], use_reserve: bool = False) -> Any:
+        if record["kind"] == "begin" and record["action"] == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(journal, record, use_reserve)
+
+    monkeypatch.setattr(Journal, "append", full)
+    host.render([host.action(1), host.action(2), host.action(3)])
+    outcome = host.start()
+    assert outcome.ret.retcode == 2
+    assert host.actions_witnessed() == [1]
+    comments = [row["comment"] for row in outcome.ret.value.values()]
+    assert "No space left on device" in comments[1]
+    assert host.chain_state() == "failed"
+
+
+def test_while_one_process_runs_a_chain_no_other_gives_it_up(host: Any) -> None:
+    reference(host)
+    host.start()
+    handle = os.open(host.folder / "cache/chains/.lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert "a chain is running" in host.call("mgractionchains.clean").ret.value
+        assert chain_run.pending_after(host.place) is None
+    finally:
+        os.close(handle)
+    assert host.chain_state() == "waiting"
 
 
 def test_a_chain_for_another_machine_is_refused(host: Any) -> None:
