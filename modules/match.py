@@ -10,10 +10,14 @@ from catena.core.target import Subject, TargetError, parse
 
 
 def _matches(
-    context: Context, tgt: Union[str, List[str]], kind: str, delimiter: str = ":"
+    context: Context,
+    tgt: Union[str, List[str]],
+    kind: str,
+    delimiter: str = ":",
+    minion_id: str = "",
 ) -> bool:
     """Return whether this minion matches; a malformed expression matches nothing, as in Salt."""
-    minion = str(context.opts.get("id") or context.grains.get("id", ""))
+    minion = str(minion_id or context.opts.get("id") or context.grains.get("id", ""))
     nodegroups = context.opts.get("nodegroups") or {}
     try:
         target = parse(tgt, kind, nodegroups, delimiter)
@@ -25,25 +29,25 @@ def _matches(
 @function(inline=True)
 def compound(context: Context, tgt: str, minion_id: str = "") -> bool:
     """Return whether this minion matches a compound expression."""
-    return _matches(context, tgt, "compound")
+    return _matches(context, tgt, "compound", minion_id=minion_id)
 
 
 @function(name="glob", inline=True)
 def glob_(context: Context, tgt: str, minion_id: str = "") -> bool:
     """Return whether this minion's id matches a shell pattern."""
-    return _matches(context, tgt, "glob")
+    return _matches(context, tgt, "glob", minion_id=minion_id)
 
 
 @function(inline=True)
 def pcre(context: Context, tgt: str, minion_id: str = "") -> bool:
     """Return whether this minion's id matches a regular expression."""
-    return _matches(context, tgt, "pcre")
+    return _matches(context, tgt, "pcre", minion_id=minion_id)
 
 
 @function(name="list", inline=True)
 def list_(context: Context, tgt: Union[str, List[str]], minion_id: str = "") -> bool:
     """Return whether this minion's id is in a list."""
-    return _matches(context, tgt, "list")
+    return _matches(context, tgt, "list", minion_id=minion_id)
 
 
 @function(inline=True)
@@ -91,25 +95,36 @@ def search_by(context: Context, targets: Mapping[str, Any], minion_id: str = "")
         key
         for key, expressions in targets.items()
         if any(
-            _matches(context, str(one), "compound")
+            _matches(context, str(one), "compound", minion_id=minion_id)
             for one in (expressions if isinstance(expressions, list) else [expressions])
         )
     ]
     return found or None
 
 
+def _joined(low: Any, high: Any) -> Any:
+    if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
+        return high
+    made: Dict[str, Any] = dict(low)
+    for key, value in high.items():
+        made[key] = _joined(made[key], value) if key in made else value
+    return made
+
+
 @function(reads=True)
 def filter_by(
-    context: Context, lookup: Mapping[str, Any], merge: Any = None, default: str = "default",
-    **ignored: Any,
-) -> Any:  # fmt: skip
-    """Return the value of the first key of *lookup* that matches this minion."""
+    context: Context,
+    lookup: Mapping[str, Any],
+    tgt_type: str = "compound",
+    minion_id: str = "",
+    merge: Any = None,
+    merge_lists: bool = False,
+    default: str = "default",
+) -> Any:
+    """Return the value of the first key of *lookup* that matches, with *merge* joined into it."""
     found: Any = lookup.get(default)
     for expression, value in lookup.items():
-        if expression != default and _matches(context, expression, "compound"):
+        if _matches(context, expression, tgt_type, minion_id=minion_id):
             found = value
             break
-    if isinstance(found, Mapping) and isinstance(merge, Mapping):
-        joined: Dict[str, Any] = {**found, **merge}
-        return joined
-    return found
+    return _joined(found, merge) if merge else found

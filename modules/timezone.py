@@ -40,7 +40,7 @@ def get_zone(context: Context) -> str:
     """
     if LOCALTIME.is_symlink():
         target = os.path.normpath(LOCALTIME.parent / os.readlink(LOCALTIME))  # noqa: PTH115
-        name, mark, zone = str(target).partition("/zoneinfo/")
+        _, mark, zone = str(target).partition("/zoneinfo/")
         if mark:
             return zone
     if NAME_FILE.is_file():

@@ -1,0 +1,77 @@
+"""A context on this very host: real files, real commands, all below a temporary folder."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from catena import modules, states
+from catena.core.context import Context, FileEntry, RebootRequest
+from catena.core.plugins import FunctionMark, Registry, StateMark
+
+
+@dataclass
+class FolderFiles:
+    """File roots in one folder."""
+
+    root: Path
+
+    def fetch(self, path: str, saltenv: str = "base") -> Path | None:
+        found = self.root / path
+        return found if found.is_file() else None
+
+    def entry(self, path: str, saltenv: str = "base") -> FileEntry | None:
+        found = self.fetch(path, saltenv)
+        if found is None:
+            return None
+        data = found.read_bytes()
+        mode = found.stat().st_mode & 0o7777
+        return FileEntry(path, hashlib.sha256(data).hexdigest(), len(data), mode)
+
+    def entries(self, saltenv: str = "base", prefix: str = "") -> list[FileEntry]:
+        paths = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
+        return [e for p in paths if p.startswith(prefix) and (e := self.entry(p))]
+
+    def folders(self, saltenv: str = "base", prefix: str = "") -> list[str]:
+        paths = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_dir())
+        return [path for path in paths if path.startswith(prefix)]
+
+    def environments(self) -> list[str]:
+        return ["base"]
+
+
+@dataclass
+class ArmedHost:
+    """A host in a chunk: a reboot is armed, nothing happens."""
+
+    cache_dir: Path
+    armed: list[RebootRequest] = field(default_factory=list)
+
+    def arm_reboot(self, request: RebootRequest) -> bool:
+        self.armed.append(request)
+        return True
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Path:
+    folder = tmp_path / "roots"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def context(tmp_path: Path, roots: Path) -> Context:
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    return Context(
+        opts={"id": "minion", "hosts.file": str(tmp_path / "hosts")},
+        grains={"id": "minion", "shell": "/bin/sh"},
+        pillar={"text": "from pillar\n"},
+        functions=Registry("function", modules.INDEX, FunctionMark),
+        states=Registry("state", states.INDEX, StateMark),
+        files=FolderFiles(roots),
+        host=ArmedHost(cache),  # type: ignore[arg-type]  # only what these modules touch
+    )
