@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
 from catena.core.context import Context
@@ -13,14 +14,24 @@ from catena.modules.arguments import listed, truth
 from catena.states.answers import done, failed, would
 
 
-def differences(
-    found: accounts.Group, gid: Any, members: Any, addusers: Any, delusers: Any
-) -> Dict[str, Any]:
+@dataclass(frozen=True)
+class Members:
+    """What group.present asks of a group."""
+
+    gid: Any = None
+    members: Any = None
+    addusers: Any = None
+    delusers: Any = None
+
+
+def differences(found: accounts.Group, given: Members) -> Dict[str, Any]:
     """Return what the group lacks of what is asked for, by argument.
 
     Raises:
         UsageError: `members` together with addusers or delusers, or one user in both of these.
     """
+    gid, members = given.gid, given.members
+    addusers, delusers = given.addusers, given.delusers
     if members is not None and (addusers is not None or delusers is not None):
         raise UsageError('Conflict: "members" cannot be used with "addusers" and/or "delusers"')
     if set(listed(addusers)) & set(listed(delusers)):
@@ -76,36 +87,39 @@ def present(
         non_unique: the number may be another group's too.
         local: accepted; only local groups are changed anyway.
     """
+    given = Members(gid, members, addusers, delusers)
     try:
         known = accounts.read()
         found = known.groups.get(accounts.checked_name(name))
-        new = found is None
-        if new and context.test:
+        if found is not None:
+            return _update(context, found, given)
+        if context.test:
             return would(f"Group {name} set to be added")
-        if new:
-            owner = known.group_by_gid(int(gid)) if gid is not None else None
-            if owner and not truth(non_unique):
-                return failed(
-                    f"Group {name} is not present but gid {gid} is already taken by group "
-                    f"{owner.name}"
-                )
-            context.call("group.add", name, gid=gid, system=system, non_unique=non_unique)
-            found = accounts.read().groups.get(name)
+        owner = known.group_by_gid(int(gid)) if gid is not None else None
+        if owner and not truth(non_unique):
+            return failed(
+                f"Group {name} is not present but gid {gid} is already taken by group {owner.name}"
+            )
+        context.call("group.add", name, gid=gid, system=system, non_unique=non_unique)
+        found = accounts.read().groups.get(name)
         if found is None:
             return failed(f"Failed to create new group {name}")
-        lacking = differences(found, gid, members, addusers, delusers)
-        if not lacking and not new:
-            return done(f"Group {name} is present and up to date")
-        told = "The following group attributes are set to be changed:\n" + "".join(
-            f"{key}: {value}\n" for key, value in lacking.items()
-        )
-        if context.test:
-            return would(told, lacking)
-        _apply(context, name, lacking)
+        _apply(context, name, differences(found, given))
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
-    if new:
-        return done(f"New group {name} created", context.call("group.info", name))
+    return done(f"New group {name} created", context.call("group.info", name))
+
+
+def _update(context: Context, found: accounts.Group, given: Members) -> StateResult:
+    lacking = differences(found, given)
+    if not lacking:
+        return done(f"Group {found.name} is present and up to date")
+    told = "The following group attributes are set to be changed:\n" + "".join(
+        f"{key}: {value}\n" for key, value in lacking.items()
+    )
+    if context.test:
+        return would(told, lacking)
+    _apply(context, found.name, lacking)
     return done(told, lacking)
 
 

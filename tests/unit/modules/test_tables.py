@@ -12,6 +12,7 @@ from catena.modules.arguments import listed, mapped, take
 from catena.modules.cmd.options import RunOptions
 from catena.modules.disk import parse_df
 from catena.modules.user import NewUser, add_words
+from catena.states.group import Members, differences
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\njoe:x:1000:1000:Joe,1,2,3:/home/joe:/bin/bash\nbad line\n"
 GROUP = "root:x:0:\njoe:x:1000:\nwheel:x:10:joe,root\n"
@@ -122,3 +123,15 @@ def test_lists_and_mappings_come_in_several_shapes() -> None:
     assert mapped([{"a": 1}, {"b": 2}]) == {"a": 1, "b": 2}
     with pytest.raises(UsageError):
         mapped("a")
+
+
+def test_a_group_lacks_only_what_differs() -> None:
+    group = accounts.Group("g", 10, ("a", "b"))
+    assert differences(group, Members(10, members=["b", "a"])) == {}
+    assert differences(group, Members(11, addusers=["c", "a"], delusers=["b", "z"])) == {
+        "gid": 11,
+        "addusers": ["c"],
+        "delusers": ["b"],
+    }
+    with pytest.raises(UsageError):
+        differences(group, Members(members=["a"], addusers=["b"]))
