@@ -18,16 +18,14 @@ from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
-    ChunkEvent,
     ChunkState,
-    ExecutionEvent,
     ExecutionState,
 )
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.render import ChainPlan, PlannedAction, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.job_model import JobRequest, Submitted
-from catena.master.store.chain_tables import CHUNKS, EXECUTIONS, RUNS
+from catena.master.store.chain_tables import CHUNKS, RUNS
 from catena.master.store.tables import KEYS, MINIONS
 
 
@@ -166,7 +164,7 @@ def _claim(ledger: Ledger, found: Draft, rendering: Rendering, jid: str) -> None
     for minion, text in rendering.refused.items():
         some = rows.executions(ledger.conn, row.id, minion, row.epoch)
         ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
-    ledger.settle(row.id)
+    ledger.settle(row.id, ())
 
 
 def _claim_minion(
@@ -183,8 +181,8 @@ def _claim_minion(
         "open": True,
     }
     ledger.conn.execute(sa.insert(RUNS).values(run))
-    for chunk in chain.chunks:
-        values = {
+    made = [
+        {
             **key,
             "number": chunk.manifest.number,
             "file": chunk.file,
@@ -192,7 +190,9 @@ def _claim_minion(
             "boundary": chunk.manifest.boundary.value,
             "state": ChunkState.rendered.value,
         }
-        ledger.conn.execute(sa.insert(CHUNKS).values(values))
+        for chunk in chain.chunks
+    ]
+    ledger.conn.execute(sa.insert(CHUNKS), made)
     _place(ledger, key, manifest, found.plans[minion])
 
 
@@ -207,12 +207,12 @@ def _place(
         if plan.plan.type is ActionType.reboot
     }
     found = rows.executions(ledger.conn, key["chain_id"], key["minion"], key["epoch"])
+    placed = []
     for row in found:
         chunk, boundary = waits[row.action_id]
         delay = delays.get(row.action_id, 0)
         values = {"chunk": chunk, "waits_for": boundary.value, "delay_seconds": delay}
-        ledger.conn.execute(sa.update(EXECUTIONS).where(EXECUTIONS.c.id == row.id).values(values))
-        ledger.move_execution(row, decide.Change(row.action_id, ExecutionEvent.dispatch))
+        placed.append((row, values))
     run = rows.newest_run(ledger.conn, key["chain_id"], key["minion"])
-    for chunk_row in rows.chunks(ledger.conn, run) if run is not None else ():
-        ledger.move_chunk(chunk_row, ChunkEvent.ship)
+    if run is not None:
+        ledger.ship(run, placed, rows.chunks(ledger.conn, run))

@@ -109,18 +109,21 @@ class Ledger:
         data = {"chain": row.id, "label": row.label, "event": event, "reason": reason}
         self.events.append((events.chain(row.id, event), {**data, "by": self.by}))
 
-    def settle(self, chain_id: int) -> None:
-        """End a chain whose executions have all ended, and its runs that have."""
-        row = rows.chain(self.conn, chain_id)
-        newest = rows.newest(self.conn, chain_id)
-        still = {(e.epoch, e.minion) for e in newest.values() if not EXECUTION.is_final(_state(e))}
-        for run in rows.runs(self.conn, chain_id, row.epoch):
-            if run.open and (run.epoch, run.minion) not in still:
-                rule = rows.of_run(RUNS, run)
-                self.conn.execute(sa.update(RUNS).where(rule).values(open=False))
+    def settle(self, chain_id: int, minions: Iterable[str]) -> None:
+        """End the runs on *minions* that have ended, and with the last of all the chain.
+
+        Asked after every end of an execution, so it looks at one minion and one index entry, not
+        at the whole chain, until there is nothing open.
+        """
+        for minion in minions:
+            run = rows.newest_run(self.conn, chain_id, minion)
+            if run is not None and run.open and not rows.has_open(self.conn, chain_id, minion):
+                self.conn.execute(sa.update(RUNS).where(rows.of_run(RUNS, run)).values(open=False))
                 self._close_chunks(run)
-        if ChainState(row.state) not in ACTIVE_CHAINS:
+        row = rows.chain(self.conn, chain_id)
+        if ChainState(row.state) not in ACTIVE_CHAINS or rows.has_open(self.conn, chain_id):
             return
+        newest = rows.newest(self.conn, chain_id)
         event = decide.settle(_state(execution) for execution in newest.values())
         if event is not None:
             failed = sum(1 for e in newest.values() if e.state != ExecutionState.DONE.value)
@@ -128,10 +131,14 @@ class Ledger:
             self.move_chain(row, event, reason)
 
     def _close_chunks(self, run: sa.Row[Any]) -> None:
-        """Chunks that will never be applied now: their files can go."""
+        """End the chunks of a run that is over; progress may have told all before the return."""
+        found = rows.executions(self.conn, run.chain_id, run.minion, run.epoch)
+        bad = {row.chunk for row in found if row.state != ExecutionState.DONE.value}
         for chunk in rows.chunks(self.conn, run):
-            if CHUNK.allows(ChunkState(chunk.state), ChunkEvent.fail):
-                self.move_chunk(chunk, ChunkEvent.fail)
+            reached = not bad or chunk.number < min(bad)
+            event = ChunkEvent.apply if reached else ChunkEvent.fail
+            if CHUNK.allows(ChunkState(chunk.state), event):
+                self.move_chunk(chunk, event)
 
     # -- executions ----------------------------------------------------------------------------
 
@@ -240,6 +247,53 @@ class Ledger:
         }
         self.events.append((events.chain(row.chain_id, f"chunk/{row.number}/{event.value}"), data))
 
+    # -- dispatch ------------------------------------------------------------------------------
+
+    def ship(
+        self,
+        run: sa.Row[Any],
+        placed: Sequence[tuple[sa.Row[Any], dict[str, Any]]],
+        chunks: Sequence[sa.Row[Any]],
+    ) -> None:
+        """Dispatch all executions and chunks of one minion, with one event for all of them.
+
+        A chain of many minions dispatches thousands at once; they are moved in bulk.
+
+        Args:
+            run: of the minion.
+            placed: each execution with the columns that rendering fills.
+            chunks: of the run.
+        """
+        state, event = ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch
+        what = (state.value, event.value, EXECUTION.next(state, event).value)
+        rule = (EXECUTIONS.c.id == sa.bindparam("key")) & (EXECUTIONS.c.state == what[0])
+        update = sa.update(EXECUTIONS).where(rule).values(state=what[2])
+        values = [{**columns, "key": row.id} for row, columns in placed]
+        if self.conn.execute(update, values).rowcount != len(placed):
+            raise ConflictError
+        stage = (ChunkState.rendered.value, ChunkEvent.ship.value)
+        shipped = (*stage, CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
+        self.conn.execute(
+            sa.update(CHUNKS).where(rows.of_run(CHUNKS, run)).values(state=shipped[2])
+        )
+        common = (run.chain_id, run.epoch)
+        moved = [
+            _Moved(*common, what, "", "action", row.action_id, run.minion) for row, _ in placed
+        ]
+        moved += [_Moved(*common, shipped, "", "chunk", c.number, run.minion) for c in chunks]
+        self.conn.execute(sa.insert(HISTORY), [self._row(each) for each in moved])
+        data = {
+            "chain": run.chain_id,
+            "minion": run.minion,
+            "epoch": run.epoch,
+            "event": event.value,
+            "state": what[2],
+            "status": status(ExecutionState(what[2])).value,
+            "actions": [row.action_id for row, _ in placed],
+            "chunks": [chunk.number for chunk in chunks],
+        }
+        self.events.append((events.chain(run.chain_id, f"minion/{run.minion}/dispatch"), data))
+
     # -- history -------------------------------------------------------------------------------
 
     def late(self, run: sa.Row[Any], jid: str) -> None:
@@ -255,8 +309,11 @@ class Ledger:
             raise ConflictError
 
     def _write(self, moved: _Moved) -> None:
+        self.conn.execute(sa.insert(HISTORY).values(self._row(moved)))
+
+    def _row(self, moved: _Moved) -> dict[str, Any]:
         source, event, target = moved.what
-        row = {
+        return {
             "chain_id": moved.chain_id,
             "subject": moved.subject,
             "number": moved.number,
@@ -269,7 +326,6 @@ class Ledger:
             "reason": moved.reason[:COMMENT_LIMIT],
             "at": self.now.wall,
         }
-        self.conn.execute(sa.insert(HISTORY).values(row))
 
 
 def details(outcome: Outcome) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class ChainResults:
             if row.action_id in report.outcomes and row.action_id not in moved:
                 ledger.fill(row, report.outcomes[row.action_id])
         self._end_chunks(ledger, run, report.chunks)
-        ledger.settle(run.chain_id)
+        ledger.settle(run.chain_id, (run.minion,))
 
     def _failed_whole(self, ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
         """The chain's job came to an error: no pillar, a chunk that does not render, no module."""
@@ -93,7 +93,7 @@ class ChainResults:
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
         facts = [rows.fact(row) for row in found]
         ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), run.boot_id)
-        ledger.settle(run.chain_id)
+        ledger.settle(run.chain_id, (run.minion,))
 
     def _failed_resume(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
         """A resume that names no chain failed: it is about the run that waits at a boundary."""
@@ -103,7 +103,7 @@ class ChainResults:
             began = any(f.state in (ExecutionState.DONE, ExecutionState.RUNNING) for f in facts)
             if began and _is_current(run, ret.jid):
                 ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), "")
-                ledger.settle(run.chain_id)
+                ledger.settle(run.chain_id, (run.minion,))
                 return
 
     def _end_chunks(self, ledger: Ledger, run: sa.Row[Any], numbers: frozenset[int]) -> None:
@@ -137,7 +137,8 @@ class ChainResults:
         ledger = Ledger(conn, self._clocks.read(), minion)
         self._begin_chain(ledger, chain_id)
         ledger.move_execution(row, change, run.boot_id)
-        ledger.settle(chain_id)
+        if change.event is not ExecutionEvent.begin:
+            ledger.settle(chain_id, (minion,))
         return ledger.events
 
     def _begin_chain(self, ledger: Ledger, chain_id: int) -> None:
@@ -166,7 +167,7 @@ class ChainResults:
         else:
             changes = decide.fail_open(facts, detail or state.value)
         ledger.apply(found, changes, "")
-        ledger.settle(run.chain_id)
+        ledger.settle(run.chain_id, (run.minion,))
         self._wake()
         return ledger.events
 
@@ -184,7 +185,7 @@ class ChainResults:
             changes = decide.prove_boot([rows.fact(row) for row in found], boot_id)
             if changes:
                 ledger.apply(found, changes, "")
-                ledger.settle(run.chain_id)
+                ledger.settle(run.chain_id, (run.minion,))
         self._wake()
         return ledger.events
 

@@ -14,7 +14,7 @@ from catena.core.records import decode
 from catena.core.suggest import unknown
 from catena.master.chains import actions
 from catena.master.chains.decide import ExecutionFact
-from catena.master.chains.lifecycle import ExecutionState
+from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.chains.render import PlannedAction
 from catena.master.store.chain_tables import (
     ACTIONS,
@@ -30,6 +30,7 @@ from catena.master.store.chain_tables import (
 SLICE = 500
 #: Names looked at to suggest the right one.
 _SUGGESTED_FROM = 200
+_OPEN = tuple(state.value for state in ExecutionState if not EXECUTION.is_final(state))
 
 
 def chain(conn: sa.Connection, chain_id: int) -> sa.Row[Any]:
@@ -105,6 +106,14 @@ def executions(
 def newest(conn: sa.Connection, chain_id: int) -> dict[int, sa.Row[Any]]:
     """Return the newest execution of each action of a chain, by action id."""
     return {row.action_id: row for row in executions(conn, chain_id)}
+
+
+def has_open(conn: sa.Connection, chain_id: int, minion: str = "") -> bool:
+    """Return whether an execution of a chain (on one minion) has not ended."""
+    rule = (EXECUTIONS.c.chain_id == chain_id) & EXECUTIONS.c.state.in_(_OPEN)
+    if minion:
+        rule = rule & (EXECUTIONS.c.minion == minion)
+    return conn.execute(sa.select(EXECUTIONS.c.id).where(rule).limit(1)).first() is not None
 
 
 def fact(row: sa.Row[Any]) -> ExecutionFact:

@@ -53,7 +53,9 @@ class Scheduler:
                 LOG.warning("chains: %s", error)
             delay = await self._delay()
             try:
-                await asyncio.wait_for(self._parts.wake.wait(), delay)
+                # Not wait_for: on 3.11 it loses a cancellation that meets the wake.
+                async with asyncio.timeout(delay):
+                    await self._parts.wake.wait()
             except TimeoutError:
                 continue
 
@@ -144,7 +146,7 @@ class Scheduler:
         text = _OVERDUE[Boundary(row.waits_for)].format(minutes=minutes)
         fence(ledger.conn, row.chain_id, row.epoch, row.minion)
         ledger.apply(found, decide.fail_from(facts, row.action_id, text), "")
-        ledger.settle(row.chain_id)
+        ledger.settle(row.chain_id, (row.minion,))
 
     async def _fence(self) -> None:
         """Stop the jobs of runs that the master has ended, and have minions forget the runs."""
@@ -265,4 +267,4 @@ def _lose(run: sa.Row[Any], ledger: Ledger) -> None:
     found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
     fence(ledger.conn, run.chain_id, run.epoch, run.minion)
     ledger.apply(found, decide.lose_open([rows.fact(e) for e in found]), "")
-    ledger.settle(run.chain_id)
+    ledger.settle(run.chain_id, (run.minion,))

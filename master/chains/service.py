@@ -222,10 +222,11 @@ class ChainService:
             text = f"cancelled by {user}"
             ledger.move_chain(row, ChainEvent.cancel, text)
             drafts.move_open(ledger, row, ExecutionEvent.cancel, text)
+            minions = [run.minion for run in rows.runs(ledger.conn, row.id, row.epoch)]
             rule = (RUNS.c.chain_id == row.id) & (RUNS.c.open == sa.true())
             # The scheduler stops the jobs and tells the minions, however often it takes.
             ledger.conn.execute(sa.update(RUNS).where(rule).values(fence=True))
-            ledger.settle(row.id)
+            ledger.settle(row.id, minions)
             return int(row.id)
 
         return await self._show(await self._parts.change(run, user))

@@ -101,6 +101,7 @@ EXECUTIONS = sa.Table(
     sa.Column("changes", Packed),
     sa.UniqueConstraint("action_id", "epoch", name="uq_execution_action_id_epoch"),
     sa.Index("ix_execution_chain_id_minion", "chain_id", "minion"),
+    sa.Index("ix_execution_chain_id_state", "chain_id", "state"),
     sa.Index("ix_execution_state", "state"),
 )
 

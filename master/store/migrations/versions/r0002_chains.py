@@ -158,6 +158,7 @@ def _executions() -> None:
         sa.UniqueConstraint("action_id", "epoch", name="uq_execution_action_id_epoch"),
     )
     _index("execution", "chain_id", "minion")
+    _index("execution", "chain_id", "state")
     _index("execution", "state")
 
 
