@@ -59,6 +59,8 @@ class ChunkHooks:
         self._number = number
         self._host = host
         self._cancelled = cancelled
+        #: How many states the chunk has, for who shows the progress.
+        self.total = 0
         self._actions = {action.state_id: action for action in chain.chunk(number).actions}
 
     def cancelled(self) -> bool:
@@ -89,7 +91,8 @@ class ChunkHooks:
         """Journal an action's end; then tell of it."""
         action = self._actions.get(low.id)
         if action is None:
-            self._host.progress("state", {"key": low.key, "ret": plain(row)})
+            step = {"key": low.key, "ret": plain(row), "run_num": row.get("__run_num__", 0)}
+            self._host.progress("state", {**step, "total": self.total})
             return
         view = self._chain.view.action(action.action_id)
         if view.state is not ActionState.begun:
@@ -217,6 +220,7 @@ class ChunkRunner:
             self._close(number, "failed", {})
             raise CommandExecutionError("\n".join(compiled.errors))
         hooks = ChunkHooks(chain, number, self._host, self._host.cancelled)
+        hooks.total = len(compiled.low)
         self._host.chunk_open, self._host.armed = True, None
         try:
             rows = dict(api.run(context, compiled.low, hooks))
