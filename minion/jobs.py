@@ -107,6 +107,10 @@ class JobFolder:
         sync_folder(self.path)
         return True
 
+    def is_claimed(self) -> bool:
+        """Return whether a process took the job, living or dead."""
+        return (self.path / "process").exists()
+
     def claimed_by(self) -> Optional[Claim]:
         """Return who has the job, or None.
 
@@ -140,7 +144,8 @@ class JobFolder:
         """
         if self.has_return():
             return False
-        write_durable(self.path / "aside", json.dumps(records.encode(aside)).encode("utf-8"))
+        if aside != Aside():
+            write_durable(self.path / "aside", json.dumps(records.encode(aside)).encode("utf-8"))
         write_durable(self.path / "return", body)
         return True
 
@@ -163,7 +168,7 @@ class JobFolder:
         return message.ret
 
     def read_aside(self) -> Aside:
-        """Return what belongs to the outcome; nothing where the file is damaged."""
+        """Return what belongs to the outcome; nothing where there is no file, or a damaged one."""
         try:
             data = json.loads(read_limited(self.path / "aside", RETURN_SLACK))
             return records.decode(Aside, data)

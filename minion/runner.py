@@ -11,7 +11,7 @@ from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
 from catena.minion import processes
 from catena.minion.blob import Start
-from catena.minion.jobs import Aside, JobFolder, JobFolderError, JobStore
+from catena.minion.jobs import Aside, Claim, JobFolder, JobFolderError, JobStore
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.processes import ProcessRef
@@ -102,20 +102,24 @@ class JobRunner:
         self.start_next()
 
     def _take_up(self, spec: JobSpec, folder: JobFolder) -> None:
-        try:
-            claim = folder.claimed_by()
-        except JobFolderError as error:
-            self._log.error(f"job {spec.jid}: {error}")
-            self._fail(spec, "interrupted: its record is damaged; what it did is not known")
-            return
-        if claim is None:
+        if not folder.is_claimed():
             self.queue.add(entry_of(spec))
-        elif processes.is_alive(claim.process, self.boot_id):
+            return
+        claim = self._claim(folder)
+        if claim and processes.is_alive(claim.process, self.boot_id):
             self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
             self.queue.attach(entry_of(spec))
             self._watch(spec, claim.process)
         else:
             self._died(spec, folder)
+
+    def _claim(self, folder: JobFolder) -> Optional[Claim]:
+        try:
+            return folder.claimed_by()
+        except JobFolderError as error:
+            # Torn by a power cut: its process is of an earlier boot, and gone.
+            self._log.warning(f"job {folder.jid}: {error}")
+            return None
 
     def open_jobs(self) -> List[str]:
         """Return the jids that were received and whose return the master has not stored."""
@@ -137,6 +141,8 @@ class JobRunner:
             return "it came too late: it may not start any more"
         self.store.add(spec)
         self.queue.add(entry_of(spec))
+        # Told with the receipt; said again only when it changes.
+        self._positions[spec.jid] = self.queue.position(spec.jid)
         self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
         return ""
 
@@ -338,16 +344,13 @@ class JobRunner:
 
     def _without_return(self, folder: JobFolder, killed: str) -> None:
         spec = folder.read_spec().spec
-        try:
-            claim = folder.claimed_by()
-        except JobFolderError:
-            claim = None
+        claim = self._claim(folder)
         if claim and processes.is_alive(claim.process, self.boot_id):
             # Forked twice, around a restart of the agent: the one that took the job works on.
             self._watch(spec, claim.process)
         elif killed:
             self._fail(spec, killed)
-        elif claim is None and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
+        elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
             self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
             self.queue.drop(spec.jid)
             self.queue.add(entry_of(spec))
@@ -356,11 +359,11 @@ class JobRunner:
 
     def _died(self, spec: JobSpec, folder: JobFolder) -> None:
         """A worker ended without a return: a power cut, the OOM killer, a crash."""
-        claim = folder.claimed_by()
+        claim = self._claim(folder)
         if claim:
             processes.kill_tree(claim.process, self.boot_id, claim.scope)
         chain = spec.fun.startswith("mgractionchains.")
-        if claim and chain and folder.attempts() + 1 < ATTEMPTS:
+        if folder.is_claimed() and chain and folder.attempts() + 1 < ATTEMPTS:
             self._log.warning(f"job {spec.jid}: its process died; going on from its journal")
             folder.release()
             self.queue.drop(spec.jid)
@@ -399,10 +402,7 @@ class JobRunner:
         running = self._running[jid]
         running.killed = running.killed or why
         if running.process is not None:
-            try:
-                claim = self.store.folder(jid).claimed_by()
-            except JobFolderError:
-                claim = None
+            claim = self._claim(self.store.folder(jid))
             scope = claim.scope if claim else ""
             processes.kill_tree(running.process, self.boot_id, scope)
 

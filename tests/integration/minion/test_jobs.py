@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from catena.core.job import JobSpec
 from catena.minion import processes
+from catena.minion.jobs import JobStore
 from catena.transport.messages import (
     Hello,
     JobCancel,
@@ -256,5 +258,44 @@ def test_one_order_sent_twice_at_once_runs_once(run: Callable[..., None], tmp_pa
             master.order(FIRST, "probe.mark", str(witness))
         await master.run(SECOND, "test.ping")
         assert lines(witness) == ["x"]
+
+    run(scenario)
+
+
+def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        agent.kill()
+        for jid, fun in ((FIRST, "mgractionchains.resume"), (SECOND, "probe.mark")):
+            stored = JobStore(agent.cache).add(JobSpec(jid, fun, (str(tmp_path / "witness"),)[:0]))
+            (agent.cache / "jobs" / stored.spec.jid / "process").write_bytes(b"")
+        agent.begin()
+        await until(lambda: len(master.returns) == 2, "the returns")
+        # Nothing waits, so the resume has nothing to do; it was run, not given up.
+        assert master.returns[FIRST].success, master.returns[FIRST]
+        assert master.returns[SECOND].value.startswith("interrupted")
+        assert not (tmp_path / "witness").exists()
+
+    run(scenario)
+
+
+def test_a_template_that_dies_takes_no_job_with_it(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.hold", str(witness), str(gate))
+        await until(lambda: lines(witness), "the start")
+        assert agent.process is not None
+        children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children")
+        (template,) = children.read_text().split()
+        os.kill(int(template), signal.SIGKILL)
+        assert (await master.run(SECOND, "probe.mark", str(witness), "second")).success
+        gate.touch()
+        await until(lambda: FIRST in master.returns, "the return")
+        assert master.returns[FIRST].success
+        assert children.read_text().split() != [template]
 
     run(scenario)
