@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core import ids, records
 from catena.core.errors import CatenaError, RecordError
-from catena.core.files import private_folder, read_limited, sync_folder, write_durable
+from catena.core.files import private_folder, read_limited, sync_folder, write_all, write_durable
 from catena.core.job import JobReturn, JobSpec
 from catena.minion.processes import ProcessRef
 from catena.transport import wire
@@ -97,7 +97,11 @@ class JobFolder:
         """Take the job for one process; False when another one has it."""
         text = json.dumps(records.encode(claim)).encode("ascii")
         temporary = self.path / f".process.{os.getpid()}"
-        temporary.write_bytes(text)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(handle, text)
+        finally:
+            os.close(handle)
         try:
             os.link(temporary, self.path / "process")
         except FileExistsError:

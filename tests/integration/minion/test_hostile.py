@@ -1,0 +1,117 @@
+"""Processes of this host that break the rules of the daemon's socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catena.core.errors import CatenaError, UsageError
+from catena.minion.blob import SOCKET
+from catena.transport import wire
+from catena.transport.framing import frame
+from catena.transport.local import LocalClient
+from catena.transport.messages import ClientRequest, EventFired, JobOrder, JobReturned
+from tests.integration.minion.harness import Agent, MasterDouble, until
+
+FIRST = "20260101000000000001"
+
+
+def connect(agent: Agent) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(10)
+    sock.connect(str(agent.start.run_dir / SOCKET))
+    return sock
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff\xff\xff",
+        frame(b"short"),
+        frame(bytes([200, 1]) + bytes(32)),
+        frame(wire.pack(ClientRequest("running", {}))[:-1] + b"\xc1"),
+        frame(bytes([20, 1]) + bytes(32) + b"\x80"),
+        b"\0\0\x10\0" + bytes(10),
+    ],
+    ids=["length", "header", "type", "body", "an order", "cut"],
+)
+def test_a_bad_frame_harms_only_its_sender(run: Callable[..., None], data: bytes) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        with connect(agent) as bad:
+            bad.sendall(data)
+            bad.shutdown(socket.SHUT_WR)
+            while bad.recv(65536):
+                pass
+        assert agent.ask("status")["connected"] is True
+        assert (await master.run(FIRST, "test.ping")).value is True
+
+    run(scenario)
+
+
+def test_a_local_process_can_not_order_or_return_jobs(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        from catena.core.job import JobReturn, JobSpec
+
+        ret = JobReturn(FIRST, "f", (), True, 0, "forged", 0.0, 0.0)
+        for message in (JobOrder(JobSpec(FIRST, "test.ping")), JobReturned(ret)):
+            with LocalClient(agent.start.run_dir / SOCKET, "job") as client:
+                with pytest.raises(CatenaError, match="may not arrive"):
+                    client.request(message, 10)
+        assert master.told == {} and agent.job_folders() == []
+
+    run(scenario)
+
+
+def test_an_event_can_not_name_a_file(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        with LocalClient(agent.start.run_dir / SOCKET, "job") as client:
+            with pytest.raises(UsageError):
+                client.request(EventFired("../../x", "t", {}), 10)
+        assert list((agent.cache / "outbox").iterdir()) == []
+
+    run(scenario)
+
+
+def test_a_reader_that_does_not_read_does_not_stop_the_daemon(run: Callable[..., None]) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        with connect(agent) as lazy:
+            request = frame(wire.pack(ClientRequest("status", {})))
+            for _ in range(200):
+                lazy.sendall(request * 20)
+            assert (await master.run(FIRST, "test.ping")).value is True
+        assert agent.ask("status")["id"] == "m1"
+
+    run(scenario)
+
+
+def test_the_template_leaves_when_it_is_idle(run: Callable[..., None], tmp_path: Path) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        await master.run(FIRST, "probe.mark", str(tmp_path / "witness"))
+        assert agent.process is not None
+        children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children")
+
+        def left() -> bool:
+            agent.ask("status")
+            return not children.read_text().split()
+
+        await until(left, "the end of the template")
+
+    run(scenario, template_idle_minutes=0)
+
+
+def test_secrets_are_readable_by_the_owner_only(run: Callable[..., None], tmp_path: Path) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        gate = tmp_path / "gate"
+        master.order(FIRST, "probe.hold", str(tmp_path / "witness"), str(gate))
+        await until((tmp_path / "witness").exists, "the start")
+        for top in (agent.cache / "jobs", agent.cache / "outbox", agent.start.run_dir):
+            for path in (top, *top.rglob("*")):
+                if not path.is_symlink():
+                    assert path.stat().st_mode & 0o077 == 0, path
+        gate.touch()
+        await until(lambda: FIRST in master.returns, "the return")
+
+    run(scenario)
