@@ -1,17 +1,16 @@
 """The YAML file of a chain (`catena chain apply FILE`): read, checked, made into a request.
 
     label: patch-day            # the file's name when left out
-    target: 'web*'              # of every action that has none of its own
-    tgt_type: glob
-    actions:
+    target: 'web*'              # of every action that has none of its own; [web1, web2] is a
+    actions:                    # list, {grain: 'os:Debian'} any other type
     - script: collect.sh        # beside the file
       runas: nobody
     - apply: [web, app]
       pillar: {port: 8080}
     - install: [nginx, curl=8.5.0]
       target: web1
-    - reboot:
-    - highstate:
+    - reboot                    # or {reboot: , at_time: 5}
+    - highstate
 
 Each action is a mapping with its kind as one key; what else the kind takes stands beside it.
 Read on the operator's side: imports nothing of the master but the checks of actions.
@@ -39,14 +38,20 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_SCRIPT_BYTES = 1024 * 1024
 MAX_WHEEL_BYTES = 256 * 1024 * 1024
 
-_KEYS = ("label", "target", "tgt_type", "actions")
-_COMMON = ("target", "tgt_type", "repeat")
+_KEYS = ("label", "target", "actions")
+_COMMON = ("target", "repeat")
+#: Types of target, as the options of the command line have them.
+_TARGETS = (
+    "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "pillar_exact",
+    "ipcidr", "nodegroup", "compound",
+)  # fmt: skip
 #: What may stand beside each kind.
 _BESIDE: Mapping[ActionType, tuple[str, ...]] = {
     ActionType.script: ("runas", "group", "timeout"),
     ActionType.cmd: ("runas", "timeout"),
     ActionType.apply: ("pillar", "test"),
     ActionType.call: ("args", "kwargs"),
+    ActionType.reboot: ("at_time",),
 }
 
 
@@ -90,7 +95,7 @@ class _Reader:
         actions = data.get("actions")
         if not isinstance(actions, list) or not actions:
             raise self._fault("actions must be a list with at least one action", "actions")
-        common = {key: data[key] for key in ("target", "tgt_type") if key in data}
+        common = {key: data[key] for key in ("target",) if key in data}
         entries = tuple(
             self._entry(index, {**common, **self._action(index, item)})
             for index, item in enumerate(actions)
@@ -119,14 +124,27 @@ class _Reader:
         if "target" not in item:
             raise self._fault("no target: give one here or for the whole chain", *place)
         beside = {key: item[key] for key in _BESIDE.get(kind, ()) if key in item}
+        if "at_time" in beside:
+            beside["at_minutes"] = beside.pop("at_time")
         data = {**self._data(kind, item[kind.value], place), **beside}
         action = ChainAction(kind.value, data, str(item.get("repeat", "")))
         try:
             check(action)
         except UsageError as error:
             raise self._fault(str(error), *place) from None
-        entry = {"tgt": str(item["target"]), "action": encode(action)}
-        return {**entry, "tgt_type": str(item.get("tgt_type", "glob"))}
+        tgt, tgt_type = self._target(item["target"], place)
+        return {"tgt": tgt, "tgt_type": tgt_type, "action": encode(action)}
+
+    def _target(self, value: Any, place: tuple[Any, ...]) -> tuple[str, str]:
+        if isinstance(value, list):
+            return ",".join(str(name) for name in value), "list"
+        if not isinstance(value, Mapping):
+            return str(value), "glob"
+        if len(value) != 1 or next(iter(value)) not in _TARGETS:
+            odd = next((str(key) for key in value if key not in _TARGETS), "several types")
+            raise self._fault(unknown("type of target", odd[:80], _TARGETS), *place)
+        kind, text = next(iter(value.items()))
+        return str(text), str(kind)
 
     def _data(self, kind: ActionType, value: Any, place: tuple[Any, ...]) -> dict[str, Any]:
         if kind is ActionType.script:
@@ -142,19 +160,9 @@ class _Reader:
             return {"packages": [package(str(item)) for item in _listed(value)]}
         if kind is ActionType.upgrade_agent:
             return self._agent(str(value), place)
-        if kind is ActionType.reboot:
-            return self._reboot(value, place)
-        if value is not None:
-            raise self._fault("highstate takes no value", *place)
+        if value not in (None, True):
+            raise self._fault(f"{kind.value} takes no value", *place)
         return {}
-
-    def _reboot(self, value: Any, place: tuple[Any, ...]) -> dict[str, Any]:
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise self._fault("reboot takes nothing, or {at_time: MINUTES}", *place)
-        self._keys(value, ("at_time",), (*place, "reboot"))
-        return {"at_minutes": value["at_time"]}
 
     def _agent(self, value: str, place: tuple[Any, ...]) -> dict[str, Any]:
         if not value.endswith(".whl"):

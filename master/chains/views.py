@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.master.chains import actions, rows
+from catena.master.chains.actions import ActionType
 from catena.master.chains.lifecycle import ENDED_CHAINS, ChainState, ExecutionState, Status, status
 
 HISTORY_LIMIT = 200
@@ -176,7 +177,8 @@ def _action(entry: sa.Row[Any], execution: sa.Row[Any] | None) -> ActionView:
         status=status(ExecutionState(execution.state)).value,
         reason=execution.reason,
         comment=execution.comment,
-        summary=summary(changes),
+        # A reboot's "change" is only the answer that it is armed.
+        summary="" if plan.type is ActionType.reboot else summary(changes),
         changes=changes,
         started=execution.started or 0.0,
         ended=execution.ended or 0.0,

@@ -1,14 +1,16 @@
 {%- from "map.jinja" import root with context %}
-{{ root }}/etc/motd:
+motd:
   file.managed:
+    - name: {{ root }}/etc/motd
     - makedirs: true
     - mode: '0644'
     - contents: |
         {{ grains['id'] }}, {{ pillar.get('site', 'somewhere') }}
         managed by catena
 
-{{ root }}/etc/hosts.d/fleet:
+fleet_hosts:
   file.managed:
+    - name: {{ root }}/etc/hosts.d/fleet
     - makedirs: true
     - source: salt://base/fleet.jinja
     - template: jinja

@@ -19,10 +19,11 @@ actions:
 - apply: [web, app]
   pillar: {port: 8080}
 - install: [nginx, curl=8.5.0]
-  target: os:Debian
-  tgt_type: grain
+  target: {grain: 'os:Debian'}
+- reboot
 - reboot:
-- reboot: {at_time: 2}
+  at_time: 2
+  target: [web1, web2]
 - highstate
 - call: test.echo
   args: [hello]
@@ -57,6 +58,7 @@ def test_a_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
     targets = [(e["tgt"], e["tgt_type"]) for e in found.request.entries]
     assert targets[0] == ("web*", "glob")
     assert targets[2] == ("os:Debian", "grain")
+    assert targets[4] == ("web1,web2", "list")
     assert found.request.entries[6]["action"]["repeat"] == "idempotent"
 
 
@@ -70,8 +72,9 @@ def test_a_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
         ("target: a\nactions:\n- cmd: x\n  reboot:\n", "one kind, not cmd and reboot"),
         ("actions:\n- highstate\n", "chain.yaml:2: no target"),
         ("target: a\nactions:\n- call: state\n", "chain.yaml:3: 'state' is not a function"),
-        ("target: a\nactions:\n- reboot: {at_time: 9999999}\n", "chain.yaml:3: the delay"),
-        ("target: a\nactions:\n- reboot: {at_tme: 9}\n", "chain.yaml:3: .*'at_time'"),
+        ("target: a\nactions:\n- reboot:\n  at_time: 9999999\n", "chain.yaml:3: the delay"),
+        ("target: a\nactions:\n- reboot:\n  at_tme: 9\n", "chain.yaml:4: .*'at_time'"),
+        ("target: {grian: x}\nactions:\n- reboot\n", "chain.yaml:3: .*'grain'"),
         ("target: a\nactions: []\n", "chain.yaml:2: "),
         ("- x\n", "chain.yaml: expected a mapping"),
         ("target: [\n", "chain.yaml:"),
