@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from catena import __version__
-from catena.core.clock import SystemClock, read_boot_id
+from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.folders import rooted
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
@@ -72,11 +72,12 @@ class Master:
 
     Args:
         settings: checked settings, folders below `root_dir` already.
+        clock: where time comes from.
     """
 
-    def __init__(self, settings: MasterSettings) -> None:
+    def __init__(self, settings: MasterSettings, clock: Clock | None = None) -> None:
         self.settings = settings
-        self.clock = SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False
@@ -121,9 +122,7 @@ class Master:
         self.gate.on_gone(peer)
 
     def _make_jobs(self) -> None:
-        self.minions = MinionViews(
-            self.store, self.keys, self.sessions, self.clock, self._chain_words
-        )
+        self.minions = MinionViews(self.store, self.keys, self.sessions, self.clock)
         self.pillars = PillarService(self.workers, self.minions.grains, self.clock)
         self.targets = Targets(
             TargetSources(
@@ -159,9 +158,6 @@ class Master:
         )
         self.chains = Chains(parts)
         self.jobs.observe(self.chains.results)
-
-    async def _chain_words(self, names: Collection[str]) -> dict[str, str]:
-        return {}
 
     def _make_minion_side(self) -> None:
         settings = self.settings

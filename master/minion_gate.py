@@ -29,8 +29,9 @@ from catena.master.returns import Returns
 from catena.master.sessions import Link
 from catena.master.store.database import Store, after_commit
 from catena.transport import messages as m
+from catena.transport.failures import failure_of
 from catena.transport.peers import Peer
-from catena.transport.wire import join_return
+from catena.transport.return_parts import join_return
 
 log = logging.getLogger(__name__)
 
@@ -281,7 +282,7 @@ class MinionGate:
         if error is None:
             return
         if isinstance(error, CatenaError):
-            failure = m.Failure(type(error).__name__, str(error))
+            failure = failure_of(error)
         else:
             log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
             failure = m.Failure("CatenaError", "the master could not do that; its log says why")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,13 @@ from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 from catena.master.keys import Keys
 from catena.master.sessions import Sessions
+from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
 #: A refused claimant asks again every minute; a conflict older than this is over.
 CONFLICT_SECONDS = 300.0
 RECENT_JOBS = 20
-
-#: minion -> what its chains are at, in words (from the chain service).
-ChainWords = Callable[[Collection[str]], Awaitable[dict[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,6 @@ class MinionViews:
     keys: Keys
     sessions: Sessions
     clock: Clock
-    chains: ChainWords
 
     async def list(self, names: Collection[str]) -> list[dict[str, Any]]:
         """Return what MinionList describes, for accepted minions, sorted by id."""
@@ -41,7 +38,7 @@ class MinionViews:
         ]
         rows = await self.store.read(lambda conn: conn.execute(sa.select(*columns)).all())
         found = {row.id: row for row in rows}
-        chains = await self.chains(names)
+        chains = await self.store.read(_chains)
         return [
             self._shown(name, found.get(name)) | {"chain": chains.get(name, "")}
             for name in sorted(names)
@@ -59,7 +56,7 @@ class MinionViews:
         row = await self.store.read(lambda conn: conn.execute(query).one_or_none())
         shown = self._shown(name, row)
         shown["jobs"] = await self.store.read(lambda conn: _jobs(conn, name))
-        shown["chain"] = (await self.chains([name])).get(name, "")
+        shown["chain"] = (await self.store.read(_chains)).get(name, "")
         shown["pending_resume"] = (row.pending_resume if row else None) or {}
         shown["grains"] = (row.grains if row else None) or {}
         return shown
@@ -97,3 +94,17 @@ def _jobs(conn: sa.Connection, name: str) -> list[dict[str, Any]]:
         .limit(RECENT_JOBS)
     )
     return [dict(row._mapping) for row in conn.execute(query)]
+
+
+def _chains(conn: sa.Connection) -> dict[str, str]:
+    """Return the open chains of each minion, the one that came first at the front."""
+    query = (
+        sa.select(RUNS.c.minion, CHAINS.c.id, CHAINS.c.label)
+        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
+        .where(RUNS.c.open == sa.true())
+        .order_by(RUNS.c.jid)
+    )
+    found: dict[str, list[str]] = {}
+    for row in conn.execute(query):
+        found.setdefault(row.minion, []).append(f"{row.label} (#{row.id})")
+    return {minion: ", ".join(names) for minion, names in found.items()}

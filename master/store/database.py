@@ -272,7 +272,10 @@ def _settle(outcomes: list[_Outcome]) -> None:
     """In the loop: hooks first, in order of commit, then the futures."""
     for outcome in outcomes:
         for hook in outcome.hooks:
-            hook()
+            try:
+                hook()
+            except Exception:  # one hook's fault must not keep the others waiting for ever
+                log.exception("something that follows a commit failed")
     for outcome in outcomes:
         future = outcome.work.future
         if future.done():

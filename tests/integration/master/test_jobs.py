@@ -1,0 +1,466 @@
+"""A job from its order to its stored return, and everything that can come between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from catena.client.requests import JobList
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.job import JobProgress, JobReturn
+from catena.master.delivery import Delivery
+from catena.master.job_model import EventItem, JobRequest, Submitted
+from catena.master.jobs import NoMatchError
+from catena.master.store.tables import RETURNS
+from catena.transport.messages import (
+    Failure,
+    JobCancel,
+    JobRejected,
+    JobReturned,
+    ReturnStored,
+)
+from catena.transport.wire import MessageTooLargeError
+from tests.integration.master.bench import Bench, a_master, a_return
+
+
+def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_acked() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit("web1", args=(1,), kwargs={"k": 2})
+            (spec,) = web1.orders()
+            assert (spec.jid, spec.fun, spec.args, spec.kwargs) == (
+                done.jid,
+                "test.ping",
+                (1,),
+                {"k": 2},
+            )
+            assert await master.states(done.jid) == {"web1": "sent"}
+            await web1.receive(done.jid)
+            assert await master.states(done.jid) == {"web1": "received"}
+            await web1.step(done.jid)
+            assert await master.states(done.jid) == {"web1": "running"}
+            await web1.answer(done.jid, {"a": b"\x00", 1: None})
+            assert await master.states(done.jid) == {"web1": "done"}
+            assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
+            shown = await master.views.show(done.jid)
+            assert shown["minions"]["web1"]["ret"]["value"] == {"a": b"\x00", 1: None}
+            assert shown["ended"] is not None
+            tags = [event.tag for event in await master.events(f"salt/job/{done.jid}/*")]
+            assert tags == [f"salt/job/{done.jid}/new", f"salt/job/{done.jid}/ret/web1"]
+
+    asyncio.run(scenario())
+
+
+def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = await master.accept("web1")
+            done = await master.submit()
+            assert done.missing == ("web1",)
+            assert await master.states(done.jid) == {"web1": "queued"}
+            await web1.hello()
+            assert [spec.jid for spec in web1.orders()] == [done.jid]
+            assert await master.states(done.jid) == {"web1": "sent"}
+
+    asyncio.run(scenario())
+
+
+def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_does_not() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            first, second = await master.submit(), await master.submit()
+            await web1.receive(second.jid)
+            await web1.reconnect(second.jid)
+            assert [s.jid for s in web1.orders()] == [first.jid, second.jid, first.jid]
+            master.hand.advance(31.0)
+            await master.jobs.resend()
+            assert [s.jid for s in web1.orders()][3:] == [first.jid]
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_the_hello_names_counts_as_received() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = await master.accept("web1")
+            done = await master.submit()
+            await web1.hello(done.jid)
+            assert web1.orders() == []
+            assert await master.states(done.jid) == {"web1": "received"}
+
+    asyncio.run(scenario())
+
+
+def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_return_is_kept() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.receive(done.jid)
+            await web1.reconnect()
+            assert await master.states(done.jid) == {"web1": "lost"}
+            await web1.answer(done.jid, "after all")
+            assert await master.states(done.jid) == {"web1": "lost"}
+            shown = (await master.views.show(done.jid))["minions"]["web1"]
+            assert shown["late"] is True
+            assert shown["ret"]["value"] == "after all"
+            assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
+
+    asyncio.run(scenario())
+
+
+def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -> None:
+    async def scenario() -> None:
+        async with a_master(job_expiry_hours=1) as master:
+            web1 = await master.accept("web1")
+            done = await master.submit()
+            master.hand.advance(3601.0)
+            assert await master.jobs.expire() == 1
+            await web1.hello()
+            assert web1.orders() == []
+            assert await master.states(done.jid) == {"web1": "expired"}
+            assert (await master.views.list(JobList(active=True))) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.answer(done.jid, "first")
+            await web1.answer(done.jid, "second")
+            assert web1.got(ReturnStored) == [ReturnStored(done.jid)] * 2
+            shown = await master.views.show(done.jid)
+            assert shown["minions"]["web1"]["ret"]["value"] == "first"
+            assert len(await master.events(f"salt/job/{done.jid}/ret/*")) == 1
+
+    asyncio.run(scenario())
+
+
+def test_nobody_can_return_the_job_of_another_minion() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            _, evil = await master.connect("web1", "evil")
+            done = await master.submit("web1")
+            await evil.answer(done.jid, "forged")
+            (failure,) = evil.got(Failure)
+            assert failure.code == "NotAllowedError"
+            assert await master.states(done.jid) == {"web1": "sent"}
+            assert evil.got(ReturnStored) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_minion_cant_put_a_job_into_the_future() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            await web1.answer("99999999999999999999")
+            assert web1.got(Failure)[0].code == "NotAllowedError"
+            await web1.answer("../../../../../etc/x")
+            assert web1.got(Failure)[1].code == "UsageError"
+            await web1.answer("20260301115900000000")  # began itself: startup_states
+            assert (await master.states("20260301115900000000")) == {"web1": "done"}
+
+    asyncio.run(scenario())
+
+
+def test_a_rejected_job_ends_with_the_minions_reason() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.say(JobRejected(done.jid, "expired while it waited"))
+            shown = (await master.views.show(done.jid))["minions"]["web1"]
+            assert (shown["state"], shown["detail"]) == ("rejected", "expired while it waited")
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            await master.accept("away")
+            done = await master.submit()
+            await web1.receive(done.jid)
+            assert await master.jobs.cancel(done.jid, user="anna") == {
+                "away": "cancelled",
+                "web1": "stopping",
+            }
+            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
+            await web1.answer(done.jid, "killed", success=False, retcode=143)
+            assert await master.states(done.jid) == {"away": "cancelled", "web1": "cancelled"}
+            assert await master.jobs.cancel(done.jid) == {"away": "cancelled", "web1": "cancelled"}
+
+    asyncio.run(scenario())
+
+
+def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.receive(done.jid)
+            web1.link.cut("test")
+            await master.jobs.cancel(done.jid, user="anna")
+            web1.pump()
+            await web1.hello(done.jid)
+            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            scripts = await master.connect("a", "b", "c", "d")
+            await master.accept("absent")
+            done = await master.submit(batch="2")
+            busy = [s for s in scripts if s.orders()]
+            assert [s.name for s in busy] == ["a", "b"]
+            await scripts[0].answer(done.jid)
+            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c"]
+            await scripts[1].say(JobRejected(done.jid, "no"))
+            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c", "d"]
+            assert await master.states(done.jid) == {
+                "a": "done", "absent": "held", "b": "rejected", "c": "sent", "d": "sent",
+            }  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            await master.submit(batch="1")
+            a.link.cut("power cut")
+            await master.jobs.resend()
+            assert len(b.orders()) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "abc", "0%", "101%", "1.5"])
+def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.accept("web1")
+            with pytest.raises(UsageError, match="batch"):
+                await master.submit(batch=batch)
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_comes_twice_with_one_key_makes_one_job() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            first = await master.submit(idempotency_key="k1")
+            again = await master.submit(idempotency_key="k1")
+            other = await master.submit(idempotency_key="k1", user="anna")
+            assert (again.jid, again.minions, again.repeated) == (first.jid, ("web1",), True)
+            assert other.jid != first.jid
+            assert [spec.jid for spec in web1.orders()] == [first.jid, other.jid]
+
+    asyncio.run(scenario())
+
+
+def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("web1")
+            with pytest.raises(NoMatchError, match="No minions matched the target"):
+                await master.submit("db*")
+            with pytest.raises(NotFoundError, match="did you mean 'web1'"):
+                await master.submit("web2")
+            with pytest.raises(NotFoundError, match="did you mean 'web1'"):
+                await master.submit("web1,wep1", tgt_type="list")
+            assert (await master.submit("os:Debian", tgt_type="grain")).minions == ("web1",)
+            with pytest.raises(NoMatchError):
+                await master.submit("G@os:Suse or db*", tgt_type="compound")
+            assert (await master.views.list(JobList()))[0]["target"] == "os:Debian"
+
+    asyncio.run(scenario())
+
+
+def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("web1")
+            with pytest.raises(MessageTooLargeError):
+                await master.submit(args=("x" * 3_000_000,))
+            with pytest.raises(UsageError):
+                await master.submit(args=({1, 2},))
+            assert await master.views.list(JobList()) == []
+
+    asyncio.run(scenario())
+
+
+def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            await master.accept("away")
+            items: list[dict[str, Any]] = []
+            started = asyncio.Event()
+
+            async def follow() -> None:
+                async for item in master.views.follow_new(
+                    JobRequest("root", "test.ping", tgt="*")
+                ):
+                    items.append(item)
+                    started.set()
+
+            task = asyncio.create_task(follow())
+            await started.wait()
+            await master.settle()
+            jid = items[0]["jid"]
+            await web1.step(jid, 1, "started")
+            await web1.step(jid, 2, "state", key="x")
+            await web1.answer(jid, 7)
+            await master.jobs.cancel(jid, ["away"], "anna")
+            await asyncio.wait_for(task, 5)
+            kinds = [(item["type"], item.get("minion"), item.get("state")) for item in items]
+            assert kinds[0] == ("new", None, None)
+            assert ("delivery", "away", "queued") in kinds
+            assert [i["kind"] for i in items if i["type"] == "progress"] == ["started", "state"]
+            assert kinds.index(("return", "web1", None)) < kinds.index(
+                ("delivery", "web1", "done")
+            )
+            assert items[-1] == {
+                "type": "end",
+                "jid": jid,
+                "states": {"away": "cancelled", "web1": "done"},
+            }
+            replayed = [item async for item in master.views.follow(jid)]
+            assert [i["type"] for i in replayed] == [
+                "new",
+                "progress",
+                "progress",
+                "return",
+                "delivery",
+                "delivery",
+                "end",
+            ]
+
+    asyncio.run(scenario())
+
+
+class Watcher:
+    """An observer that records, and refuses when told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.refuse = False
+
+    def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
+        if self.refuse:
+            raise RuntimeError("no")
+        self.calls.append(("return", minion))
+        return [("test/returned", {"id": minion})]
+
+    def on_progress(
+        self, conn: sa.Connection, minion: str, progress: JobProgress
+    ) -> Sequence[EventItem]:
+        self.calls.append((progress.kind, minion))
+        return ()
+
+    def on_delivery(
+        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
+    ) -> Sequence[EventItem]:
+        self.calls.append((state.value, minion))
+        return ()
+
+
+def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            watcher = Watcher()
+            master.jobs.observe(watcher)
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.receive(done.jid)
+            await web1.step(done.jid)
+            await web1.step(done.jid)  # the same sequence number again
+            watcher.refuse = True
+            await web1.answer(done.jid)
+            assert web1.got(ReturnStored) == []
+            assert await master.states(done.jid) == {"web1": "running"}
+            watcher.refuse = False
+            await web1.answer(done.jid)
+            await web1.answer(done.jid)
+            assert watcher.calls == [
+                ("received", "web1"), ("running", "web1"), ("started", "web1"), ("return", "web1"),
+            ]  # fmt: skip
+            assert len(await master.events("test/returned")) == 1
+
+    asyncio.run(scenario())
+    assert "a JobReturned failed" in caplog.text
+
+
+def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_all() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+
+            def refuse(conn: sa.Connection, submitted: Submitted) -> None:
+                raise UsageError("changed my mind")
+
+            with pytest.raises(UsageError, match="changed my mind"):
+                await master.jobs.submit(JobRequest("root", "test.ping", tgt="*"), refuse)
+            assert web1.orders() == []
+            assert await master.views.list(JobList()) == []
+
+    asyncio.run(scenario())
+
+
+def test_jids_grow_even_when_the_clock_goes_back_over_a_restart() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.accept("web1")
+            first = await master.submit()
+            master.hand.step(-3600)
+            await master.jobs.open()
+            second = await master.submit()
+            assert second.jid > first.jid
+
+    asyncio.run(scenario())
+
+
+def test_two_hundred_minions_return_twice_and_all_is_stored_once() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            scripts = await _many(master, 200)
+            done = await master.submit()
+            for script in scripts:
+                for _ in range(2):
+                    script.link.send("control", _returned(done.jid))
+            await master.settle()
+            assert set((await master.states(done.jid)).values()) == {"done"}
+            count = sa.select(sa.func.count()).select_from(RETURNS)
+            assert await master.store.read(lambda conn: conn.execute(count).scalar()) == 200
+            assert all(len(script.got(ReturnStored)) == 2 for script in scripts)
+
+    asyncio.run(scenario())
+
+
+async def _many(master: Bench, count: int) -> list[Any]:
+    scripts = [await master.accept(f"m{number:04}") for number in range(count)]
+    await asyncio.gather(*(script.hello() for script in scripts))
+    return scripts
+
+
+def _returned(jid: str) -> Any:
+    return JobReturned(a_return(jid))

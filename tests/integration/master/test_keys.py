@@ -1,0 +1,255 @@
+"""Keys: knocking, deciding, tokens, rotation, revocation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from catena.core.errors import InvalidStateError, NotFoundError, UsageError
+from catena.master import enrol
+from catena.transport.keys import KeyPair, generate, token_proof
+from catena.transport.messages import (
+    EnrolOffer,
+    EnrolProbe,
+    EnrolReply,
+    EnrolRequest,
+    Envelope,
+    KeyAnnounce,
+    KeyTaken,
+)
+from catena.transport.peers import Peer
+from tests.integration.master.bench import Bench, Script, a_master
+
+
+class Knocker:
+    """A stranger on the enrol socket."""
+
+    def __init__(self, master: Bench, name: str, address: str = "10.0.0.9") -> None:
+        self.master = master
+        self.name = name
+        self.pair: KeyPair = generate()
+        self.peer = Peer("enrol", b"abcde", self.pair.fingerprint, address, self.pair.public)
+        self.heard: list[Any] = []
+        self._send = master.wire.send
+        master.wire.send = self._catch  # type: ignore[method-assign]
+
+    def _catch(self, peer: Peer, message: Any, *args: Any, **kwargs: Any) -> bool:
+        if peer == self.peer:
+            self.heard.append(message)
+            return True
+        return self._send(peer, message, *args, **kwargs)
+
+    async def say(self, message: Any) -> Any:
+        self.master.gate.on_message(self.peer, Envelope(b"i" * 16, bytes(16), message))
+        await self.master.settle()
+        return self.heard[-1]
+
+    async def ask(self, name: str = "", token: str = "", proof: str = "") -> EnrolReply:
+        if token:
+            master_key = self.master.pair.public
+            proof = token_proof(token, self.pair.public, master_key, name or self.name)
+        request = EnrolRequest(name or self.name, f"mach-{self.name}", "1", proof)
+        reply = await self.say(request)
+        assert isinstance(reply, EnrolReply)
+        return reply
+
+
+def test_a_key_waits_until_somebody_accepts_it_and_is_then_let_in() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = Knocker(master, "web1")
+            assert await web1.say(EnrolProbe()) == EnrolOffer(master.pair.public, "0.1.0")
+            reply = await web1.ask()
+            assert (reply.state, reply.master_key) == ("pending", master.pair.public)
+            assert "catena key accept web1" in reply.reason
+            assert web1.pair.fingerprint not in master.accepted
+            assert [k["id"] for k in (await master.keys.list())["pending"]] == ["web1"]
+            assert await master.keys.change("accept", "web*", user="anna") == ["web1"]
+            assert web1.pair.fingerprint in master.accepted
+            assert (await web1.ask()).state == "accepted"
+            acts = [e.data["act"] for e in await master.events("salt/auth")]
+            assert acts == ["pend"]
+            (event,) = await master.events("salt/key")
+            assert (event.data["act"], event.data["id"]) == ("accepted", "web1")
+
+    asyncio.run(scenario())
+
+
+def test_accepted_keys_are_let_in_after_a_restart() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.accept("web1")
+            fresh = Bench(master.settings)
+            await fresh.store.open()
+            await fresh.keys.open()
+            assert list(fresh.keys.ids()) == ["web1"]
+            assert len(fresh.accepted) == 1
+            await fresh.store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_second_key_for_a_known_id_is_denied_and_replaces_nothing() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            first, second = Knocker(master, "web1"), Knocker(master, "web1")
+            await first.ask()
+            reply = await second.ask()
+            assert reply.state == "denied"
+            assert "another key" in reply.reason
+            await master.keys.change("accept", "web1")
+            assert first.pair.fingerprint in master.accepted
+            assert second.pair.fingerprint not in master.accepted
+            with pytest.raises(InvalidStateError, match="delete the one that is wrong"):
+                await master.keys.change("accept", "web1")
+
+    asyncio.run(scenario())
+
+
+def test_a_key_cant_ask_for_a_second_name() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = Knocker(master, "web1")
+            await web1.ask()
+            assert (await web1.ask("db1")).state == "denied"
+            assert [k["id"] for k in (await master.keys.list())["pending"]] == ["web1"]
+
+    asyncio.run(scenario())
+
+
+def test_a_token_lets_in_one_key_once() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            token = (await master.keys.make_token("", 60, "anna"))["token"]
+            web1, web2, web3 = (Knocker(master, name) for name in ("web1", "web2", "web3"))
+            assert (await web3.ask(token="guess")).state == "pending"
+            stolen = token_proof(token, web2.pair.public, master.pair.public, "web2")
+            assert (await web1.ask(proof=stolen)).state == "pending"
+            assert (await web1.ask(token=token)).state == "accepted"
+            assert (await web2.ask(token=token)).state == "pending"
+
+    asyncio.run(scenario())
+
+
+def test_a_token_for_one_id_or_an_old_one_lets_nobody_else_in() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            bound = (await master.keys.make_token("db1", 60, "anna"))["token"]
+            assert (await Knocker(master, "web1").ask(token=bound)).state == "pending"
+            master.hand.advance(61.0)
+            assert (await Knocker(master, "db1").ask(token=bound)).state == "pending"
+
+    asyncio.run(scenario())
+
+
+def test_waiting_keys_are_limited_and_one_that_stopped_asking_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(enrol, "PENDING_LIMIT", 2)
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            for number in range(2):
+                await Knocker(master, f"m{number}").ask()
+            late = Knocker(master, "late")
+            assert "too many keys" in (await late.ask()).reason
+            master.hand.advance(3601.0)
+            assert "catena key accept" in (await late.ask()).reason
+            assert len((await master.keys.list())["pending"]) == 2
+
+    asyncio.run(scenario())
+
+
+def test_one_address_cant_ask_without_end() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            flood = Knocker(master, "m1", "10.6.6.6")
+            replies = [await flood.ask() for _ in range(60)]
+            assert "too many requests" in replies[-1].reason
+            assert "accept m2" in (await Knocker(master, "m2").ask()).reason
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_is_no_id_is_refused_and_kept_nowhere() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            evil = Knocker(master, "evil")
+            for name in ("../../etc/cron.d/x", "a b", "", "x" * 254, "a\n"):
+                with pytest.raises(UsageError):
+                    master.gate.on_message(
+                        evil.peer,
+                        Envelope(b"i" * 16, bytes(16), EnrolRequest(name, "m", "1")),
+                    )
+            assert (await master.keys.list())["pending"] == []
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_key_is_cut_off_at_once() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            assert await master.keys.change("delete", "web1") == ["web1"]
+            await master.settle()
+            assert web1.pair.fingerprint not in master.accepted
+            assert "web1" not in master.sessions
+            with pytest.raises(NotFoundError):
+                await master.submit("web1")
+
+    asyncio.run(scenario())
+
+
+def test_a_glob_rejects_only_waiting_keys_but_a_full_name_also_accepted_ones() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("web1", "web2")
+            assert await master.keys.change("reject", "*") == []
+            assert await master.keys.change("reject", "web1") == ["web1"]
+            assert list(master.keys.ids()) == ["web2"]
+            assert await master.keys.change("accept", "web1") == ["web1"]
+
+    asyncio.run(scenario())
+
+
+def test_an_announced_key_replaces_the_old_one_at_its_first_hello() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            new = generate()
+            await web1.say(KeyAnnounce(new.public))
+            assert web1.got(KeyTaken) == [KeyTaken(new.public)]
+            assert {web1.pair.fingerprint, new.fingerprint} <= set(master.accepted._by_print)
+            moved = Script(master, "web1", new, web1.machine)
+            moved.session = web1.session
+            await moved.hello()
+            assert web1.pair.fingerprint not in master.accepted
+            done = await master.submit("web1")
+            assert [spec.jid for spec in moved.orders()] == [done.jid]
+            (shown,) = (await master.keys.list())["accepted"]
+            assert shown["fingerprint"] == new.fingerprint
+
+    asyncio.run(scenario())
+
+
+def test_nobody_can_announce_the_key_of_another() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1, evil = await master.connect("web1", "evil")
+            await evil.say(KeyAnnounce(web1.pair.public))
+            assert evil.got(KeyTaken) == []
+            assert master.keys.minion_of(web1.pair.fingerprint) == "web1"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("action", "include"), [("admit", ()), ("accept", ("open",))])
+def test_an_unknown_action_or_state_is_named(action: str, include: tuple[str, ...]) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            with pytest.raises(UsageError, match="unknown key"):
+                await master.keys.change(action, "*", include)
+
+    asyncio.run(scenario())

@@ -1,0 +1,223 @@
+"""A real master process that is killed while it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+import zmq
+
+from catena.client.connection import MasterClient
+from catena.client.requests import JobList, JobShow, KeyList, RunJob
+from catena.core.errors import CatenaError
+from catena.core.job import JobReturn
+from catena.transport.agent import AgentLink, Connected, LinkConfig, Received
+from catena.transport.messages import (
+    Hello,
+    JobOrder,
+    JobReceived,
+    JobReturned,
+    ReturnStored,
+    Welcome,
+)
+
+START_SECONDS = 20.0
+
+
+def three_free_ports() -> int:
+    """Return a port that is free together with the two after it."""
+    for port in range(20000 + os.getpid() % 10000, 60000, 3):
+        with socket.socket() as a, socket.socket() as b, socket.socket() as c:
+            try:
+                for offset, one in enumerate((a, b, c)):
+                    one.bind(("127.0.0.1", port + offset))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free ports")
+
+
+class Daemon:
+    """`catena master` below one folder, as systemd would run it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = three_free_ports()
+        settings = {
+            "root_dir": str(folder),
+            "log_file": "-",
+            "interface": "127.0.0.1",
+            "port": self.port,
+            "auto_accept": True,
+            "reactor_defaults": False,
+            "file_roots": {"base": [str(folder / "srv")]},
+        }
+        (folder / "etc").mkdir()
+        (folder / "etc" / "master").write_text(yaml.safe_dump(settings))
+        self.socket = folder / "run/catena/master/master.sock"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> MasterClient:
+        command = [
+            sys.executable,
+            "-m",
+            "catena",
+            "--config-dir",
+            str(self.folder / "etc"),
+            "master",
+        ]
+        self.log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        client = MasterClient(self.socket, 10.0)
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                client.request("key.list", KeyList())
+                return client
+            except CatenaError:
+                time.sleep(0.05)  # the process has no other way to say that it listens
+        raise AssertionError((self.folder / "log").read_text())
+
+    def end(self, number: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(20)
+        self.log.close()
+        self.process = None
+        return code
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    with tempfile.TemporaryDirectory(prefix="ck") as folder:
+        made = Daemon(Path(folder))
+        yield made
+        if made.process is not None:
+            made.end(signal.SIGKILL)
+
+
+class Agent:
+    """A minion's link with a poll loop of its own."""
+
+    def __init__(self, daemon: Daemon, name: str) -> None:
+        pki = daemon.folder / name
+        self.name = name
+        self.link = AgentLink(
+            LinkConfig(
+                name,
+                f"mach-{name}",
+                "1",
+                "127.0.0.1",
+                str(pki),
+                daemon.port,
+                recon_max_seconds=1.0,
+            )
+        )
+        self.poller = zmq.Poller()
+        self.link.register(self.poller)
+        self.open_jobs: tuple[str, ...] = ()
+        self.got: list[object] = []
+
+    def until(self, kind: type, count: int = 1, seconds: float = 20.0) -> list[object]:
+        """Serve the link until *count* messages of *kind* have come; say Hello when asked."""
+        end = time.monotonic() + seconds
+        while len(found := [m for m in self.got if isinstance(m, kind)]) < count:
+            assert time.monotonic() < end, f"no {kind.__name__}; got {self.got}"
+            self.poller.poll(min(self.link.timeout(time.monotonic()), 50))
+            for event in self.link.service(time.monotonic()):
+                if isinstance(event, Connected):
+                    self.hello()
+                elif isinstance(event, Received):
+                    self.got.append(event.envelope.message)
+        return found
+
+    def hello(self) -> None:
+        words = (self.name, f"mach-{self.name}", "boot1", "session1", "1", "minion")
+        assert self.link.send("control", Hello(*words, True, {}, self.open_jobs))
+
+
+def test_what_was_answered_is_there_after_a_kill_and_reaches_the_minion_once(
+    daemon: Daemon,
+) -> None:
+    client = daemon.start()
+    agent = Agent(daemon, "web1")
+    try:
+        agent.until(Welcome)
+        first = client.request("job.run", RunJob("web1", "test.ping"))["jid"]
+        agent.until(JobOrder)
+        agent.link.send("control", JobReceived(first, 0))
+        agent.open_jobs = (first,)
+        client.request("job.run", RunJob("web1", "test.ping", metadata={"n": 2}))
+        agent.until(JobOrder, 2)
+        daemon.end(signal.SIGKILL)
+        client = daemon.start()
+        # Both ends know of the first; the second was sent and not acknowledged: it goes again.
+        agent.until(JobOrder, 3)
+        again = [m.spec.jid for m in agent.got if isinstance(m, JobOrder)]
+        assert again.count(first) == 1
+        assert len(set(again)) == 2
+        ret = JobReturn(first, "test.ping", (), True, 0, "kept", time.time(), 0.1)
+        agent.link.send("control", JobReturned(ret))
+        agent.until(ReturnStored)
+        daemon.end(signal.SIGKILL)
+        shown = daemon.start().request("job.show", JobShow(first))
+        assert shown["minions"]["web1"]["ret"]["value"] == "kept"
+    finally:
+        agent.link.close()
+
+
+def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
+    daemon: Daemon,
+) -> None:
+    client = daemon.start()
+    agent = Agent(daemon, "web1")
+    agent.until(Welcome)
+    agent.link.close()
+    answered: list[str] = []
+    enough = threading.Event()
+
+    def submit() -> None:
+        own = MasterClient(daemon.socket, 10.0)
+        for number in range(100_000):
+            try:
+                reply = own.request("job.run", RunJob("web1", "test.ping", args=(number,)))
+            except (CatenaError, OSError):
+                return
+            answered.append(reply["jid"])
+            if len(answered) > 60:
+                enough.set()
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert enough.wait(30)
+    daemon.end(signal.SIGKILL)
+    for thread in threads:
+        thread.join(20)
+    client = daemon.start()
+    kept = {row["jid"] for row in client.request("job.list", JobList(limit=10000))}
+    assert len(set(answered)) == len(answered)
+    assert set(answered) <= kept
+
+
+def test_sigterm_is_a_clean_stop(daemon: Daemon) -> None:
+    client = daemon.start()
+    assert client.request("key.list", KeyList())["accepted"] == []
+    assert daemon.end(signal.SIGTERM) == 0
+    assert not daemon.socket.exists()
+    log = (daemon.folder / "log").read_text()
+    assert "stopped" in log
+    assert "Traceback" not in log
+    database = daemon.folder / "var/lib/catena/master/master.db"
+    assert database.stat().st_mode & 0o777 == 0o600
+    assert database.parent.stat().st_mode & 0o777 == 0o700
