@@ -49,7 +49,7 @@ class Scheduler:
             self._parts.wake.clear()
             try:
                 await self.tick()
-            except CatenaError as error:
+            except (CatenaError, OSError) as error:
                 LOG.warning("chains: %s", error)
             delay = await self._delay()
             try:
@@ -106,7 +106,7 @@ class Scheduler:
             verdict = decide.judge_due(row.due, anchor, now, self._parts.rules.due)
             try:
                 await self._act(row, verdict)
-            except CatenaError as error:
+            except (CatenaError, OSError) as error:
                 # It stays scheduled: the next tick asks again.
                 LOG.warning("chain %d (%s) can't start now: %s", row.id, row.label, error)
 
