@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 import click
 
+from catena.cli.socket_path import master_socket
 from catena.client.connection import MasterClient
-from catena.core.config.folders import rooted
-from catena.core.config.master import SALT_KEYS, MasterSettings
-from catena.core.config.schema import Loaded, load
+
+if TYPE_CHECKING:
+    from catena.core.config.master import MasterSettings
+    from catena.core.config.schema import Loaded
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -29,11 +31,14 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
     Raises:
         ConfigError: they can't be used; the message names the setting.
     """
+    from catena.core.config.folders import rooted
+    from catena.core.config.master import SALT_KEYS, MasterSettings
+    from catena.core.config.schema import load
+
     settings, loaded = load(MasterSettings, read(Path(config_dir) / "master"), SALT_KEYS)
     return rooted(settings), loaded
 
 
 def connect(ctx: click.Context) -> MasterClient:
     """Return a client of the master that `--config-dir` names."""
-    settings, _ = master_settings(ctx.find_root().obj)
-    return MasterClient(Path(settings.run_dir) / "master.sock")
+    return MasterClient(master_socket(ctx.find_root().obj))

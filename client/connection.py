@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from catena.client.requests import VERBS, BlobPut
+from catena.client.requests import VERBS
+from catena.client.requests import record as record_of
+from catena.core.digest import sha256
 from catena.core.errors import UnreachableError
 from catena.core.records import encode
 from catena.transport.local import LocalClient
@@ -62,13 +63,13 @@ class MasterClient:
 
     def upload(self, content: bytes) -> str:
         """Send a file's bytes ahead of the request that names it; return its SHA-256."""
-        digest = hashlib.sha256(content).hexdigest()
+        digest = sha256(content).hexdigest()
         count = max(1, -(-len(content) // PIECE_BYTES))
         for index in range(count):
             piece = content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
-            self.request("blob.put", BlobPut(digest, index, count, piece))
+            self.request("blob.put", record_of("BlobPut")(digest, index, count, piece))
         return digest
 
 
 def _message(verb: str, record: Any) -> ClientRequest:
-    return ClientRequest(verb, encode(record if record is not None else VERBS[verb]()))
+    return ClientRequest(verb, encode(record if record is not None else record_of(VERBS[verb])()))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catena.client.requests import VERBS, RunJob
+from catena.client.requests import VERBS, RunJob, record
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.records import decode, encode
 from catena.core.suggest import unknown
@@ -114,4 +114,4 @@ class Dispatcher:
         if verb not in VERBS:
             raise NotFoundError(unknown("request", verb[:80], VERBS))
         caller.need(RIGHTS[verb])
-        return self._handlers[verb](caller, decode(VERBS[verb], params, verb))
+        return self._handlers[verb](caller, decode(record(VERBS[verb]), params, verb))

@@ -229,7 +229,7 @@ class AgentLink:
         must arrive is repeated until the master's program acknowledges it.
 
         Raises:
-            MessageTooLargeError: it does not fit; for JobReturned use `wire.split_return`.
+            MessageTooLargeError: it does not fit; for JobReturned use `return_parts.split_return`.
             NotPackableError: it holds a value that can't travel.
         """
         if not self.connected:

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import msgpack
 
-from catena.core.digest import sha256
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
-from catena.core.job import JobReturn
 from catena.core.records import decode, encode
-from catena.transport.messages import ALLOWED, MESSAGES, Envelope, JobReturned, ReturnPart
+from catena.transport.messages import ALLOWED, TYPES, Envelope, record
 
 VERSION = 1
 #: What a receiver still understands. Lower versions are refused, never fallen back to.
@@ -127,7 +125,7 @@ class NotPackableError(UsageError):
     """A message of ours holds a value that can't travel."""
 
 
-_TYPE_OF: Dict[Type[Any], int] = {kind: number for number, kind in MESSAGES.items()}
+_NUMBER_OF: Dict[str, int] = {name: number for number, name in TYPES.items()}
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
 
@@ -149,7 +147,7 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
         NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
             an integer over 64 bits, nesting without end).
     """
-    number = _TYPE_OF.get(type(message))
+    number = _NUMBER_OF.get(type(message).__name__)
     if number is None:
         raise NotPackableError(f"{type(message).__name__} is not a message")
     head = bytes((number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
@@ -177,7 +175,7 @@ def check_outgoing(frame: Buffer, *, socket: str, receiver: str) -> None:
     """Raise MessageTooLargeError when the other side would refuse *frame* for its size."""
     limit = LIMITS[socket, receiver].frame_bytes
     if len(frame) > limit:
-        kind = MESSAGES[frame[0]].__name__
+        kind = TYPES[frame[0]]
         raise MessageTooLargeError(
             f"{kind}: {len(frame)} bytes, the {socket} socket takes {limit}"
         )
@@ -203,18 +201,16 @@ def unpack(frame: Buffer, *, socket: str, receiver: str) -> Envelope:
         raise LargeFrameError(
             f"{len(view)} bytes, the {socket} socket takes {limit.frame_bytes}", msg_id
         )
-    kind = MESSAGES.get(view[0])
-    if kind is None:
+    name = TYPES.get(view[0])
+    if name is None:
         raise UnknownTypeError(f"unknown message type {view[0]}", msg_id)
-    if kind not in ALLOWED[socket, receiver]:
-        raise WrongPlaceError(
-            f"{kind.__name__} may not arrive at the {receiver} on {socket}", msg_id
-        )
+    if name not in ALLOWED[socket, receiver]:
+        raise WrongPlaceError(f"{name} may not arrive at the {receiver} on {socket}", msg_id)
     if view[1] not in VERSIONS:
         raise WireVersionError(f"wire version {view[1]} is not spoken here, {VERSION} is", msg_id)
     try:
         data = unpack_body(view[HEADER_BYTES:], limit)
-        message = decode(kind, data, kind.__name__)
+        message = decode(record(name), data, name)
     except WireError as error:
         error.msg_id = msg_id
         raise
@@ -267,42 +263,3 @@ def _check_value(value: Any, limit: Limit) -> None:
             return
         level = below
     raise BodyDepthError(f"nests deeper than {limit.depth}")
-
-
-def split_return(ret: JobReturn, piece_bytes: int = CHUNK_BYTES) -> List[ReturnPart]:
-    """Return a large return as pieces for the bulk socket, in order."""
-    whole = pack_body(JobReturned(ret))
-    digest = sha256(whole).hexdigest()
-    pieces = [whole[at : at + piece_bytes] for at in range(0, len(whole), piece_bytes)]
-    return [
-        ReturnPart(ret.jid, digest, index, len(pieces), piece)
-        for index, piece in enumerate(pieces)
-    ]
-
-
-def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
-    """Return the message that `split_return` cut into *parts* (all of them, in any order).
-
-    Raises:
-        PartsError: a piece is missing, double, of another return, or the hash differs.
-        WireError: more than *limit_bytes*, or what the pieces make is no JobReturned.
-    """
-    ordered = sorted(parts, key=lambda part: part.index)
-    if not ordered or [part.index for part in ordered] != list(range(ordered[0].count)):
-        raise PartsError("pieces are missing or double")
-    first = ordered[0]
-    if any((p.jid, p.sha256, p.count) != (first.jid, first.sha256, first.count) for p in ordered):
-        raise PartsError("pieces of different returns")
-    if sum(len(part.data) for part in ordered) > limit_bytes:
-        raise LargeFrameError(f"a return of more than {limit_bytes} bytes")
-    whole = b"".join(part.data for part in ordered)
-    if sha256(whole).hexdigest() != first.sha256:
-        raise PartsError("the pieces do not have the hash that they name")
-    data = unpack_body(whole, Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000)))
-    try:
-        message = decode(JobReturned, data, "JobReturned")
-    except RecordError as error:
-        raise FieldError(str(error)[:TEXT_LIMIT]) from None
-    if message.ret.jid != first.jid:
-        raise PartsError("the return inside is of another job")
-    return message

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from catena.transport.messages import MESSAGES
+from catena.transport.messages import TYPES, record
 from tests.wire.wire_reference import PAGE, RECORDS, page
 
 
@@ -14,7 +14,7 @@ def test_the_page_says_what_the_messages_are() -> None:
 
 def test_the_page_names_every_message_and_field() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    for number, kind in MESSAGES.items():
+    for number, kind in ((number, record(name)) for number, name in TYPES.items()):
         section = text.partition(f"### {number} {kind.__name__}\n")[2].partition("\n### ")[0]
         for field in dataclasses.fields(kind):
             assert f"| `{field.name}` |" in section, f"{kind.__name__}.{field.name}"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from catena.core import job
-from catena.transport import messages, wire
+from catena.transport import wire
 from catena.transport.keys import BOOTSTRAP
-from catena.transport.messages import ALLOWED, MESSAGES
+from catena.transport.messages import ALLOWED, TYPES, record
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
 
@@ -113,7 +113,7 @@ def doc(kind: type[Any]) -> str:
 
 
 def places(kind: type[Any]) -> str:
-    found = [f"{s} → {r}" for (s, r), kinds in ALLOWED.items() if kind in kinds]
+    found = [f"{s} → {r}" for (s, r), names in ALLOWED.items() if kind.__name__ in names]
     return ", ".join(found)
 
 
@@ -139,12 +139,13 @@ def page() -> str:
         limits(),
         "## Messages\n\n",
     ]
-    for number, kind in sorted(MESSAGES.items()):
+    for number, name in sorted(TYPES.items()):
+        kind = record(name)
         parts.append(f"### {number} {kind.__name__}\n\n{doc(kind)}\n\n")
         parts.append(f"Arrives at: {places(kind)}.\n\n{table(kind)}\n")
     parts.append("## Records inside messages\n\n")
-    for record in RECORDS:
-        parts.append(f"### {record.__name__}\n\n{doc(record)}\n\n{table(record)}\n")
+    for inner in RECORDS:
+        parts.append(f"### {inner.__name__}\n\n{doc(inner)}\n\n{table(inner)}\n")
     return "".join(parts).rstrip() + "\n"
 
 
@@ -159,6 +160,5 @@ RECORDS = (
 )
 
 if __name__ == "__main__":
-    assert messages.MESSAGES
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")

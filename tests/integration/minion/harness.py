@@ -46,7 +46,7 @@ from catena.transport.messages import (
     Welcome,
 )
 from catena.transport.peers import Endpoints, KeyTable, Peer
-from catena.transport.wire import join_return
+from catena.transport.return_parts import join_return
 
 T = TypeVar("T", bound=Any)
 _SECONDS = 20.0

@@ -1,0 +1,151 @@
+"""What a client may ask the master, one frozen record per verb.
+
+The master's table (`master/verbs.py`) names for each verb the right that it needs and the handler;
+a verb that is not in VERBS does not exist. "-> stream" verbs answer with several items. A record
+is imported from its file when it is first asked for: a command needs one or two of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Mapping, Type
+
+if TYPE_CHECKING:
+    from catena.client.requests.chains import (
+        BlobPut as BlobPut,
+    )
+    from catena.client.requests.chains import (
+        ChainAction as ChainAction,
+    )
+    from catena.client.requests.chains import (
+        ChainAdd as ChainAdd,
+    )
+    from catena.client.requests.chains import (
+        ChainCreate as ChainCreate,
+    )
+    from catena.client.requests.chains import (
+        ChainDocument as ChainDocument,
+    )
+    from catena.client.requests.chains import (
+        ChainEdit as ChainEdit,
+    )
+    from catena.client.requests.chains import (
+        ChainList as ChainList,
+    )
+    from catena.client.requests.chains import (
+        ChainMove as ChainMove,
+    )
+    from catena.client.requests.chains import (
+        ChainRef as ChainRef,
+    )
+    from catena.client.requests.chains import (
+        ChainRemoveEntry as ChainRemoveEntry,
+    )
+    from catena.client.requests.chains import (
+        ChainSchedule as ChainSchedule,
+    )
+    from catena.client.requests.events import (
+        EventSend as EventSend,
+    )
+    from catena.client.requests.events import (
+        EventWatch as EventWatch,
+    )
+    from catena.client.requests.jobs import (
+        JobCancelRequest as JobCancelRequest,
+    )
+    from catena.client.requests.jobs import (
+        JobList as JobList,
+    )
+    from catena.client.requests.jobs import (
+        JobShow as JobShow,
+    )
+    from catena.client.requests.jobs import (
+        JobWatch as JobWatch,
+    )
+    from catena.client.requests.jobs import (
+        RunJob as RunJob,
+    )
+    from catena.client.requests.jobs import (
+        RunnerCall as RunnerCall,
+    )
+    from catena.client.requests.keys import (
+        KeyChange as KeyChange,
+    )
+    from catena.client.requests.keys import (
+        KeyFinger as KeyFinger,
+    )
+    from catena.client.requests.keys import (
+        KeyList as KeyList,
+    )
+    from catena.client.requests.keys import (
+        TokenCreate as TokenCreate,
+    )
+    from catena.client.requests.minions import (
+        MinionList as MinionList,
+    )
+    from catena.client.requests.minions import (
+        MinionShow as MinionShow,
+    )
+
+#: File -> the records in it.
+_HOMES: Mapping[str, str] = {
+    "jobs": "RunJob JobList JobShow JobWatch JobCancelRequest RunnerCall",
+    "events": "EventWatch EventSend",
+    "keys": "KeyList KeyChange KeyFinger TokenCreate",
+    "minions": "MinionList MinionShow",
+    "chains": (
+        "BlobPut ChainCreate ChainAction ChainAdd ChainEdit ChainMove ChainRemoveEntry "
+        "ChainDocument ChainSchedule ChainRef ChainList"
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+#: Verb -> name of its record; ChainRef says only which chain.
+VERBS: Mapping[str, str] = {
+    "job.run": "RunJob",
+    "job.list": "JobList",
+    "job.show": "JobShow",
+    "job.watch": "JobWatch",
+    "job.cancel": "JobCancelRequest",
+    "event.watch": "EventWatch",
+    "event.send": "EventSend",
+    "key.list": "KeyList",
+    "key.change": "KeyChange",
+    "key.finger": "KeyFinger",
+    "key.token": "TokenCreate",
+    "minion.list": "MinionList",
+    "minion.show": "MinionShow",
+    "runner.call": "RunnerCall",
+    "blob.put": "BlobPut",
+    "chain.create": "ChainCreate",
+    "chain.add": "ChainAdd",
+    "chain.edit": "ChainEdit",
+    "chain.move": "ChainMove",
+    "chain.remove_entry": "ChainRemoveEntry",
+    "chain.apply": "ChainDocument",
+    "chain.schedule": "ChainSchedule",
+    "chain.approve": "ChainRef",
+    "chain.list": "ChainList",
+    "chain.show": "ChainRef",
+    "chain.watch": "ChainRef",
+    "chain.cancel": "ChainRef",
+    "chain.retry": "ChainRef",
+    "chain.release": "ChainRef",
+    "chain.render": "ChainRef",
+    "chain.preview": "ChainRef",
+    "chain.delete": "ChainRef",
+}
+
+
+def record(name: str) -> Type[Any]:
+    """Return the record of that name; raise AttributeError when there is none."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: Type[Any] = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    return record(name)

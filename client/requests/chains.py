@@ -1,0 +1,117 @@
+"""Action chains, and the files that their actions name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+
+@dataclass(frozen=True)
+class BlobPut:
+    """One piece of a file that a later request names by its SHA-256."""
+
+    sha256: str
+    index: int
+    count: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ChainCreate:
+    """Make an empty chain. Reply: {"id", "label"}."""
+
+    label: str
+
+
+@dataclass(frozen=True)
+class ChainAction:
+    """One action as a person describes it; checked by master.chains.model.
+
+    kind: "script", "cmd", "apply", "highstate", "install", "upgrade", "remove", "upgrade_agent",
+    "reboot", "call".
+    """
+
+    kind: str
+    #: Per kind: script {sha256, name, runas, group, timeout}, cmd {cmd, runas, timeout},
+    #: apply {mods, pillar, test}, highstate {}, install/upgrade/remove {packages: [[name,
+    #: version]]}, upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun,
+    #: args, kwargs}.
+    data: Dict[str, Any] = field(default_factory=dict)
+    #: Override of the kind's crash rule: "idempotent" or "once"; "" keeps the default.
+    repeat: str = ""
+
+
+@dataclass(frozen=True)
+class ChainAdd:
+    """Append an action for every minion of a target (one Action each, same sort_order)."""
+
+    label: str
+    tgt: str
+    action: ChainAction
+    tgt_type: str = "glob"
+
+
+@dataclass(frozen=True)
+class ChainEdit:
+    """Replace the action of all entries at a sort_order."""
+
+    label: str
+    sort_order: int
+    action: ChainAction
+
+
+@dataclass(frozen=True)
+class ChainMove:
+    """Move the entries at one sort_order to another; the others close up."""
+
+    label: str
+    sort_order: int
+    to: int
+
+
+@dataclass(frozen=True)
+class ChainRemoveEntry:
+    """Remove the entries at a sort_order, for all minions or some."""
+
+    label: str
+    sort_order: int
+    minions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChainDocument:
+    """A whole chain at once (`catena chain apply FILE`), in place of an undispatched one.
+
+    Entries carry tgt, tgt_type and the action, in order.
+    """
+
+    label: str
+    entries: tuple[Dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class ChainSchedule:
+    """Schedule a chain. Reply: the chain as ChainShow."""
+
+    label: str
+    #: Seconds since the epoch; 0: now.
+    at: float = 0.0
+    approve_required: bool = False
+
+
+@dataclass(frozen=True)
+class ChainRef:
+    """Any verb that needs only the chain: approve, cancel, retry, show, watch, delete, render.
+
+    A chain is named by its id or its label (the newest of that label).
+    """
+
+    chain: str
+
+
+@dataclass(frozen=True)
+class ChainList:
+    """Chains, newest first."""
+
+    all: bool = False
+    limit: int = 100

@@ -1,0 +1,71 @@
+"""Jobs: run, list, show, watch, cancel; and functions of the master itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Optional
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """Run a function on the minions of a target. -> stream if *follow*, else {jid, minions}.
+
+    Items: {"type": "new", jid, minions, missing}; {"type": "delivery", minion, state, detail};
+    {"type": "progress", minion, seq, kind, data}; {"type": "return", minion, ret (JobReturn)}.
+    The reply that ends it: {jid, states: {minion: state}}.
+    """
+
+    tgt: str
+    fun: str
+    tgt_type: str = "glob"
+    args: tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)
+    metadata: Dict[str, Any] = field(default_factory=dict)
+    follow: bool = False
+    #: "": all at once; "5" or "20%": that many at a time.
+    batch: str = ""
+    expiry_seconds: Optional[int] = None
+    deadline_seconds: Optional[int] = None
+    #: Repeating a request with the same key changes nothing and gives the first answer.
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True)
+class JobList:
+    """List jobs, newest first."""
+
+    limit: int = 100
+    fun: str = ""
+    minion: str = ""
+    active: bool = False
+
+
+@dataclass(frozen=True)
+class JobShow:
+    """One job: spec, and per minion its delivery, progress and return."""
+
+    jid: str
+
+
+@dataclass(frozen=True)
+class JobWatch:
+    """Follow a job from its start. -> stream, as RunJob."""
+
+    jid: str
+
+
+@dataclass(frozen=True)
+class JobCancelRequest:
+    """Cancel a job on every minion, or on those named."""
+
+    jid: str
+    minions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunnerCall:
+    """Run a function on the master (jobs.*, manage.*, event.send …)."""
+
+    fun: str
+    args: tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,20 @@
+"""What the master knows of minions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MinionList:
+    """Minions: [{id, up, since, version, boot_id, address, chain, conflict}]."""
+
+    tgt: str = "*"
+    tgt_type: str = "glob"
+
+
+@dataclass(frozen=True)
+class MinionShow:
+    """One minion with grains, jobs, chain queue."""
+
+    id: str

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.cli import socket_path
+from catena.cli.settings import master_settings
+
+TEXTS = [
+    "",
+    "root_dir: /srv/x\n",
+    "run_dir: /run/other\n",
+    "root_dir: /srv/x\nrun_dir: /srv/x/run\n",
+    "root_dir: /srv/x/\nrun_dir: /elsewhere # why\n",
+    "root_dir: '/quoted'\n",
+    '"root_dir": /srv/x\n',
+    "{root_dir: /flow}\n",
+    "file_roots:\n  base:\n  - /srv/root_dir\nroot_dir: /srv/x\n",
+    "nodegroups:\n  root_dir: inner\nrun_dir: /run/y\n",
+    "---\nroot_dir: /srv/doc\n",
+    "# root_dir: /commented\nport: 5000\n",
+    "root_dir : /srv/space\n",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_quick_way_gives_what_the_full_reader_gives(tmp_path: Path, text: str) -> None:
+    (tmp_path / "master").write_text(text)
+    full = Path(master_settings(str(tmp_path))[0].run_dir) / socket_path.NAME
+    assert socket_path.master_socket(str(tmp_path)) == full
+
+
+def test_later_files_win_and_state_files_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "master").write_text("root_dir: /a\n")
+    (tmp_path / "master.d").mkdir()
+    (tmp_path / "master.d/b.conf").write_text("root_dir: /b\n")
+    (tmp_path / "master.d/a.conf").write_text("root_dir: /c\n")
+    (tmp_path / "master.d/_z.conf").write_text("root_dir: /z\n")
+    full = Path(master_settings(str(tmp_path))[0].run_dir) / socket_path.NAME
+    assert (
+        socket_path.master_socket(str(tmp_path))
+        == full
+        == Path("/b/run/catena/master/master.sock")
+    )
+
+
+def test_no_file_at_all_is_the_default(tmp_path: Path) -> None:
+    assert socket_path.master_socket(str(tmp_path)) == Path("/run/catena/master/master.sock")

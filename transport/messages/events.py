@@ -1,0 +1,23 @@
+"""A minion's own events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict
+
+
+@dataclass(frozen=True)
+class EventFired:
+    """A minion's own event; repeated until EventStored."""
+
+    #: Unique per minion; the key of deduplication.
+    event_id: str
+    tag: str
+    data: Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EventStored:
+    """The event is committed."""
+
+    event_id: str

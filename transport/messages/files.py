@@ -1,0 +1,53 @@
+"""Files of the master, in pieces (bulk socket), and files pushed to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ManifestRequest:
+    """Which files does an environment have for me (bulk socket)."""
+
+    saltenv: str
+
+
+@dataclass(frozen=True)
+class ManifestReply:
+    """The file list, as a blob to be fetched with ChunkRequest(path="")."""
+
+    sha256: str
+    size: int
+    environments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ChunkRequest:
+    """A piece of one file (bulk socket)."""
+
+    saltenv: str
+    #: Path below the root; "" for the manifest itself.
+    path: str
+    #: The content that is wanted; if the file has changed since, the answer is a Failure.
+    sha256: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class ChunkReply:
+    """Up to CHUNK_BYTES of a file from *offset*."""
+
+    sha256: str
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class FilePush:
+    """One piece of a file that a minion sends (cp.push; only where `file_recv` allows)."""
+
+    path: str
+    sha256: str
+    index: int
+    count: int
+    data: bytes

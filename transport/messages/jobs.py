@@ -1,0 +1,72 @@
+"""Jobs on their way to a minion and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catena.core.job import JobProgress, JobReturn, JobSpec
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """Do this. Sent again until received; done once by jid."""
+
+    spec: JobSpec
+
+
+@dataclass(frozen=True)
+class JobReceived:
+    """The order is durable on the minion (or was known before)."""
+
+    jid: str
+    #: 0: starts now; n: waits behind n others.
+    position: int
+
+
+@dataclass(frozen=True)
+class JobRejected:
+    """The order will not be run: expired, fenced, or malformed."""
+
+    jid: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class JobCancel:
+    """Stop a job and its process tree, or drop it from the queue."""
+
+    jid: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class JobProgressed:
+    """One step of a running job. Not acked: the return has it all again."""
+
+    progress: JobProgress
+
+
+@dataclass(frozen=True)
+class JobReturned:
+    """A job's outcome; repeated until ReturnStored."""
+
+    ret: JobReturn
+
+
+@dataclass(frozen=True)
+class ReturnStored:
+    """The return is committed; the minion may forget it."""
+
+    jid: str
+
+
+@dataclass(frozen=True)
+class ReturnPart:
+    """One piece of an encoded JobReturned that is too large for one frame (bulk socket)."""
+
+    jid: str
+    #: SHA-256 of the whole, hex.
+    sha256: str
+    index: int
+    count: int
+    data: bytes

@@ -1,0 +1,95 @@
+"""A connection between minion and master: greeting, heartbeat, keys (control socket)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First message of a connection: who this is and what it still has."""
+
+    id: str
+    machine_id: str
+    boot_id: str
+    #: Random id of the agent process.
+    session: str
+    version: str
+    #: "minion" receives jobs; "caller" (catena call) only asks.
+    role: str
+    #: True for the first Hello of an agent process: the master makes the start event of it.
+    first: bool
+    grains: Dict[str, Any]
+    #: jids received and not yet returned and acked; the master does not send them again.
+    open_jobs: tuple[str, ...]
+    #: What the resume file says, as mgractionchains.get_pending_resume; {} without one.
+    pending_resume: Dict[str, Any] = field(default_factory=dict)
+    #: Version of the wire protocol that the sender prefers.
+    wire: int = 1
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The Hello is taken; jobs may follow."""
+
+    master_version: str
+    ping_interval_seconds: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The connection is not taken; nothing else will be answered on it."""
+
+    #: "duplicate_key", "duplicate_machine", "revoked", "busy", "version", "identity".
+    code: str
+    reason: str
+    retry_seconds: float
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Either side's program (not its I/O thread) is alive."""
+
+    #: Counts up per connection; the Pong repeats it.
+    seq: int
+
+
+@dataclass(frozen=True)
+class Pong:
+    """Answer to a Ping."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
+class GrainsUpdate:
+    """The minion's grains, collected anew."""
+
+    grains: Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Goodbye:
+    """The sender stops on purpose."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class KeyRotate:
+    """Master to minion: make a new key pair and announce it."""
+
+
+@dataclass(frozen=True)
+class KeyAnnounce:
+    """Minion to master: my next public key. Both are valid until the new one's first use."""
+
+    public_key: str
+
+
+@dataclass(frozen=True)
+class KeyTaken:
+    """Master to minion: the announced key is stored; reconnect with it."""
+
+    public_key: str
