@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Tuple
 
 import click
 
 from catena.cli.chain_actions import action, action_options
-from catena.cli.chain_file import read_document
 from catena.cli.output.chains import chain_text, event_lines, listing
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
@@ -96,9 +96,12 @@ def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[s
 @click.pass_context
 def apply(ctx: click.Context, file: str, at: str, watching: bool) -> int:
     """Make a chain from a YAML file."""
-    client = connect(ctx)
-    wanted = read_document(client, file)
-    made = client.request("chain.apply", wanted)
+    from catena.master.chains.document import read
+
+    client, found = connect(ctx), read(Path(file))
+    for path in found.uploads.values():
+        client.upload(path.read_bytes())
+    made = client.request("chain.apply", found.request)
     print(f"chain {made['id']}: {made['label']}")
     if at or watching:
         client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
