@@ -217,7 +217,8 @@ class Agent:
     def end(self) -> None:
         """End whatever is left: the daemon, and the jobs that it would leave running."""
         if self.process is not None and self.process.poll() is None:
-            for job in self.ask("running"):
+            # From the end of the line: the end of a running job would start the next one.
+            for job in reversed(self.ask("running")):
                 self.ask("signal", jid=job["jid"], signal=9)
             self.kill(signal.SIGTERM)
 
