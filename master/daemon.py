@@ -142,7 +142,7 @@ class Master:
                 self.settings.job_expiry_hours * 3600.0,
             )
         )
-        self.views = JobViews(self.store, self.feed, self.jobs)
+        self.views = JobViews(self.store, self.feed, self.jobs, self.sessions)
 
     def _make_chains(self) -> None:
         self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")

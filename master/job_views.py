@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,18 +19,28 @@ from catena.master.jobs import Jobs
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS
 
+#: How often a follower is told whether the minions that it waits for are connected, seconds.
+PRESENCE_SECONDS = 1.0
 LIST_LIMIT = 10_000
 Item = dict[str, Any]
 FINAL = frozenset(state.value for state in Delivery if MACHINE.is_final(state))
 
 
 class JobViews:
-    """Reads of jobs; they never wait for the writer."""
+    """Reads of jobs; they never wait for the writer.
 
-    def __init__(self, store: Store, feed: JobFeed, jobs: Jobs) -> None:
+    Args:
+        store: where jobs are.
+        feed: live items.
+        jobs: submits them.
+        connected: the minions that are connected now.
+    """
+
+    def __init__(self, store: Store, feed: JobFeed, jobs: Jobs, connected: Container[str]) -> None:
         self._store = store
         self._feed = feed
         self._jobs = jobs
+        self._connected = connected
 
     async def list(self, wanted: JobList) -> list[Item]:
         """Return jobs, newest first, each with the number of its deliveries by state."""
@@ -63,7 +74,8 @@ class JobViews:
             submitted = await self._jobs.submit(request, jid=jid)
             if not submitted.repeated:
                 yield _new(submitted.jid, submitted.minions)
-                async for item in _live(watch, jid, dict.fromkeys(submitted.minions, "new")):
+                states = dict.fromkeys(submitted.minions, "new")
+                async for item in _live(watch, jid, states, self._connected):
                     yield item
                 return
         async for item in self.follow(submitted.jid):
@@ -80,36 +92,78 @@ class JobViews:
             states = {item["minion"]: item["state"] for item in past if item["type"] == "delivery"}
             for item in past:
                 yield item
-            async for item in _live(watch, jid, states, past):
+            async for item in _live(watch, jid, states, self._connected, past):
                 yield item
 
 
 async def _live(
-    watch: Watch, jid: str, states: dict[str, str], past: list[Item] | None = None
+    watch: Watch,
+    jid: str,
+    states: dict[str, str],
+    connected: Container[str],
+    past: Sequence[Item] = (),
 ) -> AsyncIterator[Item]:
     """Yield new items; what the snapshot had already is left out."""
-    steps: dict[str, int] = {}
-    returned = set()
-    for item in past or ():
-        if item["type"] == "progress":
-            steps[item["minion"]] = max(item["seq"], steps.get(item["minion"], 0))
-        elif item["type"] == "return":
-            returned.add(item["minion"])
-    while not FINAL.issuperset(states.values()):
-        item = await watch.next()
+    seen = _Seen(states, past)
+    async for item in _with_presence(watch, states, connected):
+        if item["type"] == "presence" or seen.is_new(item):
+            yield item
+    yield {"type": "end", "jid": jid, "states": states}
+
+
+async def _with_presence(
+    watch: Watch, states: Mapping[str, str], connected: Container[str]
+) -> AsyncIterator[Item]:
+    """Yield live items, and between them which of the open minions come and go."""
+    up = dict.fromkeys(states, True)
+    news: asyncio.Task[Item] | None = None
+    try:
+        while not FINAL.issuperset(states.values()):
+            for minion, state in states.items():
+                if state not in FINAL and (minion in connected) is not up[minion]:
+                    up[minion] = not up[minion]
+                    yield {"type": "presence", "minion": minion, "up": up[minion]}
+            news = news or asyncio.create_task(watch.next())
+            done, _ = await asyncio.wait({news}, timeout=PRESENCE_SECONDS)
+            if done:
+                item, news = news.result(), None
+                yield item
+    finally:
+        if news is not None:
+            news.cancel()
+
+
+class _Seen:
+    """What a follower knows already, so that nothing is told twice.
+
+    Args:
+        states: minion -> state; kept up to date.
+        past: items of the snapshot.
+    """
+
+    def __init__(self, states: dict[str, str], past: Sequence[Item]) -> None:
+        self._states = states
+        self._steps: dict[str, int] = {}
+        self._returned = {item["minion"] for item in past if item["type"] == "return"}
+        for item in past:
+            if item["type"] == "progress":
+                step = self._steps.get(item["minion"], 0)
+                self._steps[item["minion"]] = max(item["seq"], step)
+
+    def is_new(self, item: Item) -> bool:
+        """Return whether *item* says something new, and remember it."""
         minion = item["minion"]
         if item["type"] == "delivery":
-            if states.get(minion) in FINAL:
-                continue
-            states[minion] = item["state"]
+            if self._states.get(minion) in FINAL:
+                return False
+            self._states[minion] = item["state"]
         elif item["type"] == "progress":
-            if item["seq"] <= steps.get(minion, 0):
-                continue
-            steps[minion] = item["seq"]
-        elif minion in returned:
-            continue
-        yield item
-    yield {"type": "end", "jid": jid, "states": states}
+            if item["seq"] <= self._steps.get(minion, 0):
+                return False
+            self._steps[minion] = item["seq"]
+        elif minion in self._returned:
+            return False
+        return True
 
 
 def submitted_reply(submitted: Submitted) -> Item:

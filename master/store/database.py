@@ -35,6 +35,7 @@ GROUP_LIMIT = 200
 LAZY_SECONDS = 0.05
 #: How long another process may hold the database before requests fail (reliability 3.3, "db").
 LOCK_PATIENCE_SECONDS = 30.0
+BUSY_TIMEOUT_MS = 5000
 LOCKED_PAUSE_SECONDS = 0.2
 READERS = 4
 _HOOKS = "catena_after_commit"
@@ -294,7 +295,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     for pragma in (
         "journal_mode=WAL",
         "synchronous=FULL",
-        "busy_timeout=5000",
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
         "foreign_keys=ON",
         "temp_store=MEMORY",
         "secure_delete=OFF",

@@ -22,6 +22,7 @@ from catena.client.requests import JobList, JobShow, KeyList, RunJob
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn
 from catena.transport.agent import AgentLink, Connected, LinkConfig, Received
+from catena.transport.keys import load_or_create
 from catena.transport.messages import (
     Hello,
     JobOrder,
@@ -112,17 +113,10 @@ class Agent:
     def __init__(self, daemon: Daemon, name: str) -> None:
         pki = daemon.folder / name
         self.name = name
-        self.link = AgentLink(
-            LinkConfig(
-                name,
-                f"mach-{name}",
-                "1",
-                "127.0.0.1",
-                str(pki),
-                daemon.port,
-                recon_max_seconds=1.0,
-            )
+        config = LinkConfig(
+            name, f"mach-{name}", "1", "127.0.0.1", str(pki), daemon.port, recon_max_seconds=1.0
         )
+        self.link = AgentLink(config, load_or_create(pki), time.monotonic())
         self.poller = zmq.Poller()
         self.link.register(self.poller)
         self.open_jobs: tuple[str, ...] = ()

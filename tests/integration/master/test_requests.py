@@ -1,0 +1,198 @@
+"""What minions ask for, what people ask for, and PostgreSQL under it all."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client import requests as r
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.job import JobReturn
+from catena.master.store.database import Store
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    Failure,
+    ManifestReply,
+    ManifestRequest,
+    PillarReply,
+    PillarRequest,
+    ReturnStored,
+)
+from catena.transport.return_parts import split_return
+from tests.integration.master.bench import a_master
+
+
+async def heard(script: Any, kind: type) -> Any:
+    """Wait for an answer that is made in a thread or process of the master."""
+    async with asyncio.timeout(20):
+        while not (found := script.got(kind)):
+            await asyncio.sleep(0.01)
+    return found[-1]
+
+
+def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 1_500_000, 1.0, 1.0)
+            for part in split_return(ret):
+                await web1.say(part, "bulk")
+            assert await heard(web1, ReturnStored) == ReturnStored(done.jid)
+            shown = await master.views.show(done.jid)
+            assert len(shown["minions"]["web1"]["ret"]["value"]) == 1_500_000
+            (event,) = await master.events(f"salt/job/{done.jid}/ret/web1")
+            assert event.data["return"] is None
+            assert event.data["return_bytes"] > 1_500_000
+
+    asyncio.run(scenario())
+
+
+def test_a_return_over_the_limit_is_refused_in_words() -> None:
+    async def scenario() -> None:
+        async with a_master(return_limit_mib=1) as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 2_500_000, 1.0, 1.0)
+            await web1.say(split_return(ret)[0], "bulk")
+            assert "more than 1048576 bytes" in (await heard(web1, Failure)).message
+
+    asyncio.run(scenario())
+
+
+def test_a_minion_reads_the_file_list_and_a_file() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            Path(master.settings.file_roots["base"][0], "a.sls").write_text("x: {test.nop: []}\n")
+            (web1,) = await master.connect("web1")
+            await web1.say(ManifestRequest("base"), "bulk")
+            listed: ManifestReply = await heard(web1, ManifestReply)
+            await web1.say(ChunkRequest("base", "", listed.sha256, 0), "bulk")
+            assert b"a.sls" in zlib.decompress((await heard(web1, ChunkReply)).data)
+            await web1.say(ChunkRequest("base", "../../etc/passwd", "a" * 64, 0), "bulk")
+            await heard(web1, Failure)
+
+    asyncio.run(scenario())
+
+
+def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            root = Path(master.settings.pillar_roots["base"][0])
+            (root / "top.sls").write_text("base:\n  web1:\n    - web\n  db1:\n    - db\n")
+            (root / "web.sls").write_text("role: web on {{ grains['os'] }}\n")
+            (root / "db.sls").write_text("role: db\nsecret: hidden\n")
+            (web1,) = await master.connect("web1")
+            await web1.say(PillarRequest())
+            reply: PillarReply = await heard(web1, PillarReply)
+            assert (reply.pillar, reply.errors) == ({"role": "web on Debian"}, ())
+            found = await master.targets.resolve("role:web*", "pillar")
+            assert found == ("web1",)
+
+    asyncio.run(scenario())
+
+
+def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            await master.accept("db1")
+            done = await master.submit("web1", args=(1,), kwargs={"a": 2})
+            await web1.answer(done.jid, 42)
+            run = master.dispatcher.ask
+
+            async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
+                return await run("Reactor", "runner.call", r.RunnerCall(fun, args, kwargs))
+
+            assert await runner("manage.status") == {"up": ["web1"], "down": ["db1"]}
+            assert await runner("manage.present") == ["web1"]
+            assert await runner("jobs.lookup_jid", done.jid) == {"web1": 42}
+            listed = (await runner("jobs.list_jobs"))[done.jid]
+            assert listed["Arguments"] == [1, {"__kwarg__": True, "a": 2}]
+            assert (await runner("jobs.exit_success", jid=done.jid)) == {"web1": True}
+            assert await runner("event.send", "app/x", {"k": 1})
+            assert [e.data for e in await master.events("app/x")] == [{"k": 1}]
+            with pytest.raises(NotFoundError, match=r"did you mean 'manage\.status'"):
+                await runner("manage.statsu")
+            with pytest.raises(UsageError, match=r"jobs\.lookup_jid\(jid"):
+                await runner("jobs.lookup_jid")
+            ended = await master.events("salt/run/*/ret")
+            assert ended[0].data["fun"] == "runner.manage.status"
+            assert ended[0].data["success"] is True
+
+    asyncio.run(scenario())
+
+
+def test_minions_are_listed_with_what_is_known_of_them() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("web1")
+            await master.accept("db1")
+            ask = master.dispatcher.ask
+            rows = await ask("Reactor", "minion.list", r.MinionList())
+            assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
+            shown = await ask("Reactor", "minion.show", r.MinionShow("web1"))
+            assert shown["grains"]["os"] == "Debian"
+            finger = await ask("Reactor", "key.finger", r.KeyFinger())
+            assert finger["master"] == master.pair.fingerprint
+
+    asyncio.run(scenario())
+
+
+def postgres_program(name: str) -> str | None:
+    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
+    return str(newest[0]) if newest else shutil.which(name)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server of this test, on a unix socket; it refuses to run as root."""
+    initdb, control = postgres_program("initdb"), postgres_program("pg_ctl")
+    if initdb is None or control is None:
+        pytest.skip("needs PostgreSQL's programs")
+    user = "nobody" if getpass.getuser() == "root" else None
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        if user:
+            shutil.chown(folder, user)
+
+        def run(*command: str) -> None:
+            done = subprocess.run(
+                command, user=user, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+            assert done.returncode == 0, done.stderr.decode()
+
+        data = f"{folder}/data"
+        run(initdb, "-D", data, "-A", "trust", "-U", "test", "--no-sync")
+        options = f"-k {folder} -c listen_addresses= -c fsync=off"
+        run(control, "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start")
+        try:
+            yield f"postgresql+psycopg://test@/postgres?host={folder}"
+        finally:
+            run(control, "-D", data, "-m", "fast", "stop")
+
+
+def test_the_same_master_works_on_postgresql(postgres: str) -> None:
+    async def scenario() -> None:
+        async with a_master(database=postgres) as master:
+            assert master.store.dialect == "postgresql"
+            (web1,) = await master.connect("web1")
+            done = await master.submit(idempotency_key="k")
+            await web1.answer(done.jid, {"a": 1})
+            assert (await master.submit(idempotency_key="k")).jid == done.jid
+            assert await master.states(done.jid) == {"web1": "done"}
+            assert len(await master.events("salt/job/*")) == 2
+        again = Store(postgres)
+        await again.open()
+        await again.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,125 @@
+"""Rates, pieces of returns, uploaded files, sizes of batches, the life of a delivery."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from catena.client.requests import BlobPut
+from catena.core.clock import ManualClock
+from catena.core.errors import LimitError, UsageError
+from catena.core.fsm import Kind
+from catena.core.job import JobReturn
+from catena.master import batch
+from catena.master.blobs import BadBlobError, Blobs
+from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
+from catena.master.limits import RateLimit
+from catena.master.part_buffer import PartBuffer
+from catena.transport.messages import ReturnPart
+from catena.transport.return_parts import join_return, split_return
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def a_return(size: int) -> JobReturn:
+    return JobReturn("20260301120000000000", "f", (), True, 0, "x" * size, 0.0, 0.0)
+
+
+def test_a_rate_limit_gives_a_burst_then_its_rate_and_each_name_its_own() -> None:
+    clock = ManualClock(START)
+    limit = RateLimit(2.0, 3.0, clock.monotonic)
+    assert [limit.allow("a") for _ in range(4)] == [True, True, True, False]
+    assert limit.allow("b")
+    clock.advance(0.5)
+    assert [limit.allow("a") for _ in range(2)] == [True, False]
+
+
+def test_pieces_of_a_return_make_it_whole_in_any_order_and_twice() -> None:
+    buffer = PartBuffer(10_000_000, ManualClock(START).monotonic)
+    parts = split_return(a_return(2_000_000))
+    assert len(parts) > 3
+    for part in [*reversed(parts[1:]), parts[1]]:
+        assert buffer.add("m1", part) is None
+    whole = buffer.add("m1", parts[0])
+    assert whole is not None
+    assert join_return(whole, 10_000_000).ret == a_return(2_000_000)
+
+
+def test_pieces_of_two_minions_never_meet() -> None:
+    buffer = PartBuffer(10_000_000, ManualClock(START).monotonic)
+    parts = split_return(a_return(1_000_000))
+    assert [buffer.add("m1", part) for part in parts[:-1]] == [None] * (len(parts) - 1)
+    assert buffer.add("evil", parts[-1]) is None
+
+
+def test_a_minion_cant_keep_more_unfinished_than_its_budget() -> None:
+    clock = ManualClock(START)
+    buffer = PartBuffer(1_000_000, clock.monotonic)
+    piece = b"x" * 400_000
+    jids = [f"2026030112000000000{n}" for n in range(4)]
+    for jid in jids[:2]:
+        assert buffer.add("evil", ReturnPart(jid, "a" * 64, 0, 2, piece)) is None
+    with pytest.raises(LimitError, match="unfinished"):
+        buffer.add("evil", ReturnPart(jids[2], "a" * 64, 0, 2, piece))
+    with pytest.raises(LimitError):
+        buffer.add("evil", ReturnPart(jids[3], "a" * 64, 0, 1_000_000, b""))
+    with pytest.raises(UsageError):
+        buffer.add("evil", ReturnPart("../x", "a" * 64, 0, 2, b""))
+    clock.advance(301.0)
+    buffer.sweep()
+    assert buffer.add("evil", ReturnPart(jids[2], "a" * 64, 0, 2, piece)) is None
+
+
+def test_an_uploaded_file_is_kept_under_its_hash(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    data = b"#!/bin/sh\nexit 0\n"
+    digest = hashlib.sha256(data).hexdigest()
+    assert blobs.path(digest) is None
+    assert blobs.put(BlobPut(digest, 1, 2, data[5:])) is False
+    assert blobs.put(BlobPut(digest, 0, 2, data[:5])) is True
+    assert blobs.put(BlobPut(digest, 0, 2, data[:5])) is True
+    found = blobs.path(digest)
+    assert found is not None
+    assert found.read_bytes() == data
+    assert found.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("sha256", ["../../etc/passwd", "A" * 64, "a" * 63, ""])
+def test_a_name_that_is_no_hash_reaches_no_file(tmp_path: Path, sha256: str) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    assert blobs.path(sha256) is None
+    with pytest.raises(BadBlobError):
+        blobs.put(BlobPut(sha256, 0, 1, b"x"))
+
+
+def test_pieces_with_another_hash_are_thrown_away(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    with pytest.raises(BadBlobError, match="hash"):
+        blobs.put(BlobPut("a" * 64, 0, 1, b"x"))
+    assert list((tmp_path / "blobs" / "partial").iterdir()) == []
+
+
+def test_a_batch_is_a_number_or_a_share_and_at_least_one() -> None:
+    assert [batch.size(text, 9) for text in ("", "3", "20%", "1%", "100%")] == [0, 3, 1, 1, 9]
+
+
+def test_what_is_away_takes_no_place_of_a_batch() -> None:
+    states = batch.first_states(["a", "b", "c"], 1, {"b", "c"})
+    assert states == {"a": Delivery.held, "b": Delivery.queued, "c": Delivery.held}
+
+
+def test_no_cause_leads_out_of_an_end() -> None:
+    ends = set(Delivery) - set(OPEN)
+    assert ends == {
+        Delivery.done, Delivery.rejected, Delivery.expired, Delivery.cancelled, Delivery.lost,
+    }  # fmt: skip
+    assert not any(MACHINE.allows(state, cause) for state in ends for cause in Cause)
+    assert all(MACHINE.states[state] is not Kind.final for state in OPEN)
+
+
+def test_what_was_handed_over_never_expires_by_itself() -> None:
+    for state in (Delivery.sent, Delivery.received, Delivery.running):
+        assert not MACHINE.allows(state, Cause.expire)

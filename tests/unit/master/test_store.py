@@ -1,0 +1,275 @@
+"""The store: one writer, group commit, and what a fault in one request does to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from catena.core.clock import SystemClock
+from catena.core.errors import CatenaError, UsageError
+from catena.master.event_bus import EventBus
+from catena.master.store import chain_tables, database, schema, tables
+from catena.master.store.database import (
+    Store,
+    StoreCorruptError,
+    StoreUnavailableError,
+    after_commit,
+)
+from catena.master.store.metadata import METADATA
+
+FACTS = tables.FACTS
+VERSIONS = Path(schema.__file__).parent / "migrations" / "versions"
+
+
+def run(path: Path, scenario: Callable[[Store], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        store = Store(f"sqlite:///{path / 'master.db'}")
+        await store.open()
+        try:
+            await scenario(store)
+        finally:
+            await store.close()
+
+    asyncio.run(whole())
+
+
+def put(name: str, value: str = "x") -> Callable[[sa.Connection], None]:
+    return lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value=value)) and None
+
+
+async def names(store: Store) -> list[str]:
+    query = sa.select(FACTS.c.name).order_by(FACTS.c.name)
+    return await store.read(lambda conn: [row.name for row in conn.execute(query)])
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(tmp_path: Path) -> None:
+    assert chain_tables.CHAINS.metadata is METADATA
+
+    async def scenario(store: Store) -> None:
+        def differences(conn: sa.Connection) -> Any:
+            return compare_metadata(MigrationContext.configure(conn), METADATA)
+
+        assert await store.read(differences) == []
+
+    run(tmp_path, scenario)
+
+
+def test_the_known_head_is_the_newest_migration() -> None:
+    revisions = sorted(path.name[1:5] for path in VERSIONS.glob("r*.py"))
+    assert revisions[-1] == schema.HEAD
+
+
+def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    async def nothing(store: Store) -> None:
+        await store.write(
+            lambda conn: conn.execute(sa.text("UPDATE alembic_version SET version_num='9999'"))
+        )
+
+    run(tmp_path, nothing)
+    with pytest.raises(schema.SchemaError, match="9999"):
+        run(tmp_path, nothing)
+
+
+def test_functions_run_in_order_and_are_durable_when_awaited(tmp_path: Path) -> None:
+    order: list[int] = []
+
+    async def scenario(store: Store) -> None:
+        def note(number: int) -> Callable[[sa.Connection], None]:
+            return lambda conn: order.append(number)
+
+        futures = [store.post(note(n), lazy=n % 3 == 0) for n in range(500)]
+        await asyncio.gather(*futures)
+        await store.write(put("a"))
+        with sqlite3.connect(tmp_path / "master.db") as other:
+            assert other.execute("SELECT name FROM fact").fetchall() == [("a",)]
+        other.close()
+
+    run(tmp_path, scenario)
+    assert order == list(range(500))
+
+
+def test_one_failing_function_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def scenario(store: Store) -> None:
+        def bad(conn: sa.Connection) -> None:
+            put("bad")(conn)
+            after_commit(conn, lambda: told.append("bad"))
+            raise UsageError("no")
+
+        def good(conn: sa.Connection) -> None:
+            put("good")(conn)
+            after_commit(conn, lambda: told.append("good"))
+
+        lazy = store.post(put("first"), lazy=True)
+        outcomes = await asyncio.gather(
+            lazy,
+            store.post(bad),
+            store.post(good),
+            store.post(put("good")),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in outcomes] == [
+            type(None), UsageError, type(None), sa.exc.IntegrityError,
+        ]  # fmt: skip
+        with pytest.raises(UsageError):
+            await store.write(bad)
+        assert await names(store) == ["first", "good"]
+
+    run(tmp_path, scenario)
+    assert told == ["good"]
+
+
+def test_a_function_that_spoils_the_transaction_fails_alone(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        def spoil(conn: sa.Connection) -> None:
+            conn.execute(sa.text("SELECT * FROM nowhere"))
+
+        outcomes = await asyncio.gather(
+            store.post(put("a")), store.post(spoil), store.post(put("b")), return_exceptions=True
+        )
+        assert isinstance(outcomes[1], StoreUnavailableError)
+        assert await names(store) == ["a", "b"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_hook_that_fails_keeps_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(store: Store) -> None:
+        def hooked(conn: sa.Connection) -> int:
+            after_commit(conn, lambda: 1 // 0)
+            return 7
+
+        assert await store.write(hooked) == 7
+
+    run(tmp_path, scenario)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_database_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        other = sqlite3.connect(tmp_path / "master.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = store.post(put("a"))
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        assert not done
+        other.execute("COMMIT")
+        await asyncio.wait_for(waiting, 10)
+        other.close()
+
+    run(tmp_path, scenario)
+
+
+def test_a_database_that_stays_locked_is_unavailable_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOCK_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 50)
+
+    async def scenario(store: Store) -> None:
+        other = sqlite3.connect(tmp_path / "master.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError):
+            await store.write(put("a"))
+        other.close()
+        await store.write(put("a"))
+
+    run(tmp_path, scenario)
+
+
+def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        await store.write(put("kept"))
+
+        def limit(conn: sa.Connection) -> None:
+            pages = conn.execute(sa.text("PRAGMA page_count")).scalar()
+            conn.execute(sa.text(f"PRAGMA max_page_count = {pages}"))
+
+        await store.write(limit)
+        with pytest.raises(StoreUnavailableError, match="full"):
+            await store.write(put("big", "x" * 1_000_000))
+        assert await names(store) == ["kept"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_damaged_database_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "master.db").write_bytes(b"no database at all" * 1000)
+
+    async def nothing(store: Store) -> None:
+        raise AssertionError("opened")
+
+    with pytest.raises(StoreCorruptError, match="backup"):
+        run(tmp_path, nothing)
+
+
+def test_a_closed_store_refuses(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = Store(f"sqlite:///{tmp_path / 'master.db'}")
+        with pytest.raises(StoreUnavailableError):
+            await store.write(put("a"))
+        await store.open()
+        late = store.post(put("posted"), lazy=True)
+        await store.close()
+        await late
+        with pytest.raises(StoreUnavailableError):
+            store.post(put("b"))
+
+    asyncio.run(scenario())
+    with sqlite3.connect(tmp_path / "master.db") as other:
+        assert other.execute("SELECT name FROM fact").fetchall() == [("posted",)]
+    other.close()
+
+
+def test_followers_see_events_in_order_whether_kept_in_memory_or_not(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        for number in range(30):
+            await bus.fire(f"app/{number % 2}", {"n": number})
+        later = EventBus(store, SystemClock())  # as after a restart: nothing in memory
+        await later.open()
+        for source in (bus, later):
+            seen = []
+            async for event in source.subscribe("app/1", 0):
+                seen.append(event.data["n"])
+                if event.seq >= bus.last:
+                    break
+            assert seen == list(range(1, 30, 2))
+
+    run(tmp_path, scenario)
+
+
+def test_a_cursor_outlives_its_process_and_holds_back_pruning(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        first = await bus.fire("app/a", {})
+        assert await bus.cursor("reactor") == first.seq
+        second = await bus.fire("app/b", {})
+        assert await bus.prune(9e12) == 1
+        assert await EventBus(store, SystemClock()).cursor("reactor") == first.seq
+        await bus.advance("reactor", second.seq)
+        assert await bus.prune(9e12) == 1
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("tag", ["", "a\nb", "x" * 1025, "\x1b[2J"])
+def test_a_tag_with_control_characters_is_refused(tmp_path: Path, tag: str) -> None:
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        with pytest.raises(CatenaError, match="tag"):
+            await bus.fire(tag, {})
+
+    run(tmp_path, scenario)
