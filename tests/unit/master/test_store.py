@@ -42,7 +42,10 @@ def run(path: Path, scenario: Callable[[Store], Awaitable[None]]) -> None:
 
 
 def put(name: str, value: str = "x") -> Callable[[sa.Connection], None]:
-    return lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value=value)) and None
+    def insert(conn: sa.Connection) -> None:
+        conn.execute(sa.insert(FACTS).values(name=name, value=value))
+
+    return insert
 
 
 async def names(store: Store) -> list[str]:
