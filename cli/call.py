@@ -11,7 +11,7 @@ import click
 from catena.cli.arguments import split
 from catena.cli.output import OUTPUTS, renderer
 from catena.cli.output.plain import document
-from catena.cli.output.text import wants_colour
+from catena.cli.output.text import printable, wants_colour
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -31,7 +31,7 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
     from catena.minion.local import call as call_here
 
     args, kwargs = split(arguments)
-    ret = call_here(
+    outcome = call_here(
         Path(options["config_dir"] or ctx.find_root().obj),
         function,
         tuple(args),
@@ -40,9 +40,10 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
         file_root=options["file_root"],
         pillar_root=options["pillar_root"],
     )
-    if not ret.success and isinstance(ret.value, str):
+    ret = outcome.ret
+    if outcome.raised and isinstance(ret.value, str):
         # An error, not an answer: stdout is data only.
-        print(f"catena: {ret.value}", file=sys.stderr)
+        print(printable(ret.value), file=sys.stderr)
         return ret.retcode if options["retcode_passthrough"] else 1
     _print(ret.value, ret.out, options["out"] or "")
     sys.stdout.flush()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Set
 
 #: Delivery states after which nothing more comes from a minion.
 ENDED = frozenset({"done", "expired", "cancelled", "lost", "rejected"})
-#: Delivery states in which the minion has the job or is about to.
-REACHED = frozenset({"sent", "received", "running"})
+#: Delivery states in which the minion does not have the job yet.
+UNREACHED = frozenset({"new", "held", "queued", "sent"})
 
 
 class JobFollower:
@@ -25,6 +25,7 @@ class JobFollower:
         self.details: Dict[str, str] = {}
         self.returns: Dict[str, Mapping[str, Any]] = {}
         self.missing: List[str] = []
+        self._away: Set[str] = set()
 
     def feed(self, item: Mapping[str, Any]) -> None:
         """Take one item of a job.run or job.watch stream."""
@@ -37,6 +38,8 @@ class JobFollower:
         elif kind == "delivery":
             self.states[item["minion"]] = item["state"]
             self.details[item["minion"]] = item.get("detail") or ""
+        elif kind == "presence":
+            (self._away.discard if item["up"] else self._away.add)(item["minion"])
         elif kind == "return":
             self.returns[item["minion"]] = item["ret"]
             self.states[item["minion"]] = "done"
@@ -44,24 +47,39 @@ class JobFollower:
     @property
     def finished(self) -> bool:
         """Whether nothing that is worth waiting for can come."""
-        idle = ENDED if self._wait_for_absent else ENDED | {"queued"}
-        return bool(self.jid) and all(state in idle for state in self.states.values())
+        return bool(self.jid) and all(
+            state in ENDED or (not self._wait_for_absent and self._is_absent(minion))
+            for minion, state in self.states.items()
+        )
+
+    def _is_absent(self, minion: str) -> bool:
+        """Whether a minion is not connected and does not have the job.
+
+        One that has it and went away (it may be rebooting) is waited for.
+        """
+        return minion in self._away and self.states[minion] in UNREACHED
 
     def open(self) -> Dict[str, str]:
         """Return the minions that have not returned, with what is known of each."""
         return {
-            minion: self.details.get(minion) or state
-            for minion, state in sorted(self.states.items())
+            minion: self._known(minion)
+            for minion in sorted(self.states)
             if minion not in self.returns
         }
+
+    def _known(self, minion: str) -> str:
+        if self._is_absent(minion):
+            return "not connected; it gets the job when it connects, until the job expires"
+        detail = self.details.get(minion)
+        return f"{self.states[minion]}: {detail}" if detail else self.states[minion]
 
     def exit_code(self) -> int:
         """Return the command's exit code (design §4)."""
         if any(not ret["success"] or ret["retcode"] for ret in self.returns.values()):
             return 1
-        open_states = {self.states[minion] for minion in self.open()}
-        if open_states & {"cancelled", "lost", "rejected", "expired"}:
+        waiting = self.open()
+        if {self.states[minion] for minion in waiting} & (ENDED - {"done"}):
             return 1
-        if "queued" in open_states:
+        if any(self._is_absent(minion) for minion in waiting):
             return 3
-        return 75 if open_states else 0
+        return 75 if waiting else 0

@@ -21,7 +21,7 @@ from catena.core.clock import SystemClock, read_boot_id
 from catena.core.errors import CatenaError, NotAllowedError, UnreachableError
 from catena.core.files import private_folder
 from catena.core.ids import JidFactory
-from catena.core.job import JobReturn, JobSpec
+from catena.core.job import JobSpec
 from catena.fileserver.remote import CachingClient
 from catena.fileserver.roots import RootsClient
 from catena.minion import configure
@@ -66,8 +66,8 @@ def call(
     file_root: Optional[str] = None,
     pillar_root: Optional[str] = None,
     watch: Optional[Watch] = None,
-) -> JobReturn:
-    """Run *fun* on this host and return what it came to.
+) -> Outcome:
+    """Run *fun* on this host and return what it came to; `raised`: its value is an error's text.
 
     Args:
         config_dir: folder of the minion's configuration; a missing file counts as empty.
@@ -97,7 +97,7 @@ def call(
         else:
             outcome = _remote(start, spec, daemon is not None)
     _afterwards(outcome, daemon)
-    return outcome.ret
+    return outcome
 
 
 def local_session_of(

@@ -60,7 +60,7 @@ def show_files(fleet: Fleet) -> None:
         for path in sorted(path for path in root.rglob("*") if path.is_file()):
             print(f"  {name}: /{path.relative_to(root)} ({path.stat().st_size} bytes)")
         boots = (root / "var/log/boots").read_text().splitlines()
-        print(f"  {name}: booted {len(set(boots))} times while the chain ran")
+        print(f"  {name}: went on in {len(set(boots))} boots of its host")
 
 
 def story(fleet: Fleet) -> int:

@@ -17,6 +17,10 @@ def follower(*items: dict[str, Any], wait: bool = False) -> JobFollower:
     return found
 
 
+def away(minion: str) -> dict[str, Any]:
+    return {"type": "presence", "minion": minion, "up": False}
+
+
 def delivery(minion: str, state: str, detail: str = "") -> dict[str, Any]:
     return {"type": "delivery", "minion": minion, "state": state, "detail": detail}
 
@@ -31,22 +35,32 @@ def test_it_ends_when_everybody_has_answered() -> None:
 
 
 def test_a_running_minion_is_waited_for() -> None:
-    assert not follower(delivery("a", "running"), delivery("b", "queued")).finished
+    assert not follower(delivery("a", "running"), away("b")).finished
+
+
+def test_a_queued_job_of_a_connected_minion_is_waited_for() -> None:
+    done = {"type": "return", "minion": "a", "ret": ret()}
+    assert not follower(done, delivery("b", "queued")).finished
+    assert not follower(done, delivery("b", "held")).finished
 
 
 def test_an_absent_minion_is_not_waited_for_and_counts_as_not_reached() -> None:
     done = follower(
-        {"type": "return", "minion": "a", "ret": ret()},
-        delivery("b", "queued", "down since 10:00"),
+        {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "queued"), away("b")
     )
     assert done.finished
     assert done.exit_code() == 3
-    assert done.open() == {"b": "down since 10:00"}
+    assert "not connected" in done.open()["b"]
+
+
+def test_a_minion_that_left_with_the_job_is_waited_for() -> None:
+    done = {"type": "return", "minion": "a", "ret": ret()}
+    assert not follower(done, delivery("b", "running"), away("b")).finished
 
 
 def test_an_absent_minion_is_waited_for_when_a_time_is_given() -> None:
     assert not follower(
-        {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "queued"), wait=True
+        {"type": "return", "minion": "a", "ret": ret()}, away("b"), wait=True
     ).finished
 
 
