@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from catena.core.errors import UsageError
+from catena.core.nested import DELIMITER, MISSING, traverse
 from catena.core.suggest import unknown
 
 EXPRESSION_LIMIT = 64 * 1024
@@ -24,7 +25,6 @@ PATTERN_LIMIT = 1024
 #: from minions, and some expressions take time that grows with the square of the text.
 SUBJECT_LIMIT = 4096
 WORD_LIMIT = 4096
-DELIMITER = ":"
 
 Nodegroups = Mapping[str, Union[str, List[str]]]
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -230,8 +230,8 @@ def _values(data: Any, key: str, delimiter: str) -> Iterator[Any]:
     if isinstance(data, Mapping) and key in data:
         yield data[key]
         return
-    found = traverse(data, key, _MISSING, delimiter)
-    if found is not _MISSING:
+    found = traverse(data, key, MISSING, delimiter)
+    if found is not MISSING:
         yield found
 
 
@@ -252,39 +252,6 @@ def _fits_mapping(value: Mapping[Any, Any], rest: str, leaf: _Leaf, delimiter: s
     if head == "*" and tail:
         return any(_fits(inner, tail, leaf, delimiter) for inner in value.values())
     return False
-
-
-_MISSING = object()
-
-
-def traverse(data: Any, key: str, default: Any = None, delimiter: str = DELIMITER) -> Any:
-    """Return what lies at *key* ("a:b:0") in nested mappings and lists, or *default*.
-
-    A number is a position in a list; in a list of mappings a name looks into each, as in Salt.
-    """
-    current = data
-    for part in key.split(delimiter):
-        current = _step(current, part)
-        if current is _MISSING:
-            return default
-    return current
-
-
-def _step(current: Any, part: str) -> Any:
-    if isinstance(current, Mapping):
-        if part in current:
-            return current[part]
-        # Keys that YAML made numbers of.
-        number = int(part) if part.lstrip("-").isdecimal() else None
-        return current.get(number, _MISSING) if number is not None else _MISSING
-    if isinstance(current, (list, tuple)):
-        if part.lstrip("-").isdecimal():
-            position = int(part)
-            return current[position] if -len(current) <= position < len(current) else _MISSING
-        for member in current:
-            if isinstance(member, Mapping) and part in member:
-                return member[part]
-    return _MISSING
 
 
 def _data(source: str, kind: str) -> Callable[[str, str], Matcher]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
+from catena.core.nested import recurse, traverse
 from catena.core.plugins import function
-from catena.core.target import traverse
 
 _MISSING = object()
 
@@ -20,13 +20,10 @@ def _sources(context: Context, **omit: bool) -> Dict[str, Mapping[str, Any]]:
     return {name: tree for name, tree in found.items() if not omit.get(f"omit_{name}")}
 
 
-def _merged(low: Any, high: Any, recurse: bool) -> Any:
+def _merged(low: Any, high: Any, deep: bool) -> Any:
     if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
         return high
-    joined = dict(low)
-    for key, value in high.items():
-        joined[key] = _merged(joined[key], value, True) if recurse and key in joined else value
-    return joined
+    return recurse(low, high) if deep else {**low, **high}
 
 
 @function(reads=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Union
+from typing import Any, List, Mapping, Union
 
 from catena.core.context import Context
+from catena.core.nested import laid_over
 from catena.core.plugins import function
 from catena.core.target import Subject, TargetError, parse
 
@@ -102,15 +103,6 @@ def search_by(context: Context, targets: Mapping[str, Any], minion_id: str = "")
     return found or None
 
 
-def _joined(low: Any, high: Any) -> Any:
-    if not (isinstance(low, Mapping) and isinstance(high, Mapping)):
-        return high
-    made: Dict[str, Any] = dict(low)
-    for key, value in high.items():
-        made[key] = _joined(made[key], value) if key in made else value
-    return made
-
-
 @function(reads=True)
 def filter_by(
     context: Context,
@@ -127,4 +119,4 @@ def filter_by(
         if _matches(context, expression, tgt_type, minion_id=minion_id):
             found = value
             break
-    return _joined(found, merge) if merge else found
+    return laid_over(found, merge, merge_lists) if merge else found

@@ -11,9 +11,9 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, LimitError, RenderError
+from catena.core.nested import merge, recurse
 from catena.core.target import Nodegroups, Subject
 from catena.core.types import SourceLine
-from catena.pillar.merge import merge, recurse
 from catena.pillar.top import Assigned, TopReader, source_of
 from catena.renderers.pipeline import DEFAULT, render
 from catena.renderers.source import Rendered, SourceError

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 from jinja2.exceptions import TemplateRuntimeError
 
-from catena.core.target import traverse as traverse_data
+from catena.core.nested import traverse as traverse_data
 
 
 def unique(values: Iterable[Any]) -> List[Any]:

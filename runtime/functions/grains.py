@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.files import write_durable
+from catena.core.nested import laid_over, plain_copy, set_at, traverse
 from catena.core.plugins import function
 from catena.runtime.grains.collect import static_grains
-from catena.runtime.values import merged, plain_copy, set_at, traverse
 
 _DEFAULT = ""
 
@@ -120,11 +120,15 @@ def filter_by(
             found = lookup_dict[key]
             break
     if base and base in lookup_dict:
-        found = merged(lookup_dict[base], found) if found is not None else lookup_dict[base]
+        found = laid_over(lookup_dict[base], found) if found is not None else lookup_dict[base]
     if merge:
         if not isinstance(merge, AbstractMapping):
             raise UsageError("grains.filter_by: merge must be a dictionary")
-        found = merged(found if found is not None else {}, merge)
+        if not isinstance(found, dict):
+            return plain_copy(merge)
+        # Salt changes the table itself, and map files build on it (recorded case
+        # jinja/filter_by): a later call finds what an earlier one merged.
+        found.update(laid_over(found, merge))
     return found
 
 

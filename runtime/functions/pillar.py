@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, UsageError
+from catena.core.nested import MISSING, append_new, laid_over, plain_copy, traverse
 from catena.core.plugins import function
 from catena.core.suggest import unknown
-from catena.runtime.values import MISSING, merged, plain_copy, traverse
 
 MASK = "**********"
 
@@ -79,9 +79,9 @@ def get(
     if merge and default is not MISSING:
         lists = merge_nested_lists is not False
         if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
-            found = merged(default, found, lists)
+            found = laid_over(default, found, lists)
         elif isinstance(default, list) and isinstance(found, list):
-            found = [*default, *(item for item in found if item not in default)]
+            found = append_new(default, found)
     return _shown(context, found, unmask)
 
 

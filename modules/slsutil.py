@@ -1,0 +1,288 @@
+"""slsutil.*: rendering, merging and serializing for templates."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Dict, List, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.nested import append_new, recurse
+from catena.core.nested import merge as joined
+from catena.core.plugins import function
+from catena.core.suggest import unknown
+from catena.modules.file import content, source
+from catena.modules.serializers import DUMP, LOAD
+
+_BANNER = """THIS FILE IS MANAGED BY CATENA - DO NOT EDIT
+
+The contents of this file are managed by catena. Any changes to this file will be overwritten
+automatically and without warning."""
+
+
+@function(reads=True)
+def renderer(
+    context: Context,
+    path: Optional[str] = None,
+    string: Optional[str] = None,
+    default_renderer: str = "jinja|yaml",
+    **kwargs: Any,
+) -> Any:
+    """Render a file or a text through a pipeline of renderers and return the data.
+
+    Args:
+        context: the call's context.
+        path: salt:// address, absolute path or http(s) address.
+        string: a text instead.
+        default_renderer: renderers of a text without a #! line.
+        kwargs: more names for the templates; saltenv chooses the environment.
+
+    Raises:
+        UsageError: neither or both of path and string are given.
+        CommandExecutionError: there is no such file.
+        RenderError: it can't be rendered.
+    """
+    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    from catena.renderers.pipeline import render
+    from catena.renderers.source import Source
+
+    if (path is None) == (string is None):
+        raise UsageError("slsutil.renderer needs either a path or a string")
+    names = {key: value for key, value in kwargs.items() if not key.startswith("__pub_")}
+    saltenv = str(names.get("saltenv") or context.saltenv)
+    if path is None:
+        return render(
+            context, Source(str(string), "<string>", saltenv), default_renderer, names
+        ).data
+    found = source.fetch(context, source.Source(path, saltenv, skip_verify=True))
+    if found is None:
+        raise CommandExecutionError(f"{path} was not found in saltenv {saltenv!r}")
+    text = content.decode(content.read(found))
+    inside = source.split(path, saltenv)[0] if path.startswith("salt://") else ""
+    return render(context, Source(text, path, saltenv, path=inside), default_renderer, names).data
+
+
+@function(reads=True)
+def update(
+    context: Context,
+    dest: Dict[str, Any],
+    upd: Mapping[str, Any],
+    recursive_update: bool = True,
+    merge_lists: bool = False,
+) -> Dict[str, Any]:
+    """Lay *upd* over *dest*, changing *dest* itself, and return it.
+
+    Args:
+        context: the call's context.
+        dest: the mapping that is changed.
+        upd: what is laid over it.
+        recursive_update: join mappings at every depth.
+        merge_lists: append lists instead of replacing them.
+
+    Raises:
+        UsageError: one of them is no mapping.
+    """
+    if not isinstance(dest, dict) or not isinstance(upd, Mapping):
+        raise UsageError("Cannot update using non-dict types in slsutil.update")
+    found = recurse(dest, upd, merge_lists) if recursive_update else {**dest, **upd}
+    dest.update(found)
+    return dest
+
+
+@function(name="merge", reads=True)
+def merge(
+    context: Context,
+    obj_a: Any,
+    obj_b: Any,
+    strategy: str = "smart",
+    renderer: str = "yaml",
+    merge_lists: bool = False,
+) -> Any:
+    """Return *obj_b* merged into a copy of *obj_a*.
+
+    Args:
+        context: the call's context.
+        obj_a: the base.
+        obj_b: what wins.
+        strategy: smart, recurse, aggregate, overwrite, list or none.
+        renderer: accepted; it chose the strategy "smart" stands for.
+        merge_lists: append lists instead of replacing them.
+    """
+    if strategy == "aggregate" and isinstance(obj_a, list) and isinstance(obj_b, list):
+        return append_new(copy.deepcopy(obj_a), copy.deepcopy(obj_b))
+    if not isinstance(obj_a, Mapping) or not isinstance(obj_b, Mapping):
+        return copy.deepcopy(obj_b)
+    return copy.deepcopy(joined(obj_a, obj_b, strategy, merge_lists))
+
+
+@function(reads=True)
+def merge_all(
+    context: Context,
+    lst: List[Any],
+    strategy: str = "smart",
+    renderer: str = "yaml",
+    merge_lists: bool = False,
+) -> Any:
+    """Return all mappings of a list merged, later ones over earlier ones; see slsutil.merge."""
+    found: Any = {}
+    for each in lst:
+        found = merge(context, found, each, strategy, renderer, merge_lists)
+    return found
+
+
+@function(reads=True)
+def serialize(context: Context, serializer: str, obj: Any, **mod_kwargs: Any) -> str:
+    """Return *obj* as text.
+
+    Args:
+        context: the call's context.
+        serializer: json, yaml, python, configparser or toml.
+        obj: the data.
+        mod_kwargs: options of the serializer.
+
+    Raises:
+        UsageError: no such serializer, or data that it can't write.
+    """
+    if serializer not in DUMP:
+        raise UsageError(unknown("serializer", serializer, DUMP))
+    options = _options(mod_kwargs)
+    if serializer == "json":
+        # As a program reads it: file.serialize alone indents by itself.
+        options = {"indent": None, "sort_keys": False, "separators": None, **options}
+    try:
+        return DUMP[serializer](obj, options)
+    except (TypeError, ValueError) as problem:
+        raise UsageError(f"the data can't be written as {serializer}: {problem}") from problem
+
+
+@function(reads=True)
+def deserialize(
+    context: Context, serializer: str, stream_or_string: Any, **mod_kwargs: Any
+) -> Any:
+    """Return the data of a text.
+
+    Args:
+        context: the call's context.
+        serializer: json, yaml, python, configparser or toml.
+        stream_or_string: the text.
+        mod_kwargs: options of the deserializer.
+
+    Raises:
+        UsageError: no such serializer, or a text that it can't read.
+    """
+    if serializer not in LOAD:
+        raise UsageError(unknown("serializer", serializer, LOAD))
+    text = stream_or_string.read() if hasattr(stream_or_string, "read") else stream_or_string
+    try:
+        return LOAD[serializer](str(text), _options(mod_kwargs))
+    except (ValueError, SyntaxError) as problem:
+        raise UsageError(f"not {serializer}: {problem}") from problem
+
+
+def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
+    return {key: value for key, value in given.items() if not key.startswith("__pub_")}
+
+
+@function(reads=True)
+def banner(
+    context: Context,
+    width: int = 72,
+    commentchar: str = "#",
+    borderchar: str = "#",
+    blockstart: Optional[str] = None,
+    blockend: Optional[str] = None,
+    title: Optional[str] = None,
+    text: Optional[str] = None,
+    newline: bool = True,
+) -> str:
+    """Return a framed comment that says that a file is managed.
+
+    Args:
+        context: the call's context.
+        width: of the frame, in characters.
+        commentchar: begins every line.
+        borderchar: draws the frame.
+        blockstart: line before the frame, where a language has block comments.
+        blockend: line after the frame.
+        title: first line inside it.
+        text: the rest.
+        newline: end with a line end.
+
+    Raises:
+        UsageError: the frame leaves no room for text.
+    """
+    import textwrap
+
+    heading, _, rest = _BANNER.partition("\n\n")
+    title, text = title or heading, text or rest.replace("\n", " ")
+    room = width - 2 * len(commentchar) - 2
+    if room < 1:
+        raise UsageError(f"a banner of width {width} has no room for text")
+    border = (commentchar + borderchar * width)[:width]
+    border = border[: width - len(commentchar)] + commentchar[::-1]
+    inside = [title.center(room), *textwrap.wrap(text, room)]
+    lines = [border]
+    lines += [f"{commentchar} {line.ljust(room)} {commentchar[::-1]}" for line in inside]
+    lines.append(border)
+    if blockstart is not None:
+        lines.insert(0, blockstart)
+    if blockend is not None:
+        lines.append(blockend)
+    return "\n".join(lines) + ("\n" if newline else "")
+
+
+@function(reads=True)
+def boolstr(context: Context, value: Any, true: Any = "true", false: Any = "false") -> Any:
+    """Return *true* where *value* means yes, else *false*: words for a file's own language."""
+    from catena.modules.arguments import truth
+
+    return true if truth(value) else false
+
+
+@function(reads=True)
+def file_exists(context: Context, path: str, saltenv: str = "") -> bool:
+    """Return whether the file server has this file."""
+    return context.files.entry(_bare(path), saltenv or context.saltenv) is not None
+
+
+@function(reads=True)
+def dir_exists(context: Context, path: str, saltenv: str = "") -> bool:
+    """Return whether the file server has this folder."""
+    return _bare(path) in context.files.folders(saltenv or context.saltenv)
+
+
+@function(reads=True)
+def path_exists(context: Context, path: str, saltenv: str = "") -> bool:
+    """Return whether the file server has this file or folder."""
+    return file_exists(context, path, saltenv) or dir_exists(context, path, saltenv)
+
+
+def _bare(path: str) -> str:
+    return (path[len("salt://") :] if path.startswith("salt://") else path).strip("/")
+
+
+@function(reads=True)
+def findup(context: Context, startpath: str, filenames: Any, saltenv: str = "") -> str:
+    """Return the path of the nearest of some files in a folder of the roots or above it.
+
+    Args:
+        context: the call's context.
+        startpath: folder to begin in, below the roots.
+        filenames: names, the first that is there counts.
+        saltenv: environment.
+
+    Raises:
+        CommandExecutionError: none is there up to the root.
+        UsageError: *startpath* is no folder of the roots.
+    """
+    names = [filenames] if isinstance(filenames, str) else list(filenames)
+    folder = _bare(startpath)
+    if folder and not path_exists(context, folder, saltenv):
+        raise UsageError(f"Starting path not found: {startpath}")
+    parts = folder.split("/") if folder else []
+    for depth in range(len(parts), -1, -1):
+        for name in names:
+            candidate = "/".join([*parts[:depth], str(name)])
+            if file_exists(context, candidate, saltenv):
+                return candidate
+    raise CommandExecutionError(f"File pattern(s) not found in path ancestry: {', '.join(names)}")
