@@ -90,17 +90,18 @@ PRESENCE_CHANGE = "salt/presence/change"
 PRESENCE_PRESENT = "salt/presence/present"
 
 #: Tags that only the master itself may send; a minion's event under one of them is re-tagged
-#: under the minion's own name (attack rows 2025-22236 and X44).
+#: under the minion's own name.
 MASTER_ONLY_PREFIXES = ("salt/", "catena/", "minion/", "key", "minion_start", "resource/")
 
 
 def own_tag(minion: str, tag: str) -> str:
     """Return the tag under which *minion*'s own event *tag* is stored.
 
-    A tag of the master's, or another minion's, becomes salt/minion/<id>/event/<tag>; beacon tags
-    of its own name and free tags stay.
+    A tag of the master's, or another minion's, becomes minion/<id>/event/<tag>; beacon tags of
+    its own name and free tags stay. Not below salt/: the `*` of people's globs crosses slashes,
+    and salt/minion/<id>/event/x/start would be one of salt/minion/*/start.
     """
-    own = (f"salt/beacon/{minion}/", f"salt/minion/{minion}/event/")
+    own = (f"salt/beacon/{minion}/", f"minion/{minion}/event/")
     if tag.startswith(own) or not tag.startswith(MASTER_ONLY_PREFIXES):
         return tag
-    return f"salt/minion/{minion}/event/{tag}"
+    return f"minion/{minion}/event/{tag}"

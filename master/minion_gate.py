@@ -208,10 +208,12 @@ class MinionGate:
             self._parts.link.send(peer, m.EventStored(fired.event_id), envelope.msg_id)
             return None
         tag = events.own_tag(minion, fired.tag)
+        # Reactors read the id from here: it is the sender's, whatever the sender wrote.
+        data = {**fired.data, "id": minion}
 
         def store(conn: sa.Connection) -> None:
             if not self._parts.bus.knows(conn, minion, fired.event_id):
-                self._parts.bus.record(conn, tag, fired.data, minion, fired.event_id)
+                self._parts.bus.record(conn, tag, data, minion, fired.event_id)
             after_commit(
                 conn,
                 lambda: self._parts.link.send(

@@ -2,7 +2,7 @@
 # is {}; the minion itself judges whether the boot (or the agent) is a new one.
 resume_action_chain:
   local.mgractionchains.resume:
-  - tgt: '{{ data['id'] }}'
+  - tgt: {{ data['id'] | json }}
   - tgt_type: list
   - metadata:
       suma-action-chain: true

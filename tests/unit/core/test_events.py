@@ -37,11 +37,11 @@ def test_tags_are_salts() -> None:
     ],
 )
 def test_a_minion_can_speak_in_nobody_elses_name(tag: str) -> None:
-    assert events.own_tag("web1", tag) == f"salt/minion/web1/event/{tag}"
+    assert events.own_tag("web1", tag) == f"minion/web1/event/{tag}"
 
 
 @pytest.mark.parametrize(
-    "tag", ["my/app/deployed", "salt/beacon/web1/load", "salt/minion/web1/event/x"]
+    "tag", ["my/app/deployed", "salt/beacon/web1/load", "minion/web1/event/x"]
 )
 def test_its_own_and_free_tags_stay(tag: str) -> None:
     assert events.own_tag("web1", tag) == tag

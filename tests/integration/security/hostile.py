@@ -1,0 +1,216 @@
+"""A minion that breaks every rule: a true key, and the wire spoken by hand.
+
+It uses the codec and raw DEALER sockets against a real master, so that nothing of the agent's good
+manners stands between an attack and the master.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import zmq
+from fleet import Fleet
+
+from catena.client.connection import MasterClient
+from catena.core.job import JobReturn
+from catena.transport import sockets, wire
+from catena.transport.keys import BOOTSTRAP, KeyPair, generate
+from catena.transport.messages import (
+    EnrolProbe,
+    EnrolReply,
+    EnrolRequest,
+    Envelope,
+    Hello,
+    Ping,
+    Pong,
+    Welcome,
+)
+from catena.transport.peers import Endpoints
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 5.0
+#: Long enough for a message that must not come, on a master that has answered a later one.
+QUIET_SECONDS = 0.3
+
+
+class SilenceError(AssertionError):
+    """The master did not answer."""
+
+
+class Site:
+    """The master under attack, as its operator and as the network see it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.home = fleet.folder / "master"
+        self.endpoints = Endpoints.of("127.0.0.1", fleet.port)
+        self.socket = self.home / "run/catena/master/master.sock"
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._minions: list[Hostile] = []
+
+    @property
+    def key(self) -> str:
+        return (self.home / "etc/catena/pki/master/curve.pub").read_text().strip()
+
+    @property
+    def log(self) -> str:
+        return (self.fleet.folder / "master.log").read_text(errors="replace")
+
+    def ask(self, verb: str, record: Any = None) -> Any:
+        return MasterClient(self.socket).request(verb, record)
+
+    def events(self, tag: str, seconds: float = PATIENCE_SECONDS) -> Iterator[dict[str, Any]]:
+        """Yield every stored event whose tag matches, then wait for more."""
+        from catena.client.requests import record
+
+        watch = record("EventWatch")(tag=tag, after=0)
+        yield from MasterClient(self.socket).stream("event.watch", watch, seconds)
+
+    def all_events(self, tag: str = "*") -> list[dict[str, Any]]:
+        """Return the events up to now: an event of our own marks the end."""
+        from catena.client.requests import record
+
+        mark = self.ask("event.send", record("EventSend")(tag="end/of/look"))["seq"]
+        found = []
+        for event in self.events("*"):
+            if event["seq"] == mark:
+                break
+            found.append(event)
+        from fnmatch import fnmatchcase
+
+        return [event for event in found if fnmatchcase(event["tag"], tag)]
+
+    def keys(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = self.ask("key.list")
+        return found
+
+    def decide(self, action: str, name: str) -> list[str]:
+        from catena.client.requests import record
+
+        found: list[str] = self.ask("key.change", record("KeyChange")(action, name))["changed"]
+        return found
+
+    def stranger(self, name: str, pair: KeyPair | None = None) -> Hostile:
+        minion = Hostile(self, name, pair)
+        self._minions.append(minion)
+        return minion
+
+    def minion(self, name: str) -> Hostile:
+        """Return a minion whose key was accepted and whose Hello was taken."""
+        minion = self.stranger(name)
+        assert minion.knock().state in ("pending", "accepted")
+        if name not in {key["id"] for key in self.keys()["accepted"]}:
+            self.decide("accept", name)
+        assert isinstance(minion.ask(minion.hello()), Welcome)
+        return minion
+
+    def memory_kib(self) -> int:
+        """Return the resident memory of the master's process."""
+        master = self.fleet._master
+        assert master is not None
+        text = Path(f"/proc/{master.pid}/status").read_text()
+        return int(next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1])
+
+    def close(self) -> None:
+        for minion in self._minions:
+            minion.close()
+        self.context.term()
+
+
+class Hostile:
+    """One key pair and its three sockets."""
+
+    def __init__(self, site: Site, name: str, pair: KeyPair | None = None) -> None:
+        self.site = site
+        self.name = name
+        self.pair = pair or generate()
+        self.heard: list[Envelope] = []
+        self._sockets: dict[str, zmq.Socket[bytes]] = {}
+
+    def hello(self, **changes: Any) -> Hello:
+        base = Hello(
+            self.name, f"machine-{self.name}", "boot-1", f"session-{self.name}", "1", "minion",
+            True, {"id": self.name}, (),
+        )  # fmt: skip
+        return replace(base, **changes)
+
+    def ret(self, jid: str, fun: str = "test.ping", value: Any = True, **more: Any) -> JobReturn:
+        now = time.time()
+        return JobReturn(jid, fun, (), True, 0, value, now, 0.1, **more)
+
+    def socket(self, name: str) -> zmq.Socket[bytes]:
+        if name not in self._sockets:
+            server = BOOTSTRAP.public if name == "enrol" else self.site.key
+            sock = sockets.dealer(self.site.context, name, self.pair, server)
+            # What the master does with it is the question, not what we would refuse to send.
+            sock.setsockopt(zmq.MAXMSGSIZE, -1)
+            sock.connect(self.site.endpoints.named(name))
+            self._sockets[name] = sock
+        return self._sockets[name]
+
+    def raw(self, *frames: bytes, socket: str = "control") -> None:
+        """Send frames as they are; wait until they have left, as a blocking peer would."""
+        sock = self.socket(socket)
+        assert sock.poll(PATIENCE_SECONDS * 1000, zmq.POLLOUT), "the master takes nothing"
+        sock.send_multipart(frames, zmq.NOBLOCK)
+
+    def say(self, message: Any, socket: str = "control") -> bytes:
+        msg_id = wire.new_id()
+        self.raw(wire.pack(message, msg_id=msg_id), socket=socket)
+        return msg_id
+
+    def ask(self, message: Any, socket: str = "control", seconds: float = PATIENCE_SECONDS) -> Any:
+        """Return what answers *message*; raises SilenceError when nothing does."""
+        msg_id = self.say(message, socket)
+        return self.until(lambda env: env.reply_to == msg_id, socket, seconds).message
+
+    def receive(self, kind: type[T], seconds: float = PATIENCE_SECONDS) -> T:
+        """Return the next message of a kind on control."""
+        found: T = self.until(lambda e: isinstance(e.message, kind), "control", seconds).message
+        return found
+
+    def until(self, wanted: Callable[[Envelope], bool], socket: str, seconds: float) -> Envelope:
+        sock = self.socket(socket)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not sock.poll(left * 1000, zmq.POLLIN):
+                break
+            envelope = wire.unpack(sock.recv(), socket=socket, receiver="minion")
+            self.heard.append(envelope)
+            if isinstance(envelope.message, Ping):
+                self.raw(wire.pack(Pong(envelope.message.seq), reply_to=envelope.msg_id))
+            if wanted(envelope):
+                return envelope
+        raise SilenceError(f"{self.name}: nothing on {socket} in {seconds} s")
+
+    def hears_nothing(self, socket: str = "control", seconds: float = QUIET_SECONDS) -> bool:
+        return not self.socket(socket).poll(seconds * 1000, zmq.POLLIN)
+
+    def is_deaf(self) -> bool:
+        """Return whether the master has stopped to answer pings."""
+        try:
+            self.ask(Ping(1), seconds=QUIET_SECONDS)
+        except SilenceError:
+            return True
+        return False
+
+    def knock(self, **fields: str) -> EnrolReply:
+        asked = EnrolRequest(self.name, f"machine-{self.name}", "1")
+        reply: EnrolReply = self.ask(replace(asked, **fields), "enrol")
+        return reply
+
+    def probe(self) -> Any:
+        return self.ask(EnrolProbe(), "enrol")
+
+    def drop(self, name: str) -> None:
+        sock = self._sockets.pop(name, None)
+        if sock is not None:
+            sock.close(linger=0)
+
+    def close(self) -> None:
+        for name in list(self._sockets):
+            self.drop(name)

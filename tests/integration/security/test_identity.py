@@ -1,0 +1,74 @@
+"""Who a minion claims to be, against who its key says it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from catena.client.requests import record
+from catena.core.job import JobProgress
+from catena.transport.messages import (
+    Failure,
+    GrainsUpdate,
+    JobOrder,
+    JobProgressed,
+    JobReceived,
+    JobReturned,
+    PillarReply,
+    PillarRequest,
+    Refused,
+    ReturnStored,
+)
+from tests.integration.security.conftest import CANARY
+from tests.integration.security.hostile import Hostile, Site
+
+
+def run(site: Site, target: str, fun: str = "test.ping") -> str:
+    asked = record("RunJob")(tgt=target, tgt_type="list", fun=fun)
+    return str(site.ask("job.run", asked)["jid"])
+
+
+def state_of(site: Site, jid: str, minion: str) -> str:
+    shown = site.ask("job.show", record("JobShow")(jid))
+    return str(shown["minions"][minion]["state"])
+
+
+@pytest.mark.parametrize("name", ["victim", "VICTIM", "evil ", "../victim", "", "ev\u0456l"])
+def test_a_hello_under_another_name_is_refused(site: Site, evil: Hostile, name: str) -> None:
+    second = site.stranger("evil", evil.pair)
+    answer = second.ask(second.hello(id=name))
+    assert isinstance(answer, Refused) and answer.code == "identity"
+    second.close()
+
+
+def test_a_return_for_a_job_of_another_is_refused(
+    site: Site, evil: Hostile, victim: Hostile
+) -> None:
+    jid = run(site, "victim")
+    assert victim.receive(JobOrder).spec.jid == jid
+    for message in (
+        JobReturned(evil.ret(jid, value="forged")),
+        JobReceived(jid, 0),
+        JobProgressed(JobProgress(jid, 1, "note", {"text": "forged"})),
+    ):
+        assert isinstance(evil.ask(message), Failure)
+    assert state_of(site, jid, "victim") == "sent"
+    assert victim.ask(JobReturned(victim.ret(jid, value="true"))) == ReturnStored(jid)
+    assert "forged" not in str(site.ask("job.show", record("JobShow")(jid)))
+
+
+def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
+    jid = run(site, "victim")
+    victim.receive(JobOrder)
+    assert victim.ask(JobReturned(victim.ret(jid, value="the true one"))) == ReturnStored(jid)
+    assert victim.ask(JobReturned(victim.ret(jid, value="the replay"))) == ReturnStored(jid)
+    assert "the replay" not in str(site.ask("job.show", record("JobShow")(jid)))
+    assert len(site.all_events(f"salt/job/{jid}/ret/*")) == 1
+
+
+def test_pillar_is_that_of_the_key(site: Site, evil: Hostile, victim: Hostile) -> None:
+    evil.say(GrainsUpdate({"id": "victim"}))
+    override = {"id": "victim", "ext_pillar": [{"git": "ext::sh -c touch% /tmp/x"}]}
+    reply = evil.ask(PillarRequest(override=override), seconds=30)
+    assert isinstance(reply, PillarReply) and CANARY not in str(reply)
+    own = victim.ask(PillarRequest(), seconds=30)
+    assert own.pillar["password"] == CANARY
