@@ -36,7 +36,7 @@ def load_toml(text: str, name: str, original: str, line_map: LineMap) -> Any:
         SourceError: not TOML, or this Python has no TOML parser.
     """
     try:
-        import tomllib
+        import tomllib  # novm
     except ImportError:
         reason = "the toml renderer needs Python 3.11 or later"
         raise SourceError(reason, SourceLine(name), original) from None
