@@ -11,14 +11,12 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
 
 from catena.core.errors import CatenaError, TryLaterError
-from catena.transport.messages import PillarReply, PillarRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -144,33 +142,3 @@ async def _exchange(child: _Child, data: Any) -> dict[str, Any]:
         raise EOFError from error
     answer: dict[str, Any] = msgpack.unpackb(body, raw=False, strict_map_key=False)
     return answer
-
-
-class WorkerPillar:
-    """Compiles pillar in worker processes.
-
-    Args:
-        workers: the pool.
-        grains_of: returns what the master knows of a minion's grains.
-    """
-
-    def __init__(
-        self, workers: Workers, grains_of: Callable[[str], Awaitable[Mapping[str, Any]]]
-    ) -> None:
-        self._workers = workers
-        self._grains_of = grains_of
-
-    async def compile(self, minion: str, request: PillarRequest) -> PillarReply:
-        """Return the pillar of *minion*, or why there is none; never raises for its files."""
-        params = {
-            "minion": minion,
-            "grains": dict(await self._grains_of(minion)),
-            "saltenv": request.saltenv,
-            "pillarenv": request.pillarenv,
-            "override": request.override,
-        }
-        try:
-            found = await self._workers.call("pillar", params)
-        except (TaskFailedError, WorkerDiedError) as error:
-            return PillarReply({}, (f"Pillar failed to render: {error}",))
-        return PillarReply(found["pillar"], tuple(found["errors"]))

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import encode
-from catena.master.workers import TaskFailedError, WorkerDiedError, WorkerPillar, Workers
+from catena.master.pillars import PillarService
+from catena.master.workers import TaskFailedError, WorkerDiedError, Workers
 from catena.transport.messages import PillarRequest
 
 
@@ -56,7 +58,7 @@ def test_pillar_is_compiled_for_the_minion_that_asks(tmp_path: Path) -> None:
     })  # fmt: skip
 
     async def ask(workers: Workers) -> Any:
-        service = WorkerPillar(workers, only_its_id)
+        service = PillarService(workers, only_its_id, SystemClock())
         request = PillarRequest(override={"port": 81})
         return [await service.compile(name, request) for name in ("web1", "db1")]
 
@@ -73,7 +75,9 @@ def test_a_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -
     })  # fmt: skip
 
     async def ask(workers: Workers) -> Any:
-        return await WorkerPillar(workers, only_its_id).compile("web1", PillarRequest())
+        return await PillarService(workers, only_its_id, SystemClock()).compile(
+            "web1", PillarRequest()
+        )
 
     reply = in_pool(tmp_path, ask)
     assert "secret.sls" in reply.errors[0]
