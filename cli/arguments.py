@@ -14,6 +14,9 @@ _WORDS = frozenset("y n yes no on off true false null none inf nan".split())
 
 #: What begins like this is a comment, a tag, an anchor or a block to YAML, and a text to people.
 _SPECIAL = tuple("#!&*%@`|>")
+_BRACKETS: Dict[type, str] = {dict: "{", list: "["}
+#: YAML 1.1 reads 1_000 as a number; a person types a name or a date of some release.
+_UNDERSCORED = re.compile(r"[0-9]+(_[0-9]*)+\Z")
 
 
 def value(text: str) -> Any:
@@ -22,7 +25,12 @@ def value(text: str) -> Any:
     YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, has
     several lines, is a date, or would lose what was typed (a lone `#`, an empty string).
     """
+    if text == "None":
+        # YAML has no such word, and people type what Python prints (recorded exec/test_functions).
+        return None
     if _PLAIN.match(text) and text.lower() not in _WORDS:
+        return text
+    if _UNDERSCORED.match(text):
         return text
     if not text or text.isspace() or "\n" in text or text.lstrip().startswith(_SPECIAL):
         return text
@@ -34,6 +42,10 @@ def value(text: str) -> Any:
     except CatenaError:
         return text
     if found is None and text.strip().lower() not in {"null", "none", "~"}:
+        return text
+    bracket = _BRACKETS.get(type(found), "")
+    # A sentence with a colon or a dash is no data; as in Salt, data are wrapped in brackets.
+    if bracket and not text.startswith(bracket):
         return text
     if isinstance(found, (bool, int, float, str, list, dict, type(None))):
         return found

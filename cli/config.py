@@ -46,6 +46,8 @@ def check(ctx: click.Context, which: str, show: bool) -> int:
             continue
         for key in loaded.without_effect:
             click.echo(f"{folder / name}: {key} has no effect here", err=True)
+        for key in loaded.free_keys:
+            click.echo(f"{folder / name}: {key} is no setting; config.get sees it", err=True)
         if show:
             print(document({name: dataclasses.asdict(rooted(settings))}))
         click.echo(f"{folder / name}: ok", err=True)

@@ -7,7 +7,7 @@ of its own where the class says it all.
 from __future__ import annotations
 
 from inspect import getdoc
-from typing import ClassVar
+from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple
 
 
 class CatenaError(Exception):
@@ -55,6 +55,22 @@ class CommandExecutionError(CatenaError):
 
 class RenderError(CatenaError):
     """A template or data file can't be rendered."""
+
+
+class PillarError(CatenaError):
+    """The pillar has errors and must not be used.
+
+    Args:
+        errors: one text per fault, naming file and line.
+        pillar: what could be compiled all the same, for who asks for it by `force`.
+    """
+
+    def __init__(
+        self, errors: Tuple[str, ...] = (), pillar: Optional[Mapping[str, Any]] = None
+    ) -> None:
+        super().__init__("\n".join(("Pillar failed to render:", *errors)) if errors else "")
+        self.errors = errors
+        self.pillar: Dict[str, Any] = dict(pillar or {})
 
 
 class LimitError(CatenaError):

@@ -6,9 +6,15 @@ from difflib import get_close_matches
 from typing import Iterable, Optional
 
 
-def nearest(name: str, candidates: Iterable[str]) -> Optional[str]:
-    """Return the candidate that *name* most likely meant, or None."""
-    found = get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> Optional[str]:
+    """Return the candidate that *name* most likely meant, or None.
+
+    Args:
+        name: what was written.
+        candidates: the right names.
+        likeness: how alike they must be, 0 to 1; at 0.75 only a slip of the fingers is.
+    """
+    found = get_close_matches(name, list(candidates), n=1, cutoff=likeness)
     return found[0] if found else None
 
 

@@ -47,8 +47,9 @@ def pcre(context: Context, tgt: str, minion_id: str = "") -> bool:
 
 @function(name="list", inline=True)
 def list_(context: Context, tgt: Union[str, List[str]], minion_id: str = "") -> bool:
-    """Return whether this minion's id is in a list."""
-    return _matches(context, tgt, "list", minion_id=minion_id)
+    """Return whether this minion's id is in a list, to the letter: a blank is part of an id."""
+    ids = tgt.split(",") if isinstance(tgt, str) else [str(each) for each in tgt]
+    return str(minion_id or context.opts.get("id") or context.grains.get("id", "")) in ids
 
 
 @function(inline=True)

@@ -79,7 +79,8 @@ def compile_pillar(
     # No job: functions that files call give them values, they print nothing (pillar.get masks
     # what it prints).
     bare = context.with_(pillar={}, job=None)
-    subject = Subject(str(context.grains.get("id") or context.opts.get("id", "")), context.grains)
+    # The id is what the caller proved, not what a minion wrote into its grains.
+    subject = Subject(str(context.opts.get("id") or context.grains.get("id", "")), context.grains)
     compiler = _Compiler(bare, chosen)
     pillar: Dict[str, Any] = {}
     try:

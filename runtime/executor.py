@@ -8,11 +8,11 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
-from catena.core.errors import CatenaError, NotFoundError
+from catena.core.errors import CatenaError, NotFoundError, PillarError
 from catena.core.job import JobReturn, JobSpec
 from catena.core.plugins import FunctionMark, Plugin
 from catena.runtime.arguments import bind
-from catena.runtime.host import After, PillarError
+from catena.runtime.host import After
 from catena.runtime.results import plain, shorten
 from catena.runtime.session import Session
 

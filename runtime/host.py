@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.context import FileClient, RebootRequest
-from catena.core.errors import CatenaError, InvalidStateError
+from catena.core.errors import InvalidStateError, PillarError
 from catena.core.job import JobProgress, JobSpec
 from catena.runtime.custom_files import sync_files
 from catena.runtime.grains.collect import GrainSources, collect
@@ -29,15 +29,6 @@ REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
     ("shutdown", "-r", "now"),
     ("reboot",),
 )
-
-
-class PillarError(CatenaError):
-    """The pillar has errors and must not be used."""
-
-    def __init__(self, errors: Tuple[str, ...] = ()) -> None:
-        super().__init__("\n".join(("Pillar failed to render:", *errors)) if errors else "")
-        #: One text per fault, naming file and line.
-        self.errors = errors
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,7 @@ class Place:
     grains: Optional[Mapping[str, Any]] = None
     #: Random id of the agent process; "" outside a daemon.
     session: str = ""
-    #: Options of modules (dotted keys), as the configuration gave them.
+    #: Options of modules (dotted keys) and free keys, as the configuration gave them.
     module_options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -231,7 +222,7 @@ class RemoteHost(BaseHost):
             settings.saltenv, settings.pillarenv, dict(override or {})
         )
         if errors:
-            raise PillarError(errors)
+            raise PillarError(errors, pillar)
         return pillar
 
     def collect_grains(self) -> Dict[str, Any]:
@@ -293,7 +284,7 @@ class LocalHost(BaseHost):
         """
         pillar, errors = self._pillar(dict(override or {}))
         if errors:
-            raise PillarError(errors)
+            raise PillarError(errors, pillar)
         return pillar
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:

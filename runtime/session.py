@@ -25,7 +25,6 @@ from catena.runtime.host import (
     BaseHost,
     LocalHost,
     PillarCompiler,
-    PillarError,
     Place,
     RemoteHost,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "AgentService",
     "BaseHost",
     "LocalHost",
-    "PillarError",
     "Place",
     "RemoteHost",
     "Session",

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, Iterable, Mapping, Optional, Type, TypeVar, cast
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Type, TypeVar, cast
 
 from catena.core.errors import ConfigError, RecordError
 from catena.core.records import decode
-from catena.core.suggest import unknown
+from catena.core.suggest import nearest, unknown
 
 C = TypeVar("C")
 
 #: A dotted key (mysql.host) is an option of some module: accepted, kept, seen by config.get.
 _MODULE_OPTION = re.compile(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)+\Z")
+
+
+#: So alike is a key to a setting when it is one mistyped; what is less alike is somebody's own.
+_SLIP = 0.75
 
 
 def option(
@@ -51,8 +55,11 @@ class Loaded:
 
     #: Salt's keys that were given and have no effect here, sorted.
     without_effect: tuple[str, ...]
-    #: Options of modules (dotted keys), as given.
+    #: What nothing here reads: options of modules (dotted keys) and keys that a tree made up for
+    #: itself, as given. Templates and config.get see them.
     module_options: Dict[str, Any]
+    #: The keys among them that look like no setting at all, sorted: shown by `config check`.
+    free_keys: tuple[str, ...] = ()
 
 
 def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> tuple[C, Loaded]:
@@ -64,11 +71,14 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         salt_keys: Salt's keys that are accepted without effect.
 
     Raises:
-        ConfigError: unknown key (with the nearest right one), wrong type, out of range.
+        ConfigError: a key that looks like a typing error (with the nearest right one), wrong
+            type, out of range.
     """
     fields = {f.name: f for f in dataclasses.fields(cast(Any, kind))}
     known: Dict[str, Any] = {}
-    ignored, modules = [], {}
+    ignored: List[str] = []
+    modules: Dict[str, Any] = {}
+    free: Dict[str, Any] = {}
     for key, value in data.items():
         if key in fields:
             known[key] = value
@@ -76,15 +86,17 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
             ignored.append(key)
         elif isinstance(key, str) and _MODULE_OPTION.match(key):
             modules[key] = value
-        else:
+        elif not isinstance(key, str) or nearest(key, [*fields, *salt_keys], _SLIP):
             raise ConfigError(unknown("setting", str(key), [*fields, *salt_keys]))
+        else:
+            free[key] = value
     try:
         settings = decode(kind, known, "config")
     except RecordError as error:
         raise ConfigError(str(error)) from None
     for name in known:
         _check(name, getattr(settings, name), fields[name].metadata)
-    return settings, Loaded(tuple(sorted(ignored)), modules)
+    return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)))
 
 
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:

@@ -8,10 +8,10 @@ one sees the values.
 from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import NotFoundError, UsageError
+from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.nested import MISSING, append_new, laid_over, plain_copy, traverse
 from catena.core.plugins import function
 from catena.core.suggest import unknown
@@ -24,12 +24,12 @@ def _is_printed(context: Context) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """Return *value* with every leaf hidden; names and shape stay."""
+    """Return *value* with every leaf hidden; names, shape and nulls stay."""
     if isinstance(value, AbstractMapping):
         return {key: masked(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [masked(item) for item in value]
-    return MASK
+    return None if value is None else MASK
 
 
 def _shown(context: Context, value: Any, unmask: Optional[bool]) -> Any:
@@ -86,12 +86,18 @@ def get(
 
 
 @function(name="fetch", reads=True)
-def fetch(context: Context, key: str, default: Any = MISSING, delimiter: str = ":") -> Any:
+def fetch(
+    context: Context,
+    key: str,
+    default: Any = MISSING,
+    delimiter: str = ":",
+    unmask: Optional[bool] = None,
+) -> Any:
     """Return one pillar value, like pillar.get; a missing one without a default is an error."""
     found = traverse(context.pillar, key, default, delimiter)
     if found is MISSING:
         raise NotFoundError(f"pillar key not found: {key}")
-    return _shown(context, found, None)
+    return _shown(context, found, unmask)
 
 
 @function(name="items", reads=True)
@@ -115,12 +121,22 @@ def items(
     """
     if pillar is not None and not isinstance(pillar, AbstractMapping):
         raise UsageError("pillar.items: pillar must be a dictionary")
-    found = plain_copy(context.host.compile_pillar(pillar))
+    found, errors = _compiled(context, pillar)
     hidden = bool(context.opts.get("pillar_mask_output", True))
     if args:
         chosen = {name: found.get(name, "") for name in args}
         return dict(_shown(context, chosen, not hidden))
-    return dict(_shown(context, found, unmask or not hidden))
+    return {**_shown(context, found, unmask or not hidden), **errors}
+
+
+def _compiled(
+    context: Context, override: Optional[Mapping[str, Any]]
+) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """Return the pillar compiled anew, and {"_errors": texts} where files of it have faults."""
+    try:
+        return plain_copy(context.host.compile_pillar(override)), {}
+    except PillarError as error:
+        return plain_copy(error.pillar), {"_errors": list(error.errors)}
 
 
 @function(name="data", reads=True)
@@ -186,8 +202,13 @@ def ls(context: Context, *args: str) -> List[str]:
 
 @function(name="obfuscate", reads=True)
 def obfuscate(context: Context, *args: str) -> Dict[str, Any]:
-    """Return the pillar with every value replaced by the name of its type."""
-    return dict(_types(plain_copy(context.host.compile_pillar(None))))
+    """Return the pillar with every value replaced by the name of its type.
+
+    On a command line what is masked has the type of its mask, as in Salt.
+    """
+    hidden = bool(context.opts.get("pillar_mask_output", True))
+    found = plain_copy(context.host.compile_pillar(None))
+    return dict(_types(_shown(context, found, not hidden)))
 
 
 def _types(value: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, PillarError
 from catena.core.types import SourceLine
 from catena.states.compiler.declare import Origin, declare
 from catena.states.compiler.extend import extended
@@ -184,7 +184,7 @@ def pillar_errors(context: Context) -> List[str]:
 
 def pillar_error_texts(error: CatenaError) -> List[str]:
     """Return the answer of a state run whose pillar could not be compiled."""
-    texts = getattr(error, "errors", None) or (str(error),)
+    texts = (isinstance(error, PillarError) and error.errors) or (str(error),)
     return [_PILLAR_FAILED, *(str(text) for text in texts)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import listed, mapped, split, truth
@@ -338,7 +338,7 @@ def manage(context: Context, order: Order) -> StateResult:
         if data is None:
             return _attributes_only(order) if path.exists() else _empty_file(order)
         return _create_or_update(context, order, data)
-    except (CommandExecutionError, UsageError) as problem:
+    except (CommandExecutionError, RenderError, UsageError) as problem:
         return failed(f"Unable to manage file: {problem}")
 
 

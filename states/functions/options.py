@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
-from catena.core.errors import UsageError
+from catena.core.errors import PillarError, UsageError
 from catena.core.suggest import unknown
 from catena.states.compiler.api import sls_list
 
@@ -27,6 +27,8 @@ class RunOptions:
     exclude: tuple[str, ...] = ()
     #: Kinds of custom files to fetch first: all, or "modules,states".
     sync_mods: tuple[str, ...] = ()
+    #: Run although pillar files have errors; with what of the pillar could be compiled.
+    force: bool = False
     #: Accepted for the sake of scripts: every state run waits in a visible queue anyway.
     queue: Any = None
     concurrent: Any = None
@@ -49,8 +51,9 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
             raise UsageError(unknown("argument of a state run", key, known))
         if value is not None:
             values[key] = value
-    if "test" in values and not isinstance(values["test"], bool):
-        values["test"] = str(values["test"]).lower() in _ON
+    for key in ("test", "force"):
+        if key in values and not isinstance(values[key], bool):
+            values[key] = str(values[key]).lower() in _ON
     if not isinstance(values.get("pillar", {}), Mapping):
         raise UsageError('pillar must be a mapping, such as pillar=\'{"key": "value"}\'')
     for key in ("exclude", "sync_mods"):
@@ -85,9 +88,19 @@ def run_context(context: Context, options: RunOptions) -> Context:
         changes["opts"] = {**context.opts, "test": options.test}
     if options.saltenv:
         changes["saltenv"] = options.saltenv
-    if options.pillar:
+    if options.force:
+        changes["pillar"] = _forced(context, options.pillar)
+    elif options.pillar:
         changes["pillar"] = context.host.compile_pillar(options.pillar)
     return context.with_(**changes) if changes else context
+
+
+def _forced(context: Context, override: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """Return the pillar, with the texts of its faults below `_errors`."""
+    try:
+        return context.host.compile_pillar(override)
+    except PillarError as error:
+        return {**error.pillar, "_errors": list(error.errors)}
 
 
 def synced(context: Context, kinds: Sequence[str]) -> List[str]:

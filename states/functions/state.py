@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Union
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.plugins import function
 from catena.states.compiler import api
 from catena.states.compiler.faults import meant
@@ -36,9 +36,7 @@ def _prepared(context: Context, options: RunOptions, work: Callable[[Context], A
     """Do *work* in the context of a run; a pillar that can't be compiled is an answer."""
     try:
         inside = run_context(context, options)
-    except CatenaError as error:
-        if not getattr(error, "errors", None):
-            raise
+    except PillarError as error:
         return Faults(api.pillar_error_texts(error))
     return work(inside)
 
@@ -62,7 +60,7 @@ def apply(context: Context, mods: Union[Mods, None] = None, **options: Any) -> A
     Args:
         context: of the job.
         mods: dotted names, separated by commas or as a list; globs work.
-        options: test, pillar, saltenv, exclude, sync_mods (see RunOptions).
+        options: test, pillar, saltenv, exclude, sync_mods, force (see RunOptions).
     """
     return sls(context, mods, **options) if mods else highstate(context, **options)
 

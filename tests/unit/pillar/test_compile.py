@@ -10,10 +10,10 @@ import pytest
 
 from catena.core.context import Context, Host
 from catena.core.errors import ConfigError
+from catena.core.nested import merge
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
 from catena.fileserver.roots import RootsClient
 from catena.pillar.compile import PillarResult, PillarSettings, compile_pillar
-from catena.core.nested import merge
 
 Compile = Callable[..., PillarResult]
 ALL = "base:\n  '*': [p]\n"

@@ -55,6 +55,12 @@ def test_salts_keys_without_meaning_are_listed_and_module_options_kept() -> None
     assert loaded.module_options == {"mysql.host": "h"}
 
 
+def test_a_key_that_is_like_no_setting_is_kept_and_named() -> None:
+    _, loaded = load(Settings, {"site_of": "x", "a.b": 1}, frozenset())
+    assert loaded.module_options == {"a.b": 1, "site_of": "x"}
+    assert loaded.free_keys == ("site_of",)
+
+
 @pytest.mark.parametrize("kind", [MinionSettings, MasterSettings])
 def test_every_setting_has_help_and_a_default_within_its_own_rule(kind: type) -> None:
     found = fields(kind)

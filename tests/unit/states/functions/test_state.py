@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.errors import NotFoundError, PillarError, UsageError
 
 SLS = """
 include: [inc]
@@ -137,19 +137,27 @@ def test_pillar_of_the_command_line_is_laid_over(world: Any) -> None:
 
 
 def test_a_broken_pillar_stops_before_anything_runs(world: Any) -> None:
-    class BrokenError(CatenaError):
-        errors = ("Specified SLS 'gone' is not available",)
-
     w = world("a: test.nop\n")
 
     def broken(override: Any = None) -> Any:
-        raise BrokenError("pillar")
+        raise PillarError(("Specified SLS 'gone' is not available",), {"kept": 1})
 
     w.host.compile_pillar = broken
     assert w.apply(pillar={"x": 1}) == [
         "Pillar failed to render with the following messages:",
         "Specified SLS 'gone' is not available",
     ]
+
+
+def test_force_runs_with_what_is_left_of_a_broken_pillar(world: Any) -> None:
+    w = world("a: {test.succeed_without_changes: [{comment: {{ pillar }}}]}\n")
+
+    def broken(override: Any = None) -> Any:
+        raise PillarError(("no 'gone'",), {"kept": 1})
+
+    w.host.compile_pillar = broken
+    comment = w.ran(force=True)["a"]["comment"]
+    assert "'kept': 1" in str(comment) and "_errors" in str(comment)
 
 
 def test_unknown_options_name_the_nearest(w: Any) -> None:
