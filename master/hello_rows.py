@@ -13,6 +13,11 @@ from catena.transport.messages import Hello
 _SLICE = 5000
 
 
+def own_grains(name: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return a minion's grains with its true id: targets and pillar templates ask them for it."""
+    return {**data, "id": name}
+
+
 def up(conn: sa.Connection) -> list[str]:
     """Return the minions that are up."""
     return [row.id for row in conn.execute(sa.select(MINIONS.c.id).where(MINIONS.c.up))]
@@ -26,7 +31,7 @@ def minion(conn: sa.Connection, hello: Hello, address: str, now: float) -> bool:
         "boot_id": hello.boot_id,
         "session": hello.session,
         "address": address,
-        "grains": hello.grains,
+        "grains": own_grains(hello.id, hello.grains),
         "pending_resume": hello.pending_resume,
         "last_seen": now,
     }
@@ -43,7 +48,8 @@ def minion(conn: sa.Connection, hello: Hello, address: str, now: float) -> bool:
 
 def caller(conn: sa.Connection, hello: Hello, address: str, now: float) -> None:
     """Store the grains of a host that only asks (`catena call` without a daemon)."""
-    values: dict[str, Any] = {"grains": hello.grains, "last_seen": now}
+    kept = own_grains(hello.id, hello.grains)
+    values: dict[str, Any] = {"grains": kept, "last_seen": now}
     if conn.execute(sa.update(MINIONS).where(MINIONS.c.id == hello.id).values(values)).rowcount:
         return
     values |= {"machine_id": hello.machine_id, "address": address, "since": now, "up": False}
@@ -53,7 +59,7 @@ def caller(conn: sa.Connection, hello: Hello, address: str, now: float) -> None:
 def grains(conn: sa.Connection, name: str, data: dict[str, Any], now: float) -> None:
     """Store grains that a minion collected anew."""
     change = sa.update(MINIONS).where(MINIONS.c.id == name)
-    conn.execute(change.values(grains=data, last_seen=now))
+    conn.execute(change.values(grains=own_grains(name, data), last_seen=now))
 
 
 def new_session(conn: sa.Connection, name: str, session: str, now: float) -> bool:

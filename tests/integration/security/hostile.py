@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 import zmq
 from fleet import Fleet
 
+from catena.client import requests
 from catena.client.connection import MasterClient
 from catena.core.job import JobReturn
 from catena.transport import sockets, wire
@@ -65,23 +67,17 @@ class Site:
 
     def events(self, tag: str, seconds: float = PATIENCE_SECONDS) -> Iterator[dict[str, Any]]:
         """Yield every stored event whose tag matches, then wait for more."""
-        from catena.client.requests import record
-
-        watch = record("EventWatch")(tag=tag, after=0)
+        watch = requests.record("EventWatch")(tag=tag, after=0)
         yield from MasterClient(self.socket).stream("event.watch", watch, seconds)
 
     def all_events(self, tag: str = "*") -> list[dict[str, Any]]:
         """Return the events up to now: an event of our own marks the end."""
-        from catena.client.requests import record
-
-        mark = self.ask("event.send", record("EventSend")(tag="end/of/look"))["seq"]
+        mark = self.ask("event.send", requests.record("EventSend")(tag="end/of/look"))["seq"]
         found = []
         for event in self.events("*"):
             if event["seq"] == mark:
                 break
             found.append(event)
-        from fnmatch import fnmatchcase
-
         return [event for event in found if fnmatchcase(event["tag"], tag)]
 
     def keys(self) -> dict[str, list[dict[str, Any]]]:
@@ -89,9 +85,9 @@ class Site:
         return found
 
     def decide(self, action: str, name: str) -> list[str]:
-        from catena.client.requests import record
-
-        found: list[str] = self.ask("key.change", record("KeyChange")(action, name))["changed"]
+        found: list[str] = self.ask("key.change", requests.record("KeyChange")(action, name))[
+            "changed"
+        ]
         return found
 
     def stranger(self, name: str, pair: KeyPair | None = None) -> Hostile:
@@ -121,6 +117,15 @@ class Site:
         self.context.term()
 
 
+def schedule(site: Site, label: str, target: str, command: str) -> int:
+    """Let a chain of one command begin now; return its id."""
+    ask, make = site.ask, requests.record
+    number: int = ask("chain.create", make("ChainCreate")(label))["id"]
+    site.fleet.catena("chain", "add", label, "-L", "-t", target, "--cmd", command)
+    site.fleet.catena("chain", "schedule", label, "--at", "now")
+    return number
+
+
 class Hostile:
     """One key pair and its three sockets."""
 
@@ -128,7 +133,7 @@ class Hostile:
         self.site = site
         self.name = name
         self.pair = pair or generate()
-        self.heard: list[Envelope] = []
+        self.heard: dict[str, list[Envelope]] = {}
         self._sockets: dict[str, zmq.Socket[bytes]] = {}
 
     def hello(self, **changes: Any) -> Hello:
@@ -174,17 +179,21 @@ class Hostile:
         return found
 
     def until(self, wanted: Callable[[Envelope], bool], socket: str, seconds: float) -> Envelope:
+        """Return the first message that is *wanted*; the others wait for who wants them."""
+        kept = self.heard.setdefault(socket, [])
+        for index, envelope in enumerate(kept):
+            if wanted(envelope):
+                return kept.pop(index)
         sock = self.socket(socket)
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            if not sock.poll(left * 1000, zmq.POLLIN):
-                break
+        while (left := end - time.monotonic()) > 0 and sock.poll(left * 1000, zmq.POLLIN):
             envelope = wire.unpack(sock.recv(), socket=socket, receiver="minion")
-            self.heard.append(envelope)
             if isinstance(envelope.message, Ping):
                 self.raw(wire.pack(Pong(envelope.message.seq), reply_to=envelope.msg_id))
-            if wanted(envelope):
+            elif wanted(envelope):
                 return envelope
+            else:
+                kept.append(envelope)
         raise SilenceError(f"{self.name}: nothing on {socket} in {seconds} s")
 
     def hears_nothing(self, socket: str = "control", seconds: float = QUIET_SECONDS) -> bool:

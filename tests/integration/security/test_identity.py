@@ -7,6 +7,7 @@ import pytest
 from catena.client.requests import record
 from catena.core.job import JobProgress
 from catena.transport.messages import (
+    EventFired,
     Failure,
     GrainsUpdate,
     JobOrder,
@@ -66,9 +67,13 @@ def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
 
 
 def test_pillar_is_that_of_the_key(site: Site, evil: Hostile, victim: Hostile) -> None:
-    evil.say(GrainsUpdate({"id": "victim"}))
+    evil.say(GrainsUpdate({"id": "victim", "host": "victim"}))
+    # Acked when everything before it is committed.
+    evil.ask(EventFired("grains", "app/grains", {}))
     override = {"id": "victim", "ext_pillar": [{"git": "ext::sh -c touch% /tmp/x"}]}
     reply = evil.ask(PillarRequest(override=override), seconds=30)
     assert isinstance(reply, PillarReply) and CANARY not in str(reply)
+    asked = record("MinionList")(tgt="id:victim", tgt_type="grain")
+    assert [row["id"] for row in site.ask("minion.list", asked)] == ["victim"]
     own = victim.ask(PillarRequest(), seconds=30)
     assert own.pillar["password"] == CANARY

@@ -1,0 +1,123 @@
+"""Names that a minion sends and that could become a path: none leaves what is meant for it."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
+
+import pytest
+from fleet import wait_for
+
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    Failure,
+    FilePush,
+    JobReceived,
+    JobRejected,
+    JobReturned,
+    ManifestReply,
+    ManifestRequest,
+    PillarReply,
+    PillarRequest,
+    ReturnPart,
+)
+from tests.integration.security.conftest import CANARY
+from tests.integration.security.hostile import Hostile, Site, schedule
+
+DIGEST = hashlib.sha256(CANARY.encode()).hexdigest()
+HOSTILE = [
+    "../outside",
+    "/../outside",
+    "x/../../outside",
+    "..",
+    ".",
+    "//etc/passwd",
+    "/etc/passwd",
+    "./site.sls",
+    "site.sls/../../outside",
+    "%2e%2e/outside",
+    "..\\outside",
+    "\uff0e\uff0e/outside",
+    "/proc/self/environ",
+    "|cat /etc/passwd",
+    "salt://../outside",
+    "link",
+    "site.sls\0.png",
+    "a\nb",
+    "x" * 5000,
+    "../" * 300 + "etc/passwd",
+]
+ENVIRONMENTS = ["../base", "..", "", "/", "base/..", "../../etc", "__env__", "a\0b", "x" * 5000]
+JIDS = ["../../../proc/kmsg", "", "2026010100000000000", "x" * 20, "\uff12" * 20, "2" * 100_000]
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+def test_no_path_leaves_the_roots(evil: Hostile, path: str) -> None:
+    for digest in (DIGEST, hashlib.sha256(b"").hexdigest(), "", "../x"):
+        answer = evil.ask(ChunkRequest("base", path, digest, 0), "bulk")
+        assert isinstance(answer, Failure), answer
+        assert CANARY not in str(answer)
+
+
+@pytest.mark.parametrize("path", ["../outside", "no/such", "link", "/etc/passwd", "/etc/no"])
+def test_what_is_not_served_is_not_told_from_what_is_not_there(evil: Hostile, path: str) -> None:
+    answer = evil.ask(ChunkRequest("base", path, DIGEST, 0), "bulk")
+    assert isinstance(answer, Failure)
+    assert "outside" not in answer.message.replace(path, "")
+
+
+@pytest.mark.parametrize("offset", [-1, 2**62, 2**63 - 1])
+def test_a_place_outside_a_file_is_refused_or_empty(evil: Hostile, offset: int) -> None:
+    listed = evil.ask(ManifestRequest("base"), "bulk")
+    answer = evil.ask(ChunkRequest("base", "", listed.sha256, offset), "bulk")
+    assert isinstance(answer, Failure) or answer.data == b""
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_that_is_not_configured_has_nothing(evil: Hostile, name: str) -> None:
+    listed = evil.ask(ManifestRequest(name), "bulk")
+    if isinstance(listed, ManifestReply):
+        blob = evil.ask(ChunkRequest(name, "", listed.sha256, 0), "bulk")
+        assert isinstance(blob, ChunkReply) and b"site.sls" not in zlib.decompress(blob.data)
+    asked = PillarRequest(saltenv=name, pillarenv=name)
+    reply = evil.ask(asked, seconds=30)
+    assert CANARY not in str(reply)
+    assert isinstance(reply, (PillarReply, Failure))
+
+
+@pytest.mark.parametrize("jid", JIDS)
+def test_a_jid_that_is_none_is_refused(evil: Hostile, jid: str) -> None:
+    for message in (JobReturned(evil.ret(jid)), JobReceived(jid, 0), JobRejected(jid, "x")):
+        assert isinstance(evil.ask(message), Failure)
+    assert isinstance(evil.ask(ReturnPart(jid, DIGEST, 0, 1, b"x"), "bulk"), Failure)
+
+
+def test_nobody_pushes_files(site: Site, evil: Hostile) -> None:
+    push = FilePush("../../../../etc/cron.d/x", DIGEST, 0, 1, b"x")
+    assert isinstance(evil.ask(push, "bulk"), Failure)
+    assert not Path("/etc/cron.d/x").exists()
+
+
+def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
+    site: Site, evil: Hostile, victim: Hostile
+) -> None:
+    schedule(site, "secret", "victim", f"echo {CANARY}")
+    (chunk,) = wait_for_chunks(site)
+    path, digest = f"actionchains/{chunk.name}", hashlib.sha256(chunk.read_bytes()).hexdigest()
+    shown = victim.ask(ChunkRequest("base", path, digest, 0), "bulk")
+    assert isinstance(shown, ChunkReply) and CANARY.encode() in shown.data
+    assert isinstance(evil.ask(ChunkRequest("base", path, digest, 0), "bulk"), Failure)
+    listed = victim.ask(ManifestRequest("base"), "bulk")
+    stolen = evil.ask(ChunkRequest("base", "", listed.sha256, 0), "bulk")
+    assert isinstance(stolen, Failure)
+    own = evil.ask(ManifestRequest("base"), "bulk")
+    names = zlib.decompress(evil.ask(ChunkRequest("base", "", own.sha256, 0), "bulk").data)
+    assert b"site.sls" in names and chunk.name.encode() not in names
+
+
+def wait_for_chunks(site: Site) -> list[Path]:
+    folder = site.home / "var/lib/catena/master/chains"
+    found: list[Path] = wait_for("the chunks", lambda: list(folder.rglob("actionchain_*.sls")))
+    return found
