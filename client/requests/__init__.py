@@ -1,14 +1,15 @@
 """What a client may ask the master, one frozen record per verb.
 
 The master's table (`master/verbs.py`) names for each verb the right that it needs and the handler;
-a verb that is not in VERBS does not exist. "-> stream" verbs answer with several items. A record
-is imported from its file when it is first asked for: a command needs one or two of them.
+a verb that is not in VERBS does not exist. "-> stream" verbs answer with several items. Each
+record is imported from its file when it is first asked for (`core/lazy.py`).
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Mapping, Type
+from typing import TYPE_CHECKING, Any, Mapping
+
+from catena.core.lazy import LazyRecords
 
 if TYPE_CHECKING:
     from catena.client.requests.chains import (
@@ -98,7 +99,6 @@ _HOMES: Mapping[str, str] = {
         "ChainDocument ChainSchedule ChainRef ChainList"
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 #: Verb -> name of its record; ChainRef says only which chain.
 VERBS: Mapping[str, str] = {
@@ -137,14 +137,8 @@ VERBS: Mapping[str, str] = {
 }
 
 
-def record(name: str) -> Type[Any]:
-    """Return the record of that name; raise AttributeError when there is none."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: Type[Any] = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
+#: Name of a record -> the record.
+record = LazyRecords(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,15 +5,15 @@ a new number. Which side may send a message on which socket is in ALLOWED: the r
 everything else (attack row 2020-11651). The table for readers is `docs/reference/wire.md`, made
 from this package.
 
-A record costs a third of a millisecond to define, and a command needs four of the forty: each is
-imported from its file when it is first asked for.
+Each record is imported from its file when it is first asked for (`core/lazy.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Tuple, Type
+from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Tuple
+
+from catena.core.lazy import LazyRecords
 
 if TYPE_CHECKING:
     from catena.transport.messages.client import (
@@ -140,7 +140,6 @@ _HOMES: Mapping[str, str] = {
     "files": "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush",
     "client": "Failure ClientRequest ClientItem ClientReply ClientStop",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 #: Type byte -> name of the record.
 TYPES: Mapping[int, str] = {
@@ -215,14 +214,8 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
 }
 
 
-def record(name: str) -> Type[Any]:
-    """Return the record of that name; raise AttributeError when there is none."""
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: Type[Any] = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
+#: Name of a record -> the record.
+record = LazyRecords(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
