@@ -118,6 +118,8 @@ class Context:
     test: bool = False
     saltenv: str = "base"
     scratch: Dict[str, Any] = field(default_factory=dict)
+    #: Custom renderers (`_renderers/NAME.py`), as "NAME.render"; None where there can be none.
+    renderers: Optional[Registry] = None
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.
@@ -126,6 +128,12 @@ class Context:
             NotFoundError: no such function; the message names the nearest.
         """
         return self.functions[name].call(self, *args, **kwargs)
+
+    def forget_plugins(self) -> None:
+        """Load custom files anew on their next use (after saltutil.sync_*)."""
+        for registry in (self.functions, self.states, self.renderers):
+            if registry is not None:
+                registry.forget()
 
     def with_(self, **changes: Any) -> Context:
         """Return this context with some fields replaced."""

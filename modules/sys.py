@@ -103,6 +103,5 @@ def state_argspec(context: Context, module: str = "") -> Dict[str, Dict[str, Any
 @function()
 def reload_modules(context: Context) -> bool:
     """Load custom modules and states anew on their next use; True."""
-    context.functions.forget()
-    context.states.forget()
+    context.forget_plugins()
     return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Mapping, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from catena.core.context import Context
+from catena.core.errors import NotFoundError
+from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
 from catena.renderers import INDEX
@@ -54,7 +56,7 @@ def render(
     """
     names = pipeline_of(source.text, default)
     for name in names:
-        if name not in INDEX:
+        if name not in INDEX and _custom(context, name) is None:
             raise SourceError(unknown("renderer", name, INDEX), SourceLine(source.name, 1))
     found = _SHEBANG.match(source.text)
     # Its line stays, empty, so that every other line keeps its number.
@@ -65,6 +67,14 @@ def render(
     if isinstance(run.data, str) and found:
         return replace(run.rendered(), data=run.data[1:] if run.data[:1] == "\n" else run.data)
     return run.rendered()
+
+
+def _custom(context: Context, name: str) -> Optional[Plugin]:
+    """Return the renderer of a `_renderers` file, or None."""
+    full = f"{name}.render"
+    if context.renderers is None or full not in context.renderers:
+        return None
+    return context.renderers[full]
 
 
 class _Run:
@@ -98,8 +108,28 @@ class _Run:
             from catena.renderers import gpg
 
             self.data = gpg.decrypt(self._context, self.rendered())
-        elif name != "text":
-            self._parse(name)
+        elif name in INDEX:
+            if name != "text":
+                self._parse(name)
+        else:
+            self._custom(name)
+
+    def _custom(self, name: str) -> None:
+        """Send the data through somebody's own renderer, by Salt's contract."""
+        plugin = _custom(self._context, name)
+        if plugin is None:
+            raise NotFoundError(unknown("renderer", name, INDEX))
+        source = self._source
+        given = {"saltenv": source.saltenv, "sls": source.sls}
+        try:
+            made = plugin.call(self._context, self.data, **given)
+        except Exception as error:
+            # Whatever the file does; it goes on with its place.
+            reason = f"renderer {name!r}: {type(error).__name__}: {error}"
+            raise SourceError(reason, SourceLine(source.name), source.text) from error
+        self.data = made.read() if hasattr(made, "read") else made
+        if isinstance(self.data, bytes):
+            self.data = self.data.decode("utf-8")
 
     def _current(self, name: str) -> Source:
         if not isinstance(self.data, str):

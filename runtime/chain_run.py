@@ -378,8 +378,7 @@ def _sync_custom(context: Context) -> None:
     for kind in ("states", "modules"):
         try:
             if context.host.sync(kind):
-                context.functions.forget()
-                context.states.forget()
+                context.forget_plugins()
         except (CatenaError, OSError) as error:
             log.error("custom %s could not be fetched: %s", kind, error)
 

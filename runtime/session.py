@@ -166,6 +166,7 @@ def _session(host: Any, spec: Optional[JobSpec]) -> Session:
         pillar=LazyMapping(host.compile_pillar),
         functions=CustomRegistry("function", execution_index(), FunctionMark, loader, "modules"),
         states=CustomRegistry("state", states.INDEX, StateMark, loader, "states"),
+        renderers=CustomRegistry("renderer", {}, FunctionMark, loader, "renderers"),
         files=host.files,
         host=host,
         job=spec,

@@ -111,8 +111,7 @@ def kill_all_jobs(context: Context) -> List[str]:
 def _sync(context: Context, kind: str, saltenv: Optional[str], refresh: bool) -> List[str]:
     """Fetch the custom files of one kind; return the names of new and changed ones."""
     changed = context.host.sync(kind, saltenv or context.saltenv)
-    context.functions.forget()
-    context.states.forget()
+    context.forget_plugins()
     if kind == "grains" and refresh:
         refresh_grains(context)
     return changed
@@ -231,8 +230,7 @@ def refresh_pillar(context: Context, wait: bool = False, timeout: int = 30, **_:
 @function()
 def refresh_modules(context: Context, **_: Any) -> bool:
     """Load custom modules anew on their next use."""
-    context.functions.forget()
-    context.states.forget()
+    context.forget_plugins()
     return True
 
 

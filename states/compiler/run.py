@@ -205,8 +205,7 @@ class Run:
         if keywords.get("fire_event"):
             self._fire(low, row)
         if keywords.get("reload_modules"):
-            self._context.functions.forget()
-            self._context.states.forget()
+            self._context.forget_plugins()
             self._callees.forget()
         if keywords.get("reload_grains"):
             self._context = self._context.with_(grains=self._context.host.collect_grains())

@@ -108,6 +108,5 @@ def synced(context: Context, kinds: Sequence[str]) -> List[str]:
     wanted = ("modules", "states", "grains", "renderers", "utils") if "all" in kinds else kinds
     changed = [name for kind in wanted for name in context.host.sync(kind, context.saltenv)]
     if changed:
-        context.functions.forget()
-        context.states.forget()
+        context.forget_plugins()
     return changed

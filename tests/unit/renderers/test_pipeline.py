@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 import sys
 from typing import Any
 
 import pytest
 
+from catena.core.plugins import FunctionMark, Plugin, Registry
 from catena.core.types import SourceLine
 from catena.renderers.pipeline import pipeline_of, render
 from catena.renderers.source import DuplicateKeyError, Rendered, Source, SourceError
@@ -130,3 +132,18 @@ def test_managed_files_are_rendered_by_engine(make_context: Any) -> None:
     assert render_file(context, python, "py", {"who": "x"}) == "xx"
     with pytest.raises(SourceError, match="unknown template engine 'jinj'; did you mean 'jinja'"):
         render_file(context, "", "jinj", {})
+
+
+def test_a_custom_renderer_takes_its_place_in_the_pipe(make_context: Any) -> None:
+    def shout(context: Any, data: str, saltenv: str = "", sls: str = "", **kwargs: Any) -> Any:
+        return io.StringIO(data.replace("NAME", f"{sls}-{saltenv}"))
+
+    def late(prefix: str) -> dict[str, Plugin] | None:
+        mark = FunctionMark()
+        return {"shout.render": Plugin("shout.render", shout, mark)} if prefix == "shout" else None
+
+    registry = Registry("renderer", {}, FunctionMark, late)
+    context = make_context(renderers=registry)
+    assert sls(context, "#!jinja|shout|yaml\nNAME: {{ 1 }}\n").data == {"app-base": 1}
+    with pytest.raises(SourceError, match="unknown renderer 'whisper'"):
+        sls(context, "#!jinja|whisper\n")
