@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Protocol
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence
 
 from catena.core.job import JobSpec
 from catena.core.plugins import Registry
@@ -30,6 +30,9 @@ class FileClient(Protocol):
 
     def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
         """Return a local, hash-checked, read-only copy of *path* (no salt://), or None."""
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
+        """Return copies of several files, in the order asked; they come together."""
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""

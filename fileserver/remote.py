@@ -7,6 +7,7 @@ hash was not checked by this process.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -92,7 +93,21 @@ class CachingClient:
         return None
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
-        """Return copies of several files, in the order asked."""
+        """Return copies of several files, in the order asked.
+
+        Those that are not here come together: one after the other, each would wait for the way to
+        the master and back.
+        """
+        small: Dict[str, FileEntry] = {}
+        for path in paths:
+            entry = self.entry(path, saltenv)
+            if entry and 0 < entry.size <= CHUNK_BYTES and not self._store.get(entry):
+                small.setdefault(entry.sha256, entry)
+        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, 0) for entry in small.values()]
+        # One that has changed meanwhile ends this; `fetch` looks it up anew.
+        with contextlib.suppress(FileChangedError):
+            for entry, reply in zip(small.values(), self._source.pipelined(asked, WINDOW)):
+                self._store.put(entry, [reply])
         return [self.fetch(path, saltenv) for path in paths]
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
@@ -124,15 +139,25 @@ class CachingClient:
         return self._store.prune(unused_seconds)
 
     def _list(self, saltenv: str) -> Manifest:
-        if saltenv not in self._lists:
-            reply = self._source.manifest(saltenv)
-            if not manifests.is_digest(reply.sha256) or not 0 < reply.size <= LIST_LIMIT:
-                raise WrongContentError("the master named a list of files that can't be one")
-            listed = FileEntry("", reply.sha256, reply.size, 0o600)
-            held = self._store.get(listed) or self._download(listed, saltenv)
-            found = manifests.unpack(held.read_bytes())
-            self._lists[saltenv] = Manifest(found.entries, found.folders, reply.environments)
+        for attempt in range(_ATTEMPTS):
+            if saltenv in self._lists:
+                break
+            try:
+                self._lists[saltenv] = self._ask_list(saltenv)
+            except FileChangedError:
+                # Another job of this minion asked in between, and the tree was edited.
+                if attempt == _ATTEMPTS - 1:
+                    raise
         return self._lists[saltenv]
+
+    def _ask_list(self, saltenv: str) -> Manifest:
+        reply = self._source.manifest(saltenv)
+        if not manifests.is_digest(reply.sha256) or not 0 < reply.size <= LIST_LIMIT:
+            raise WrongContentError("the master named a list of files that can't be one")
+        listed = FileEntry("", reply.sha256, reply.size, 0o600)
+        held = self._store.get(listed) or self._download(listed, saltenv)
+        found = manifests.unpack(held.read_bytes())
+        return Manifest(found.entries, found.folders, reply.environments)
 
     def _download(self, entry: FileEntry, saltenv: str) -> Path:
         offsets = range(0, entry.size, CHUNK_BYTES)

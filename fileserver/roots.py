@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import List, Mapping, Optional
+from typing import List, Mapping, Optional, Sequence
 
 from catena.core.context import FileEntry
 from catena.fileserver.index import BadPathError, Folders, RootOptions, Roots
@@ -33,6 +33,10 @@ class RootsClient:
         except BadPathError:
             return None
         return found.real if found else None
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
+        """Return several files, in the order asked."""
+        return [self.fetch(path, saltenv) for path in paths]
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""

@@ -27,8 +27,6 @@ from catena.fileserver.index import (
 from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
 
 CHUNK_BYTES = 512 * 1024
-#: A tree is not walked again within this time: thousands of minions ask at once.
-WALK_SECONDS = 1.0
 #: Lists that are kept between the reply that names them and the request that fetches them.
 KEPT_LISTS = 64
 
@@ -48,7 +46,7 @@ class FileService:
         overlay: path -> file that one minion sees in the environment base, before the roots.
         extra_roots: folders that every environment has after its own.
         options: which files of the roots are served.
-        monotonic: seconds, for the time between two walks.
+        monotonic: seconds, for telling whether a walk is newer than a question.
     """
 
     def __init__(
@@ -67,13 +65,21 @@ class FileService:
         self._blobs: OrderedDict[Tuple[str, str], Tuple[str, bytes]] = OrderedDict()
         self._shared: dict[str, Tuple[Tuple[List[FileEntry], List[str]], str, bytes]] = {}
 
-    def manifest(self, minion: str, saltenv: str) -> ManifestReply:
+    def manifest(self, minion: str, saltenv: str, asked: Optional[float] = None) -> ManifestReply:
         """Return hash and size of the list of files that *minion* sees.
 
         The list itself is read by `chunk` with an empty path.
+
+        Args:
+            minion: who asks.
+            saltenv: environment.
+            asked: when the question came (`time.monotonic()`); now by default. A walk that began
+                later answers it: of thousands that ask at once, those that wait share one walk,
+                and an edit that was made before the question is always seen.
         """
+        came = self._monotonic() if asked is None else asked
         with self._lock:
-            sha256, blob = self._list_for(minion, saltenv)
+            sha256, blob = self._list_for(minion, saltenv, came)
         return ManifestReply(sha256, len(blob), tuple(self._roots.environments()))
 
     def chunk(self, minion: str, request: ChunkRequest) -> ChunkReply:
@@ -108,31 +114,36 @@ class FileService:
         with self._lock:
             kept = self._blobs.get((minion, request.saltenv))
             if kept is None or kept[0] != request.sha256:
-                kept = self._list_for(minion, request.saltenv)
+                # The list that was named, if the tree's last walk still gives it.
+                kept = self._list_for(minion, request.saltenv, 0.0)
         if kept[0] != request.sha256:
             raise FileChangedError("the list of files has changed")
         data = kept[1][request.offset : request.offset + CHUNK_BYTES]
         return ChunkReply(request.sha256, request.offset, data)
 
-    def _list_for(self, minion: str, saltenv: str) -> Tuple[str, bytes]:
-        entries, folders = self._walk(saltenv)
+    def _list_for(self, minion: str, saltenv: str, came: float) -> Tuple[str, bytes]:
+        entries, folders = self._walk(saltenv, came)
         own = self._overlay(minion) if saltenv == "base" else {}
-        made = self._with_overlay(entries, folders, own) if own else self._common(saltenv)
+        if own:
+            made = self._with_overlay(entries, folders, own)
+        else:
+            made = self._common(saltenv, entries, folders)
         self._blobs[minion, saltenv] = made
         self._blobs.move_to_end((minion, saltenv))
         while len(self._blobs) > KEPT_LISTS:
             self._blobs.popitem(last=False)
         return made
 
-    def _walk(self, saltenv: str) -> Tuple[List[FileEntry], List[str]]:
-        now = self._monotonic()
+    def _walk(self, saltenv: str, came: float) -> Tuple[List[FileEntry], List[str]]:
+        """Return what a walk found that began after *came*."""
         kept = self._walks.get(saltenv)
-        if kept is None or now - kept[0] >= WALK_SECONDS:
+        if kept is None or kept[0] <= came:
+            began = self._monotonic()
             files, folders = self._roots.walk(saltenv)
             entries = [entry for entry in map(self._entry, files) if entry is not None]
             if kept is not None and (entries, folders) == kept[1:]:
                 entries, folders = kept[1:]
-            kept = (now, entries, folders)
+            kept = (began, entries, folders)
             if entries or saltenv in self._roots.environments():
                 # Names that minions invent take no memory here.
                 self._walks[saltenv] = kept
@@ -145,9 +156,10 @@ class FileService:
             # Gone since the walk, or unreadable for this user.
             return None
 
-    def _common(self, saltenv: str) -> Tuple[str, bytes]:
+    def _common(
+        self, saltenv: str, entries: List[FileEntry], folders: List[str]
+    ) -> Tuple[str, bytes]:
         """Return the list of a minion that has no files of its own."""
-        entries, folders = self._walk(saltenv)
         kept = self._shared.get(saltenv)
         if kept is None or kept[0][0] is not entries:
             blob = manifests.pack(entries, folders, self._roots.environments())

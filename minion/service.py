@@ -6,6 +6,7 @@ moment; progress never waits and may be lost, because the return has it all agai
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -14,7 +15,6 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
-from catena.fileserver.remote import one_by_one
 from catena.minion.blob import SOCKET
 from catena.transport import wire
 from catena.transport.framing import frame
@@ -81,8 +81,18 @@ class SocketService:
         return reply
 
     def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
-        """Return the pieces in the order asked, one after the other: the daemon is next door."""
-        return one_by_one(self, requests)
+        """Yield the pieces in the order asked, with up to *window* requests under way.
+
+        A break in between is waited out, and the rest asked for again.
+        """
+        left = list(requests)
+        while left:
+            # With only one under way until it works again: whoever is away is not to be pressed.
+            yield self.chunk(left.pop(0))
+            with contextlib.suppress(UnreachableError, TryLaterError):
+                for reply in self._client.pipelined(tuple(left), window, _SECONDS):
+                    del left[0]
+                    yield reply
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Hand an event to the daemon, which keeps it until the master has it."""

@@ -17,7 +17,7 @@ import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from catena.core.clock import Clock
 from catena.core.context import FileClient, FileEntry
@@ -325,6 +325,12 @@ class PinnedFiles:
     def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
         """Return the received chunk, or what *inner* has."""
         return self._pinned.get(path) or self._inner.fetch(path, saltenv)
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
+        """Return received chunks, or what *inner* has, in the order asked."""
+        theirs = [path for path in paths if path not in self._pinned]
+        found = {**self._pinned, **dict(zip(theirs, self._inner.fetch_all(theirs, saltenv)))}
+        return [found[path] for path in paths]
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
         """Return the entry of the received chunk, or what *inner* has."""

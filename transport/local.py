@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import stat
@@ -10,7 +11,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Deque, Iterator, List, Optional
+from typing import AbstractSet, Any, Deque, Dict, Iterator, List, Optional, Sequence
 
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath, private_folder
@@ -20,6 +21,7 @@ from catena.transport.framing import FrameReader, frame
 from catena.transport.messages import (
     ClientItem,
     ClientStop,
+    Envelope,
     Failure,
 )
 
@@ -140,6 +142,38 @@ class LocalClient:
             if not isinstance(answer, ClientItem):
                 return answer
 
+    def pipelined(
+        self, messages: Sequence[Any], window: int, timeout: Optional[float] = None
+    ) -> Iterator[Any]:
+        """Yield the answers to *messages* in the order asked, with up to *window* under way.
+
+        Args:
+            messages: as of `request`; each has one answer.
+            window: requests that are sent before the oldest is answered.
+            timeout: longest wait for the next answer, seconds; None waits for ever.
+
+        Raises:
+            As `request`, for the first message that fails; answers to later ones are dropped.
+        """
+        waiting = iter(messages)
+        under_way: Deque[bytes] = deque()
+        early: Dict[bytes, Any] = {}
+        while True:
+            for message in itertools.islice(waiting, window - len(under_way)):
+                under_way.append(self._send(message, _end(timeout)))
+            if not under_way:
+                return
+            first = under_way.popleft()
+            while first not in early:
+                envelope = self._next_envelope({first, *under_way}, _end(timeout))
+                if envelope.reply_to == wire.ZERO:
+                    raise error_of(envelope.message)
+                early[envelope.reply_to] = envelope.message
+            answer = early.pop(first)
+            if isinstance(answer, Failure):
+                raise error_of(answer)
+            yield answer
+
     def stream(self, message: Any, timeout: Optional[float] = None) -> Iterator[Any]:
         """Yield the value of each ClientItem, and return when the ClientReply came.
 
@@ -230,16 +264,20 @@ class LocalClient:
         return bool(frames)
 
     def _answer(self, msg_id: bytes, end: Optional[float]) -> Any:
+        message = self._next_envelope({msg_id}, end).message
+        if isinstance(message, Failure):
+            raise error_of(message)
+        return message
+
+    def _next_envelope(self, wanted: AbstractSet[bytes], end: Optional[float]) -> Envelope:
+        """Return the next message that answers one of *wanted*, or the connection as a whole."""
         while True:
             while not self._frames:
                 self._frames.extend(self._feed(self._read(end)))
             envelope = wire.unpack(self._frames.popleft(), socket="local", receiver=self._receiver)
             # ZERO: said to the connection as a whole (not allowed, going down).
-            if envelope.reply_to not in (msg_id, wire.ZERO):
-                continue
-            if isinstance(envelope.message, Failure):
-                raise error_of(envelope.message)
-            return envelope.message
+            if envelope.reply_to in wanted or envelope.reply_to == wire.ZERO:
+                return envelope
 
     def _feed(self, data: bytes) -> List[bytes]:
         try:

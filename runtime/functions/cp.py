@@ -166,11 +166,12 @@ def get_dir(
     name, environment = _split(path, saltenv, context)
     above = name.rpartition("/")[0]
     found = []
-    for entry in context.files.entries(environment, name + "/" if name else ""):
-        local = context.files.fetch(entry.path, environment)
+    entries = context.files.entries(environment, name + "/" if name else "")
+    paths = [entry.path for entry in entries]
+    for source, local in zip(paths, context.files.fetch_all(paths, environment)):
         if local is not None:
-            relative = entry.path[len(above) :].lstrip("/")
-            found.append(_place(local, str(Path(dest) / relative), entry.path, True))
+            relative = source[len(above) :].lstrip("/")
+            found.append(_place(local, str(Path(dest) / relative), source, True))
     return found
 
 
@@ -278,17 +279,15 @@ def cache_dir(
         exclude_pat: none of these.
     """
     name, environment = _split(path, saltenv, context)
-    found = []
+    wanted = []
     for entry in context.files.entries(environment, name + "/" if name else ""):
         relative = entry.path[len(name) :].lstrip("/")
         if include_pat and not _matches(include_pat, relative):
             continue
         if exclude_pat and _matches(exclude_pat, relative):
             continue
-        local = context.files.fetch(entry.path, environment)
-        if local is not None:
-            found.append(str(local))
-    return found
+        wanted.append(entry.path)
+    return [str(local) for local in context.files.fetch_all(wanted, environment) if local]
 
 
 def _matches(pattern: str, path: str) -> bool:

@@ -184,6 +184,8 @@ def _run(context: Context, path: Path, place: Tuple[str, str], options: RecurseO
         if relative and _wanted(relative, options):
             members[relative] = entry
     tally = _Tally()
+    # All at once: one by one, each would wait for the way to the master and back.
+    context.files.fetch_all([entry.path for entry in members.values()], env)
     names = _folders(context, prefix, env, sorted(members), options)
     for folder in [path, *(path / name for name in names)]:
         keep(context, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,9 @@ class FolderFiles:
         data = found.read_bytes()
         mode = found.stat().st_mode & 0o7777
         return FileEntry(path, hashlib.sha256(data).hexdigest(), len(data), mode)
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> list[Path | None]:
+        return [self.fetch(path, saltenv) for path in paths]
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> list[FileEntry]:
         paths = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())

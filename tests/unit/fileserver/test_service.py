@@ -138,15 +138,15 @@ def test_senseless_requests_are_refused(service: FileService, sha256: str, offse
         service.chunk("a", ChunkRequest("base", "top.sls", sha256, offset))
 
 
-def test_the_tree_is_walked_once_for_many_minions_and_anew_after_a_second(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
+def test_questions_that_came_before_a_walk_share_it_and_later_ones_see_every_edit(
+    tree: Path,
 ) -> None:
     clock = Seconds()
     service = FileService({"base": [tree]}, monotonic=clock)
-    before = service.manifest("a", "base")
+    clock.now = 1.0
+    before = service.manifest("a", "base", asked=0.5)
     (tree / "new.sls").write_text("")
-    assert service.manifest("b", "base") == before
-    clock.now = 1.5
+    assert service.manifest("b", "base", asked=0.9) == before
     assert "new.sls" in listed(service, "b").entries
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,9 @@ class MemoryFiles:
             return None
         data = text.encode()
         return FileEntry(path, hashlib.sha256(data).hexdigest(), len(data), 0o644)
+
+    def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> list[Path | None]:
+        return [self.fetch(path, saltenv) for path in paths]
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> list[FileEntry]:
         paths = sorted(path for path in self.roots.get(saltenv, {}) if path.startswith(prefix))
