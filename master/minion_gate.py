@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +19,7 @@ import sqlalchemy as sa
 
 from catena.core import events
 from catena.core.clock import Clock
-from catena.core.errors import CatenaError, NotAllowedError
+from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
 from catena.master import hello_rows
 from catena.master.enrol import Enrol
 from catena.master.event_bus import EventBus
@@ -38,6 +40,16 @@ log = logging.getLogger(__name__)
 #: How often a minion's dropped events are reported while it is over its rate.
 DROPPED_EVERY_SECONDS = 60.0
 EVENT_ID_LIMIT = 64
+#: Greetings per second of one key, and how many at once: each may store a session and an event.
+HELLO_RATE = 1.0
+HELLO_BURST = 30.0
+#: Requests of one minion that are worked on at a time, and how many of them for pillar: the
+#: processes and threads that serve them are everybody's.
+SERVED_LIMIT = 128
+PILLAR_LIMIT = 32
+#: Refusals of one minion that are logged, per second and at once.
+AUDIT_RATE = 0.1
+AUDIT_BURST = 20.0
 
 
 class PillarService(Protocol):
@@ -50,8 +62,8 @@ class PillarService(Protocol):
 class FileService(Protocol):
     """Serves files to the bulk socket; called in a thread."""
 
-    def manifest(self, minion: str, saltenv: str) -> m.ManifestReply:
-        """Return the file list of an environment as *minion* sees it."""
+    def manifest(self, minion: str, saltenv: str, asked: float | None = None) -> m.ManifestReply:
+        """Return the file list of an environment as *minion* sees it, no older than *asked*."""
 
     def chunk(self, minion: str, request: m.ChunkRequest) -> m.ChunkReply:
         """Return a piece of a file."""
@@ -95,6 +107,9 @@ class MinionGate:
         self._buffer = PartBuffer(parts.return_limit_bytes, parts.clock.monotonic)
         rate = float(parts.events_per_second)
         self._rate = RateLimit(rate, rate * 2, parts.clock.monotonic)
+        self._hellos = RateLimit(HELLO_RATE, HELLO_BURST, parts.clock.monotonic)
+        self._audits = RateLimit(AUDIT_RATE, AUDIT_BURST, parts.clock.monotonic)
+        self._served: Counter[tuple[str, type]] = Counter()
         self._dropped: dict[str, int] = {}
         self._reported: dict[str, float] = {}
         self._callers: set[tuple[str, bytes]] = set()
@@ -128,26 +143,45 @@ class MinionGate:
 
         Raises:
             NotAllowedError: no Hello came before, or the key isn't a minion's.
+            TryLaterError: too many requests of this minion are worked on.
         """
-        if peer.socket == "enrol":
-            return self._parts.enrol.on_message(peer, envelope)
-        if isinstance(envelope.message, m.Hello):
-            if envelope.message.role == "caller":
-                self._callers.add((peer.socket, peer.routing_id))
-            done = self._parts.presence.hello(peer, envelope)
-            return self._answer_errors(peer, envelope, done)
+        try:
+            if peer.socket == "enrol":
+                return self._parts.enrol.on_message(peer, envelope)
+            if isinstance(envelope.message, m.Hello):
+                return self._hello(peer, envelope)
+            return self._dispatch(peer, envelope)
+        except CatenaError as error:
+            self._audit(peer, envelope, error)
+            raise
+
+    def _hello(self, peer: Peer, envelope: m.Envelope) -> Outcome:
+        if not self._hellos.allow(peer.user_id):
+            self._audit(peer, envelope, TryLaterError("too many greetings"))
+            self._parts.link.send(peer, m.Refused("busy", "too many greetings", 30.0))
+            return None
+        done = self._parts.presence.hello(peer, envelope)
+        if envelope.message.role == "caller" and done is not None:
+            self._callers.add((peer.socket, peer.routing_id))
+        return self._answer_errors(peer, envelope, done)
+
+    def _dispatch(self, peer: Peer, envelope: m.Envelope) -> Outcome:
         minion = self._parts.keys.minion_of(peer.user_id)
         if minion is None:
             raise NotAllowedError("this key is not accepted")
+        kind = type(envelope.message)
+        limit = PILLAR_LIMIT if kind is m.PillarRequest else SERVED_LIMIT
+        if self._served[minion, kind] >= limit:
+            raise TryLaterError(f"{limit} requests of this minion are worked on already")
         if peer.socket == "bulk":
-            done = self._bulk[type(envelope.message)](peer, minion, envelope)
+            done = self._bulk[kind](peer, minion, envelope)
             return self._answer_errors(peer, envelope, done)
         session = self._parts.presence.heard(peer)
         if session is None and (peer.socket, peer.routing_id) not in self._callers:
             if isinstance(envelope.message, (m.Ping, m.Pong, m.Goodbye)):
                 return None
             raise NotAllowedError("say Hello first")
-        done = self._control[type(envelope.message)](peer, minion, envelope)
+        done = self._control[kind](peer, minion, envelope)
         return self._answer_errors(peer, envelope, done)
 
     def on_gone(self, peer: Peer) -> None:
@@ -237,7 +271,8 @@ class MinionGate:
 
     def _manifest(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         service, saltenv = self._parts.files, envelope.message.saltenv
-        return self._serve(peer, envelope, asyncio.to_thread(service.manifest, minion, saltenv))
+        work = asyncio.to_thread(service.manifest, minion, saltenv, time.monotonic())
+        return self._serve(peer, envelope, work)
 
     def _chunk(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         service, request = self._parts.files, envelope.message
@@ -269,10 +304,26 @@ class MinionGate:
             if answer is not None:
                 self._parts.link.send(peer, answer, envelope.msg_id)
 
+        key = (self._parts.keys.minion_of(peer.user_id) or "", type(envelope.message))
         task = asyncio.ensure_future(run())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._served[key] += 1
+
+        def end(_: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            self._served[key] -= 1
+            if not self._served[key]:
+                del self._served[key]
+
+        task.add_done_callback(end)
         return task
+
+    def _audit(self, peer: Peer, envelope: m.Envelope, error: CatenaError) -> None:
+        """Log who was refused what; a storm of refusals is a few lines."""
+        who = self._parts.keys.minion_of(peer.user_id) or f"key {peer.user_id[:16]}"
+        if self._audits.allow(peer.user_id if peer.socket != "enrol" else peer.address):
+            kind = type(envelope.message).__name__
+            log.warning("%s at %s: %s refused: %s", who, peer.address, kind, error)
 
     def _answer_errors(self, peer: Peer, envelope: m.Envelope, done: Outcome) -> Outcome:
         if done is not None:
@@ -284,6 +335,7 @@ class MinionGate:
         if error is None:
             return
         if isinstance(error, CatenaError):
+            self._audit(peer, envelope, error)
             failure = failure_of(error)
         else:
             log.error("a %s failed", type(envelope.message).__name__, exc_info=error)

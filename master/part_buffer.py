@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,6 +13,9 @@ from catena.transport.wire import CHUNK_BYTES
 
 #: A return whose pieces stop coming for this long is dropped; the minion sends it again.
 PATIENCE_SECONDS = 300.0
+#: Returns that one minion may have unfinished, however small: an empty piece costs memory too.
+OPEN_LIMIT = 64
+SHA256_HEX = 64
 
 
 @dataclass(slots=True)
@@ -36,6 +40,7 @@ class PartBuffer:
         self._now = monotonic
         self._partials: dict[tuple[str, str], _Partial] = {}
         self._spent: dict[str, int] = {}
+        self._open: Counter[str] = Counter()
 
     def add(self, minion: str, part: ReturnPart) -> list[ReturnPart] | None:
         """Keep a piece; return all pieces once they are there.
@@ -48,10 +53,15 @@ class PartBuffer:
         if part.count > self._limit // CHUNK_BYTES + 1 or not 0 <= part.index < part.count:
             self._drop(key)
             raise LimitError(f"a return of more than {self._limit} bytes")
+        if len(part.sha256) != SHA256_HEX:
+            raise LimitError("sha256 has 64 hex digits")
         partial = self._partials.get(key)
         if partial is None or (partial.sha256, partial.count) != (part.sha256, part.count):
             # The minion ended the job anew, or cut it otherwise: only the newest counts.
             self._drop(key)
+            if self._open[minion] >= OPEN_LIMIT:
+                raise LimitError(f"more than {OPEN_LIMIT} unfinished returns")
+            self._open[minion] += 1
             partial = self._partials[key] = _Partial(part.sha256, part.count, self._now())
         partial.touched = self._now()
         if part.index not in partial.parts:
@@ -77,6 +87,9 @@ class PartBuffer:
         partial = self._partials.pop(key, None)
         if partial is None:
             return
+        self._open[key[0]] -= 1
+        if self._open[key[0]] <= 0:
+            del self._open[key[0]]
         left = self._spent.get(key[0], 0) - partial.size
         if left > 0:
             self._spent[key[0]] = left

@@ -7,6 +7,7 @@ heartbeats; a connection that ends only makes its jobs wait, since most come bac
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
 from catena.transport.peers import Peer
+
+log = logging.getLogger(__name__)
 
 #: Heartbeats without a frame after which a minion is down.
 SILENT_BEATS = 3
@@ -202,6 +205,7 @@ class Presence:
         return was_current
 
     def _refuse(self, peer: Peer, envelope: Envelope, code: str, why: str) -> None:
+        log.warning("%s refused (%s): %s", peer.address, code, why)
         message = Refused(code, why, REFUSED_RETRY_SECONDS)
         self._parts.link.send(peer, message, envelope.msg_id)
 

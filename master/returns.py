@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from catena.core import events
 from catena.core.clock import Clock
-from catena.core.errors import NotAllowedError
+from catena.core.errors import NotAllowedError, TryLaterError
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobProgress, JobReturn
 from catena.core.records import encode
@@ -22,6 +22,7 @@ from catena.master.event_bus import EventBus
 from catena.master.feed import JobFeed
 from catena.master.handover import Handover, Moves
 from catena.master.job_model import Order
+from catena.master.limits import RateLimit
 from catena.master.sessions import Link
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
@@ -34,6 +35,9 @@ EVENT_VALUE_LIMIT = 256 * 1024
 PROGRESS_LIMIT = 20_000
 #: How far a minion's clock may be ahead of ours in the ids of jobs that it began itself.
 ADOPTED_AHEAD = timedelta(hours=1)
+#: Such jobs of one minion per second, and at once: nobody asked for them.
+ADOPTED_RATE = 0.5
+ADOPTED_BURST = 60.0
 _NO_JOB = "no job of this minion has that id"
 
 
@@ -55,6 +59,8 @@ class Returns:
 
     def __init__(self, parts: ReturnParts) -> None:
         self._parts = parts
+        #: Used by the writer's thread alone.
+        self._adopted = RateLimit(ADOPTED_RATE, ADOPTED_BURST, parts.clock.monotonic)
 
     def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any]:
         """The order is durable on the minion."""
@@ -171,12 +177,15 @@ class Returns:
 
         Raises:
             NotAllowedError: the jid is that of a job which this minion was not given.
+            TryLaterError: too many of them; the minion keeps it and says it again.
         """
         if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
             raise NotAllowedError(_NO_JOB)
         horizon = (self._parts.clock.now() + ADOPTED_AHEAD).strftime("%Y%m%d%H%M%S%f")
         if ret.jid > horizon:
             raise NotAllowedError("a job id of the future")
+        if not self._adopted.allow(minion):
+            raise TryLaterError("too many jobs that this master did not give")
         job = {
             "jid": ret.jid,
             "fun": ret.fun[:255],
