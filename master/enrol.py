@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +25,8 @@ from catena.transport.peers import Peer
 
 #: Keys that may wait for a decision (attack row X40).
 PENDING_LIMIT = 1000
+#: Denied keys that are kept for `catena key list`; more are denied and forgotten.
+DENIED_LIMIT = 1000
 #: A pending key that has not asked again for this long makes room when the list is full.
 UNSEEN_SECONDS = 3600.0
 REQUESTS_PER_SECOND = 5.0
@@ -128,6 +130,8 @@ class Enrol:
             reason,
             now,
         )
+        if state == "denied" and self._parts.keys.count("denied") >= DENIED_LIMIT:
+            return key
         if known is not None:
             conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == key.fingerprint))
         insert_key(conn, key, by)
@@ -144,15 +148,30 @@ class Enrol:
         rule = (KEYS.c.minion == request.id) & (KEYS.c.fingerprint != peer.user_id)
         rule = rule & KEYS.c.state.in_(["pending", "accepted", "announced"])
         other = conn.execute(sa.select(KEYS).where(rule)).first()
+        held = other is not None and other.state == "pending"
+        if (other is None or held) and request.token_proof:
+            if self._take_token(conn, peer, request, now):
+                if other is not None:
+                    self._give_way(conn, other, now)
+                return "accepted", "", "token"
         if other is not None:
             # A second key for a known id never replaces the first (attack row X38).
             shown = f"{other.state}, {other.fingerprint[:16]}…"
             return "denied", f"{request.id} has another key ({shown}); {_ADVICE}", ""
-        if request.token_proof and self._take_token(conn, peer, request, now):
-            return "accepted", "", "token"
         if self._parts.auto_accept:
             return "accepted", "", "auto_accept"
         return "pending", "", ""
+
+    def _give_way(self, conn: sa.Connection, other: sa.Row[Any], now: float) -> None:
+        """Deny a key that only waited under the id of one that has a token."""
+        known = self._parts.keys.known(other.fingerprint)
+        if known is None:
+            return
+        why = f"{other.minion} was enrolled by a token with another key"
+        rule = KEYS.c.fingerprint == other.fingerprint
+        conn.execute(sa.update(KEYS).where(rule).values(state="denied", reason=why, since=now))
+        moved = replace(known, state="denied", reason=why, since=now)
+        after_commit(conn, lambda: self._parts.keys.remember(moved))
 
     def _take_token(
         self, conn: sa.Connection, peer: Peer, request: EnrolRequest, now: float
