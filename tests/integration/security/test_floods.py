@@ -1,0 +1,190 @@
+"""Too much of everything: the master stays up, stays small and goes on serving the others."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import msgpack
+import pytest
+
+from catena.transport import wire
+from catena.transport.messages import (
+    EventFired,
+    Failure,
+    JobReturned,
+    PillarRequest,
+    Ping,
+    Pong,
+    Refused,
+    ReturnPart,
+    ReturnStored,
+    Welcome,
+)
+from tests.integration.security.hostile import Hostile, SilenceError, Site
+
+_numbers = itertools.count(1)
+MIB = 1024 * 1024
+DIGEST = "0" * 64
+
+
+@pytest.fixture(autouse=True)
+def serves_others(site: Site, victim: Hostile) -> Iterator[None]:
+    """After every attack: alive, small, and quick for an honest minion."""
+    before = site.memory_kib()
+    yield
+    began = time.monotonic()
+    assert isinstance(victim.ask(Ping(7)), Pong)
+    assert time.monotonic() - began < 1.0
+    assert site.memory_kib() - before < 48 * 1024
+
+
+@pytest.fixture
+def flooder(site: Site) -> Iterator[Hostile]:
+    """A minion whose connection may be cut: each test has one of its own."""
+    number = next(_numbers)
+    minion = site.stranger(f"flooder{number}")
+    # The limit per address is not what is tried here.
+    minion.address = f"127.0.1.{number // 10 + 1}"
+    assert isinstance(site.admit(minion), Welcome)
+    yield minion
+    minion.close()
+
+
+@pytest.mark.parametrize(("socket", "size"), [("control", 40), ("bulk", 40), ("enrol", 1)])
+def test_a_frame_over_the_limit_ends_the_connection(
+    flooder: Hostile, socket: str, size: int
+) -> None:
+    flooder.raw(bytes(size * MIB), socket=socket)
+    with pytest.raises(SilenceError):
+        flooder.ask(EventFired("after", "app/after", {}), socket, 1.0)
+
+
+def test_a_frame_below_the_limit_of_the_socket_and_above_that_of_the_wire_is_answered(
+    flooder: Hostile,
+) -> None:
+    msg_id = wire.new_id()
+    flooder.raw(bytes([30, 1]) + msg_id + bytes(16) + bytes(900 * 1024))
+    answer = flooder.until(lambda e: e.reply_to == msg_id, "control", 5).message
+    assert isinstance(answer, Failure) and "the control socket takes" in answer.message
+
+
+def test_a_message_of_many_parts_ends_the_connection(flooder: Hostile) -> None:
+    flooder.raw(*[bytes(MIB // 2)] * 100)
+    assert flooder.is_deaf()
+
+
+BODIES = {
+    "nested lists": b"\x91" * 200_000 + b"\xc0",
+    "nested maps": b"\x81\xa1a" * 60_000 + b"\xc0",
+    "a list that claims 4e9 items": b"\xdd\xff\xff\xff\xff",
+    "bytes that claim 4e9": b"\xc6\xff\xff\xff\xff",
+    "250 000 empty maps": b"\xdd\x00\x03\xd0\x90" + b"\x80" * 250_000,
+    "an extension": b"\xd4\x05x",
+    "a time": msgpack.packb(msgpack.Timestamp(1)),
+    "no text": b"\xa2\xff\xfe",
+    "a list": msgpack.packb([1]),
+    "another field": msgpack.packb({"event_id": "e", "tag": "t", "data": {}, "id": "victim"}),
+    "a field too few": msgpack.packb({"event_id": "e", "tag": "t"}),
+    "other types": msgpack.packb({"event_id": 1, "tag": [], "data": "x"}),
+    "a list as key": b"\x81\x90\xc0",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
+def test_a_body_that_is_none_is_answered_and_harms_nobody(flooder: Hostile, body: bytes) -> None:
+    msg_id = wire.new_id()
+    flooder.raw(bytes([30, 1]) + msg_id + bytes(16) + body)
+    answer = flooder.until(lambda e: e.reply_to == msg_id, "control", 5).message
+    assert isinstance(answer, Failure), answer
+    assert isinstance(flooder.ask(Ping(1)), Pong)
+
+
+@pytest.mark.parametrize("version", [0, 2, 255])
+def test_another_version_of_the_wire_is_refused(flooder: Hostile, version: int) -> None:
+    msg_id = wire.new_id()
+    flooder.raw(bytes([13, version]) + msg_id + bytes(16) + msgpack.packb({"seq": 1}))
+    answer = flooder.until(lambda e: e.reply_to == msg_id, "control", 5).message
+    assert isinstance(answer, Failure) and "is not spoken here" in answer.message
+
+
+def test_bad_frames_cost_their_sender_the_connection(flooder: Hostile) -> None:
+    for _ in range(200):
+        flooder.raw(b"\xff" * 40)
+    assert flooder.is_deaf()
+
+
+def test_a_flood_of_every_unknown_type_is_refused(flooder: Hostile) -> None:
+    for number in {*range(256)} - {*wire.TYPES}:
+        flooder.raw(bytes([number, 1]) + bytes(32) + b"\x80")
+    assert flooder.is_deaf()
+
+
+def test_returns_that_are_never_completed_are_few(flooder: Hostile) -> None:
+    for number in range(100):
+        part = ReturnPart(f"{20260101000000000000 + number}", DIGEST, 0, 8, b"")
+        msg_id = flooder.say(part, "bulk")
+        if number >= 64:
+            answer = flooder.until(lambda e, i=msg_id: e.reply_to == i, "bulk", 5).message
+            assert isinstance(answer, Failure) and "unfinished returns" in answer.message
+
+
+def test_pieces_beyond_the_limit_are_dropped(flooder: Hostile) -> None:
+    piece = bytes(wire.CHUNK_BYTES)
+    answers = []
+    for number in range(24):
+        part = ReturnPart(f"{20260102000000000000 + number}", DIGEST, 0, 8, piece)
+        msg_id = flooder.say(part, "bulk")
+        if number >= 8:
+            answers.append(flooder.until(lambda e, i=msg_id: e.reply_to == i, "bulk", 5).message)
+    assert {answer.code for answer in answers} == {"LimitError"}
+
+
+def test_greetings_without_end_make_few_sessions(site: Site, flooder: Hostile) -> None:
+    for number in range(150):
+        flooder.say(flooder.hello(session=f"s{number}", grains={"x": "y" * 100_000}))
+    flooder.receive(Refused)
+    flooder.is_deaf()
+    assert len(site.all_events(f"salt/minion/{flooder.name}/start")) <= 35
+
+
+def test_a_storm_of_events_is_cut_down(site: Site, evil: Hostile, victim: Hostile) -> None:
+    for number in range(2000):
+        evil.say(EventFired(f"storm{number}", "storm/x", {"n": number}))
+    began = time.monotonic()
+    assert isinstance(victim.ask(Ping(8)), Pong)
+    assert time.monotonic() - began < 1.0
+    evil.ask(EventFired("storm-end", "storm/x", {}))
+    assert len(site.all_events("storm/x")) < 400
+
+
+def test_jobs_that_nobody_gave_are_limited(site: Site, evil: Hostile) -> None:
+    stored = 0
+    for number in range(100):
+        answer = evil.ask(JobReturned(evil.ret(f"{20250101000000000000 + number}")))
+        stored += isinstance(answer, ReturnStored)
+    assert 0 < stored <= 65
+
+
+def test_requests_for_pillar_leave_room_for_others(evil: Hostile, victim: Hostile) -> None:
+    for _ in range(300):
+        evil.say(PillarRequest())
+    began = time.monotonic()
+    assert victim.ask(PillarRequest(), seconds=30).pillar
+    assert time.monotonic() - began < 10.0
+    later = [e.message for e in evil.heard.get("control", ()) if isinstance(e.message, Failure)]
+    evil.until(lambda e: isinstance(e.message, Failure), "control", 5)
+    assert all(failure.code == "TryLaterError" for failure in later)
+
+
+def test_keys_without_end_are_limited_by_address(site: Site) -> None:
+    waiting = len(site.keys()["pending"])
+    last = None
+    for number in range(120):
+        stranger = site.stranger(f"flood{number}")
+        stranger.address = "127.0.0.66"
+        last = stranger.knock()
+        stranger.close()
+    assert last is not None and "too many requests" in last.reason
+    assert len(site.keys()["pending"]) - waiting <= 80

@@ -1,0 +1,208 @@
+"""Keys: knocked, squatted, revoked, rotated and copied, over the real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+import zmq
+
+from catena.client.requests import record
+from catena.core.files import read_limited
+from catena.master import enrol
+from catena.transport import sockets, wire
+from catena.transport.keys import generate, token_proof
+from catena.transport.messages import (
+    EventFired,
+    Failure,
+    JobReturned,
+    KeyAnnounce,
+    KeyTaken,
+    Ping,
+    Refused,
+    Welcome,
+)
+from tests.integration.master.bench import a_master
+from tests.integration.master.test_keys import Knocker
+from tests.integration.security.hostile import PATIENCE_SECONDS, Hostile, SilenceError, Site
+
+HOSTILE_IDS = [
+    "", ".", "..", "../x", "../../etc/shadow", "/etc/passwd", "a/b", "a\\b", "a\0b", "a\nb", "a b",
+    " a", "a ", "\ta", "-a", "_a", ".a", "a" * 254, "a" * 1000, "%2e%2e", "%00", "a;b", "a|b",
+    "a&b", "$(x)", "`x`", "'a", '"a', "a'b", "a\"b", "--", "-rf", "*", "?", "[a]", "a*", "{a,b}",
+    "a:b", "a@b", "a,b", "a=b", "a+b", "a#b", "a!b", "a~", "~root", "a<b", "a>b", "(a)", "a^b",
+    "\u202ea", "a\u200b", "\uff41", "\u0430", "é", "a\x1b[2J", "a\x7f", "{{7*7}}",
+    "{%x%}", "a\r\nb",
+]  # fmt: skip
+
+
+def token(site: Site, name: str, seconds: int = 600) -> str:
+    made = site.ask("key.token", record("TokenCreate")(name, seconds))
+    return str(made["token"])
+
+
+def proof(site: Site, minion: Hostile, secret: str, name: str = "") -> str:
+    return token_proof(secret, minion.pair.public, site.key, name or minion.name)
+
+
+def test_sixty_hostile_ids_are_refused_and_kept_nowhere(site: Site) -> None:
+    assert len(HOSTILE_IDS) >= 60
+    before = site.keys()
+    for number, name in enumerate(HOSTILE_IDS):
+        stranger = site.stranger("x")
+        stranger.address = f"127.0.2.{number // 20 + 1}"
+        answer: Any = stranger.knock(id=name)
+        assert isinstance(answer, Failure), name
+        assert isinstance(stranger.knock(id="x", machine_id=name or "/"), Failure)
+        stranger.close()
+    assert site.keys() == before
+
+
+@pytest.mark.parametrize("socket", ["control", "bulk"])
+def test_a_key_that_waits_gets_nothing_through(site: Site, socket: str) -> None:
+    stranger = site.stranger("waits")
+    stranger.knock()
+    stranger.say(EventFired("e", "app/stranger", {}), socket)
+    assert stranger.hears_nothing(socket)
+    assert site.all_events("app/stranger") == []
+    site.decide("delete", "waits")
+
+
+def test_the_enrol_socket_takes_nothing_but_knocking(site: Site, evil: Hostile) -> None:
+    for message in (evil.hello(), Ping(1), JobReturned(evil.ret("2" * 20))):
+        answer = evil.ask(message, "enrol")
+        assert isinstance(answer, Failure) and "may not arrive" in answer.message
+
+
+def test_a_second_key_for_a_known_id_never_replaces_the_first(site: Site, victim: Hostile) -> None:
+    clone = site.stranger("victim")
+    assert clone.knock().state == "denied"
+    (first,) = [key for key in site.keys()["accepted"] if key["id"] == "victim"]
+    assert first["fingerprint"] == victim.pair.fingerprint
+    # What an operator types in a hurry must not let the second in.
+    assert site.decide("accept", "vict*") == []
+    assert clone.knock().state == "denied"
+    site.fleet.catena("key", "accept", "--all", check=False)
+    assert clone.knock().state == "denied"
+
+
+def test_a_token_works_once_for_its_id_and_key_only(site: Site) -> None:
+    one, other, thief = (site.stranger(name) for name in ("tok1", "tok2", "tok1x"))
+    secret = token(site, "tok1")
+    # The proof that another key, id or master made is worth nothing here.
+    assert other.knock(token_proof=proof(site, other, secret)).state == "pending"
+    stolen = proof(site, one, secret)
+    assert thief.knock(token_proof=stolen).state == "pending"
+    foreign = token_proof(secret, one.pair.public, generate().public, "tok1")
+    assert one.knock(token_proof=foreign).state == "pending"
+    assert one.knock(token_proof=stolen).state == "accepted"
+    again = site.stranger("tok3")
+    assert again.knock(token_proof=proof(site, again, secret)).state == "pending"
+
+
+def test_whoever_only_waits_under_an_id_does_not_keep_its_token_out(site: Site) -> None:
+    secret = token(site, "mine")
+    squatter, owner = site.stranger("mine"), site.stranger("mine")
+    assert squatter.knock().state == "pending"
+    assert owner.knock(token_proof=proof(site, owner, secret)).state == "accepted"
+    assert squatter.knock().state == "denied"
+
+
+def test_a_deleted_minion_is_cut_within_a_second(site: Site) -> None:
+    minion = site.minion("fired")
+    began = time.monotonic()
+    assert site.decide("delete", "fired") == ["fired"]
+    assert minion.receive(Refused).code == "revoked"
+    minion.say(EventFired("late", "app/late", {}))
+    assert minion.is_deaf()
+    assert time.monotonic() - began < 1.0
+    assert site.all_events("app/late") == []
+    minion.drop("control")
+    with pytest.raises(SilenceError):
+        minion.ask(minion.hello(), seconds=0.5)
+
+
+def test_a_rejected_minion_is_cut_and_stays_out(site: Site) -> None:
+    minion = site.minion("rejected")
+    site.decide("reject", "rejected")
+    assert minion.receive(Refused).code == "revoked"
+    assert minion.is_deaf()
+    assert minion.knock().state == "rejected"
+
+
+def test_nobody_announces_the_key_of_another(evil: Hostile, victim: Hostile) -> None:
+    for public in (victim.pair.public, evil.pair.public, "~" * 40, "", "../x"):
+        assert isinstance(evil.ask(KeyAnnounce(public)), Failure)
+
+
+def test_a_rotation_ends_the_old_key_and_gives_one_new_one(site: Site) -> None:
+    minion = site.minion("turner")
+    first, second = site.stranger("turner"), site.stranger("turner")
+    assert isinstance(minion.ask(KeyAnnounce(first.pair.public)), KeyTaken)
+    # A second announcement replaces the first: there are never three keys.
+    assert isinstance(minion.ask(KeyAnnounce(second.pair.public)), KeyTaken)
+    with pytest.raises(SilenceError):
+        first.ask(first.hello(), seconds=0.5)
+    assert isinstance(second.ask(second.hello(session="session-turner")), Welcome)
+    assert minion.receive(Refused).code == "revoked"
+    assert minion.is_deaf()
+    assert [k["id"] for k in site.keys()["accepted"]].count("turner") == 1
+
+
+def test_a_copied_key_is_refused_while_its_owner_lives(site: Site, victim: Hostile) -> None:
+    clone = site.stranger("victim", victim.pair)
+    msg_id = clone.say(clone.hello(session="another"))
+    assert not victim.is_deaf()
+    # The ping of the master reaches the owner, whose answer refuses the copy.
+    end = time.monotonic() + PATIENCE_SECONDS
+    while clone.hears_nothing(seconds=0.1) and time.monotonic() < end:
+        victim.is_deaf()
+    answer = clone.until(lambda e: e.reply_to == msg_id, "control", 1).message
+    assert isinstance(answer, Refused) and answer.code == "duplicate_key"
+    clone.close()
+
+
+def test_no_mechanism_but_curve_is_spoken(site: Site) -> None:
+    for name in ("control", "bulk", "enrol"):
+        sock = site.context.socket(zmq.DEALER)
+        sock.setsockopt(zmq.LINGER, 0)
+        sock.connect(site.endpoints.named(name))
+        sock.send(wire.pack(Ping(1)))
+        assert not sock.poll(200)
+        sock.close()
+
+
+def test_a_chosen_routing_id_takes_nobodys_messages(
+    site: Site, evil: Hostile, victim: Hostile
+) -> None:
+    thief = site.stranger("evil", evil.pair)
+    sock = sockets.dealer(site.context, "control", evil.pair, site.key)
+    sock.setsockopt(zmq.ROUTING_ID, b"victim")
+    sock.connect(site.endpoints.control)
+    thief._sockets["control"] = sock
+    answer = thief.ask(thief.hello(id="victim"))
+    assert isinstance(answer, Refused) and answer.code == "identity"
+    assert not victim.is_deaf()
+    thief.close()
+
+
+def test_the_masters_secret_key_is_its_owners(site: Site) -> None:
+    folder = site.home / "etc/catena/pki/master"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "curve.key").stat().st_mode & 0o777 == 0o600
+    assert read_limited(folder / "curve.key", 100).decode().strip() not in site.log
+
+
+def test_denied_keys_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(enrol, "DENIED_LIMIT", 2)
+        async with a_master() as master:
+            await Knocker(master, "web1").ask()
+            for number in range(4):
+                second = Knocker(master, "web1", f"10.0.0.{number}")
+                assert (await second.ask()).state == "denied"
+            assert len((await master.keys.list())["denied"]) == 2
+
+    asyncio.run(scenario())
