@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import click
 
@@ -10,7 +10,8 @@ from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
 from catena.cli.settings import connect
 from catena.client.requests import KeyChange, KeyFinger, KeyList, TokenCreate
-from catena.core.errors import UsageError
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.suggest import unknown
 
 _ALL = click.option("--all", "-A", "everything", is_flag=True, help="Every key.")
 
@@ -41,9 +42,31 @@ def list_keys(ctx: click.Context, match: str, out: str) -> None:
 def _change(ctx: click.Context, action: str, match: Optional[str], everything: bool) -> None:
     if bool(match) == everything:
         raise UsageError("name an id or a glob, or say --all")
-    answer = connect(ctx).request("key.change", KeyChange(action, match or "*"))
-    for name in answer["changed"]:
+    client = connect(ctx)
+    changed = client.request("key.change", KeyChange(action, match or "*"))["changed"]
+    for name in changed:
         print(name)
+    if not changed:
+        why = _why_nothing(action, match or "", client.request("key.list", KeyList("*")))
+        if match:
+            raise NotFoundError(why)
+        click.echo(why, err=True)
+
+
+def _why_nothing(action: str, match: str, found: Mapping[str, Any]) -> str:
+    """Return why no key was meant, naming the nearest id that one was."""
+    states: Dict[str, List[str]] = {}
+    for state, rows in found.items():
+        for row in rows:
+            states.setdefault(row["id"], []).append(state)
+    if match in states:
+        state = " and ".join(states[match])
+        if action == "rotate" and "accepted" in states[match]:
+            return f"{match} is not connected; only a connected minion can replace its key"
+        return f"the key of {match} is {state}: nothing to {action}"
+    if not match or set(match) & set("*?[,"):
+        return f"there is no key to {action}" + (f" that matches {match!r}" if match else "")
+    return unknown("minion key", match, states)
 
 
 @key.command()

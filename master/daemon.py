@@ -284,6 +284,8 @@ class Master:
             self.settings.port,
             self.pair.fingerprint,
         )
+        if self.settings.auto_accept:
+            LOG.warning("auto_accept is set: whoever reaches this master is taken as a minion")
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(_persist(name, work), name=name)

@@ -160,7 +160,8 @@ class Enrol:
             return "denied", f"{request.id} has another key ({shown}); {_ADVICE}", ""
         if self._parts.auto_accept:
             return "accepted", "", "auto_accept"
-        return "pending", "", ""
+        # Said to the minion and shown in the list: whoever made the token wonders.
+        return "pending", "its token is unknown, used or expired" * bool(request.token_proof), ""
 
     def _give_way(self, conn: sa.Connection, other: sa.Row[Any], now: float) -> None:
         """Deny a key that only waited under the id of one that has a token."""
@@ -214,5 +215,7 @@ def _word(key: KnownKey, now: float) -> tuple[str, str, float]:
         # Somebody is probably at the terminal during the first minutes.
         pause = 2.0 if now - key.since < 600 else 15.0
         why = f"waits for `catena key accept {key.minion}` on the master"
-        return "pending", why, pause
-    return key.state, key.reason or f"the key is {key.state}; {_ADVICE}", 60.0
+        return "pending", f"{key.reason}; {why}" if key.reason else why, pause
+    # A wrong decision is usually taken back at once.
+    pause = 5.0 if now - key.since < 600 else 60.0
+    return key.state, key.reason or f"the key is {key.state}; {_ADVICE}", pause

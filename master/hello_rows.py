@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from catena.master.store.tables import MINIONS, SESSIONS
 from catena.transport.messages import Hello
 
+#: A refused claimant asks again every minute; a conflict older than this is over.
+CONFLICT_SECONDS = 300.0
 _SLICE = 5000
 
 

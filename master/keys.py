@@ -16,6 +16,7 @@ from catena.core.clock import Clock
 from catena.core.errors import InvalidStateError, UsageError
 from catena.core.ids import minion_id
 from catena.core.suggest import unknown
+from catena.master import hello_rows
 from catena.master.event_bus import EventBus
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, MINIONS, TOKENS
@@ -188,7 +189,8 @@ class Keys:
 
     async def list(self, match: str = "*") -> dict[str, list[dict[str, Any]]]:
         """Return keys by state, as KeyList describes, with conflicts in words."""
-        query = sa.select(MINIONS.c.id, MINIONS.c.conflict).where(MINIONS.c.conflict != "")
+        since = self._clock.now().timestamp() - hello_rows.CONFLICT_SECONDS
+        query = sa.select(MINIONS.c.id, MINIONS.c.conflict).where(MINIONS.c.conflict_at > since)
         rows = await self._store.read(lambda conn: conn.execute(query).all())
         conflicts = {row.id: row.conflict for row in rows}
         shown: dict[str, list[dict[str, Any]]] = {state: [] for state in STATES}

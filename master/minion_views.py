@@ -11,14 +11,13 @@ import sqlalchemy as sa
 from catena.core.clock import Clock
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
+from catena.master import hello_rows
 from catena.master.keys import Keys
 from catena.master.sessions import Sessions
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
-#: A refused claimant asks again every minute; a conflict older than this is over.
-CONFLICT_SECONDS = 300.0
 RECENT_JOBS = 20
 
 
@@ -70,7 +69,7 @@ class MinionViews:
         if row is None:
             return {"id": name, "up": False, "since": 0.0, "conflict": "", "connected": False}
         now = self.clock.now().timestamp()
-        fresh = now - row.conflict_at < CONFLICT_SECONDS
+        fresh = now - row.conflict_at < hello_rows.CONFLICT_SECONDS
         return {
             "id": name,
             "up": row.up,

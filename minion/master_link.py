@@ -22,6 +22,7 @@ from catena.transport.agent import (
     LinkConfig,
     LinkEvent,
     Lost,
+    Noted,
     Received,
     Rotated,
     Trusted,
@@ -161,11 +162,20 @@ class MasterLink:
             how = "on first use" if event.first_use else "by its fingerprint"
             self._log.info(f"the master's key is trusted {how}: {event.fingerprint}")
         elif isinstance(event, EnrolState):
-            self.state = event.state
-            say = self._log.info if event.state == "accepted" else self._log.warning
-            say(f"the master says our key is {event.state}: {event.reason}")
+            self._judged(event)
+        elif isinstance(event, Noted):
+            (self._log.info if event.level == "info" else self._log.warning)(event.text)
         elif isinstance(event, Rotated):
             self._log.info(f"our key is replaced; the new one is {event.fingerprint}")
+
+    def _judged(self, event: EnrolState) -> None:
+        self.state = event.state
+        if event.state == "accepted":
+            self._log.info("the master has accepted our key")
+        elif event.state == "untrusted":
+            self._log.error(f"the master is not trusted: {event.reason}")
+        else:
+            self._log.warning(f"the master says our key is {event.state}: {event.reason}")
 
     def _received(self, event: Received, now: float) -> None:
         message = event.envelope.message

@@ -42,16 +42,19 @@ def cell(value: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int = 60) -> str:
-    """Return *rows* under *columns*, each column as wide as its content (at most *widest*)."""
+    """Return *rows* under *columns*, each as wide as its content (at most *widest*).
+
+    The last column is never cut: there stand reasons.
+    """
     texts: List[List[str]] = [[cell(row.get(name)) for name in columns] for row in rows]
     widths = [
         min(widest, max([len(name), *(len(line[index]) for line in texts)]))
-        for index, name in enumerate(columns)
-    ]
+        for index, name in enumerate(columns[:-1])
+    ] + [0]
     lines = ["  ".join(f"{name.upper():{width}}" for name, width in zip(columns, widths))]
     for line in texts:
         cut = [
-            text if len(text) <= width else text[: width - 1] + "…"
+            text if not width or len(text) <= width else text[: width - 1] + "…"
             for text, width in zip(line, widths)
         ]
         lines.append("  ".join(f"{text:{width}}" for text, width in zip(cut, widths)))

@@ -27,6 +27,7 @@ class MinionSettings:
         "",
         "SHA-256 fingerprint that the master's key must have. "
         "Empty: the first key seen is trusted and kept.",
+        grammar="(?i)[0-9a-f]{2}(:?[0-9a-f]{2}){31}",
     )
     enrol_token: str = option("", "One-time token that gets this minion's key accepted at once.")
     root_dir: str = option("", "Prefix of every folder that is not set by itself.")

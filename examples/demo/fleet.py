@@ -86,9 +86,11 @@ class Fleet:
             **(master or {}),
         })  # fmt: skip
         for name, grains in self.minions.items():
-            self._write_minion(name, {"grains": dict(grains), **(minion or {})})
+            self.add(name, {"grains": dict(grains), **(minion or {})})
 
-    def _write_minion(self, name: str, more: Mapping[str, Any]) -> None:
+    def add(self, name: str, more: Mapping[str, Any]) -> None:
+        """Make the folder of one host; *more* are settings of its minion."""
+        self.minions.setdefault(name, {})
         home = self.home(name)
         self._write(home / "etc/catena/minion", {
             "id": name,

@@ -1,0 +1,261 @@
+"""Whose key is accepted, as a person decides it with `catena key`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import host
+import pytest
+from fleet import Fleet, wait_for
+
+from tests.acceptance.conftest import make_fleet
+
+Host = Callable[..., "NewHost"]
+
+
+class NewHost:
+    """A host that is not accepted yet."""
+
+    def __init__(self, fleet: Fleet, name: str, settings: dict[str, Any]) -> None:
+        self.fleet, self.name = fleet, name
+        fleet.add(name, settings)
+
+    def start(self) -> NewHost:
+        self.fleet.start_minions([self.name])
+        return self
+
+    def log(self) -> str:
+        path = self.fleet.home(self.name) / "minion.log"
+        return path.read_text() if path.exists() else ""
+
+    def says(self, text: str) -> str:
+        """Wait until the minion's log holds *text*; return its whole line."""
+        wait_for(f"{text!r} in {self.name}'s log", lambda: text in self.log(), 15)
+        return next(line for line in reversed(self.log().splitlines()) if text in line)
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[Fleet]:
+    fleet = make_fleet({})
+    try:
+        with fleet:
+            fleet.start_master()
+            yield fleet
+    finally:
+        shutil.rmtree(fleet.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def new_host(master: Fleet) -> Iterator[Host]:
+    """Make hosts that end with the test, their keys forgotten."""
+    made: list[str] = []
+
+    def make(name: str, **settings: Any) -> NewHost:
+        made.append(name)
+        return NewHost(master, name, settings)
+
+    yield make
+    for name in made:
+        host.power_off(master.home(name))
+        shutil.rmtree(master.home(name))
+        del master.minions[name]
+    master.catena("key", "delete", "--all")
+
+
+@pytest.fixture
+def member(master: Fleet, new_host: Host) -> Host:
+    """Make hosts whose keys are accepted; they are connected."""
+
+    def make(name: str, **settings: Any) -> NewHost:
+        token = master.catena("key", "token", "--id", name).stdout.strip()
+        made: NewHost = new_host(name, enrol_token=token, **settings).start()
+        made.says("connected to the master")
+        return made
+
+    return make
+
+
+def keys(fleet: Fleet) -> dict[str, dict[str, Any]]:
+    """Return id -> row with its state; the last one where an id has several keys."""
+    found = json.loads(fleet.catena("key", "list", "--out", "json").stdout)
+    return {row["id"]: {**row, "state": state} for state, rows in found.items() for row in rows}
+
+
+def answers(fleet: Fleet, name: str) -> bool:
+    return fleet.catena("run", name, "test.ping", check=False).returncode == 0
+
+
+def test_a_pending_key_shows_fingerprint_address_and_age(master: Fleet, new_host: Host) -> None:
+    new_host("one").start().says("pending")
+    finger = master.catena("key", "finger", "one").stdout.split()[-1]
+    (line,) = master.catena("key", "list", "on*").stdout.splitlines()[1:]
+    state, name, shown, address, age, _ = line.split()
+    assert (state, name, shown, address) == ("pending", "one", finger, "127.0.0.1")
+    assert len(finger) == 64
+    assert age.endswith("s")
+
+
+def test_keys_are_accepted_by_id_by_glob_and_all(master: Fleet, new_host: Host) -> None:
+    for name in ("web1", "web2", "db1", "db2"):
+        new_host(name).start()
+    wait_for("the keys", lambda: len(keys(master)) == 4)
+    assert master.catena("key", "accept", "db1").stdout == "db1\n"
+    assert master.catena("key", "accept", "web*").stdout == "web1\nweb2\n"
+    assert master.catena("key", "accept", "--all").stdout == "db2\n"
+    assert {row["state"] for row in keys(master).values()} == {"accepted"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["accept", "oen"], "did you mean 'one'"),
+        (["accept", "x*"], "no key to accept that matches 'x*'"),
+        (["rotate", "one"], "the key of one is pending"),
+        (["accept"], "name an id or a glob, or say --all"),
+        (["delete", "one", "--all"], "name an id or a glob, or say --all"),
+    ],
+)
+def test_a_key_that_is_not_there_is_an_error(
+    master: Fleet, new_host: Host, words: list[str], text: str
+) -> None:
+    new_host("one").start().says("pending")
+    done = master.catena("key", *words, check=False)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert keys(master)["one"]["state"] == "pending"
+
+
+def test_the_first_use_of_a_masters_key_is_said(master: Fleet, new_host: Host) -> None:
+    finger = master.catena("key", "finger").stdout.split()[1]
+    assert finger in new_host("one").start().says("trusted on first use")
+
+
+def test_a_master_with_the_named_fingerprint_is_trusted(master: Fleet, new_host: Host) -> None:
+    finger = master.catena("key", "finger").stdout.split()[1]
+    written = ":".join(finger[i : i + 2] for i in range(0, 64, 2)).upper()
+    new_host("one", master_finger=written).start().says("trusted by its fingerprint")
+
+
+def test_a_master_with_another_fingerprint_learns_nothing(master: Fleet, new_host: Host) -> None:
+    line = new_host("one", master_finger="ab" * 32).start().says("the master is not trusted")
+    assert "demands " + "ab" * 32 in line
+    assert "one" not in keys(master)
+
+
+def test_a_token_lets_in_one_minion_once(master: Fleet, new_host: Host) -> None:
+    token = master.catena("key", "token", "--id", "one").stdout.strip()
+    new_host("one", enrol_token=token).start().says("connected to the master")
+    line = new_host("two", enrol_token=token).start().says("our key is pending")
+    assert "its token is unknown, used or expired" in line
+    open_token = master.catena("key", "token").stdout.strip()
+    new_host("three", enrol_token=open_token).start().says("connected to the master")
+
+
+@pytest.mark.parametrize("action", ["delete", "reject"])
+def test_a_minion_that_lost_its_key_is_cut_within_a_second(
+    master: Fleet, member: Host, action: str
+) -> None:
+    one = member("one")
+    master.catena("key", action, "one")
+    cut = time.monotonic()
+    one.says("refuses this minion (revoked)")
+    assert time.monotonic() - cut < 1
+    assert not answers(master, "one")
+    # A rejected key stays out until somebody decides otherwise; a deleted one may ask anew.
+    one.says("rejected" if action == "reject" else "pending")
+
+
+def test_a_rejected_key_can_be_accepted_by_its_id(master: Fleet, new_host: Host) -> None:
+    one = new_host("one").start()
+    one.says("pending")
+    master.catena("key", "reject", "one")
+    one.says("rejected")
+    assert master.catena("key", "accept", "*", check=False).returncode == 2
+    master.catena("key", "accept", "one")
+    one.says("connected to the master")
+
+
+def test_a_key_is_replaced_inside_its_channel(master: Fleet, member: Host) -> None:
+    one = member("one")
+    before = keys(master)["one"]["fingerprint"]
+    master.catena("key", "rotate", "one")
+    after = one.says("our key is replaced").split()[-1]
+    wait_for("the new key", lambda: keys(master)["one"]["fingerprint"] == after)
+    assert after != before
+    assert answers(master, "one")
+    host.power_off(master.home("one"))
+    one.start()
+    wait_for("the minion with its new key", lambda: answers(master, "one"))
+
+
+def _clone(fleet: Fleet, name: str, of: str) -> None:
+    """Give host *name* the keys and the id of another."""
+    shutil.copytree(
+        fleet.home(of) / "etc/catena/pki", fleet.home(name) / "etc/catena/pki", symlinks=True
+    )
+
+
+def _row(fleet: Fleet, *words: str) -> Any:
+    rows = json.loads(fleet.catena(*words, "list", "--out", "json").stdout)
+    return {row["id"]: row for row in rows}
+
+
+def test_a_copied_minion_is_refused_and_shown(master: Fleet, member: Host, new_host: Host) -> None:
+    member("one")
+    copy = new_host("copy", id="one", machine_id=master.machine_id("one"))
+    _clone(master, "copy", "one")
+    line = copy.start().says("refuses this minion (duplicate_key)")
+    assert "one is connected from 127.0.0.1 with the same key" in line
+    assert answers(master, "one")
+    for shown in (master.catena("key", "list"), master.catena("minion", "list")):
+        assert "with the same key; this one came from 127.0.0.1: a clone?" in shown.stdout
+
+
+def test_a_second_host_of_one_machine_id_is_refused_and_shown(
+    master: Fleet, member: Host, new_host: Host
+) -> None:
+    member("one")
+    twin = new_host("twin", machine_id=master.machine_id("one")).start()
+    twin.says("pending")
+    assert "same machine id as one" in master.catena("key", "list", "twin").stdout
+    master.catena("key", "accept", "twin")
+    twin.says("refuses this minion (duplicate_machine)")
+    assert "is that of one" in keys(master)["twin"]["conflict"]
+    row = _row(master, "minion")["twin"]
+    assert not row["up"]
+    assert "is that of one" in row["conflict"]
+    assert answers(master, "one")
+
+
+def test_another_key_for_a_known_id_is_denied(master: Fleet, member: Host, new_host: Host) -> None:
+    member("one")
+    new_host("other", id="one").start().says("our key is denied: one has another key")
+    assert answers(master, "one")
+    assert "denied" in master.catena("key", "list").stdout
+
+
+def test_all_keys_are_accepted_only_where_that_is_set_and_said() -> None:
+    fleet = make_fleet({"one": {}}, auto_accept=True)
+    try:
+        with fleet:
+            fleet.start_master()
+            fleet.start_minions()
+            fleet.wait_up()
+            log = (fleet.folder / "master.log").read_text()
+            assert "auto_accept" in next(line for line in log.splitlines() if "WARN" in line)
+    finally:
+        shutil.rmtree(fleet.folder, ignore_errors=True)
+
+
+def test_a_wrong_fingerprint_setting_is_found_by_config_check(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}}, None, {"master_finger": "abc"})
+    done = fleet.catena(
+        "-c", str(fleet.home("one") / "etc/catena"), "config", "check", check=False
+    )
+    assert done.returncode == 2
+    assert "master_finger" in done.stderr
