@@ -65,6 +65,8 @@ class Returns:
     def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any]:
         """The order is durable on the minion."""
         jid = checked_jid(message.jid)
+        if message.runs:
+            return self._parts.store.post(lambda conn: self._runs(conn, jid, minion), lazy=True)
         detail = f"waits behind {message.position}" if message.position > 0 else ""
         return self._parts.store.post(
             lambda conn: self._step(conn, jid, minion, Cause.receive, detail), lazy=True
@@ -110,6 +112,11 @@ class Returns:
         if row is None:
             raise NotAllowedError(_NO_JOB)
         return self._parts.moves.move(conn, (jid, minion, row.state), cause, detail)
+
+    def _runs(self, conn: sa.Connection, jid: str, minion: str) -> None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is not None and row.state != Delivery.running.value:
+            self._parts.moves.move(conn, (jid, minion, row.state), Cause.progress)
 
     def _reject(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
         row = job_rows.delivery(conn, jid, minion)

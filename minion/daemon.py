@@ -264,6 +264,10 @@ class Daemon:
         self._open_jobs.add(jid)
         self.link.send("control", JobReceived(jid, position))
 
+    def on_runs(self, jid: str) -> bool:
+        """A job is at work; False: the master could not be told."""
+        return self.link.send("control", JobReceived(jid, 0, runs=True))
+
     def _set_chain(self, chain: int) -> None:
         held = chain if chain and self._resume_file() else None
         if held != self._runner.pending_chain:

@@ -43,6 +43,9 @@ class Listener(Protocol):
     def on_position(self, jid: str, position: int) -> None:
         """A waiting job's place in line is another one now; 0: it starts."""
 
+    def on_runs(self, jid: str) -> bool:
+        """A job has been at work for LOOK_SECONDS; False: tell again later."""
+
 
 @dataclass
 class Running:
@@ -54,6 +57,12 @@ class Running:
     pidfd: int = -1
     #: Why it was killed; "" when it was not.
     killed: str = ""
+    #: The listener knows that it is at work.
+    told: bool = False
+
+    def age(self, now: float) -> float:
+        """Return how long its process has lived, seconds; *now* is monotonic."""
+        return max(0.0, now - self.process.start / _TICKS) if self.process else 0.0
 
 
 class JobRunner:
@@ -266,6 +275,8 @@ class JobRunner:
                 self._ended(jid)
             elif not running.killed:
                 self._bound(jid, running, now)
+                if not running.told and running.age(now) >= LOOK_SECONDS:
+                    running.told = self._listener.on_runs(jid)
 
     def next_due(self) -> Optional[float]:
         """Return when `tick` has something to do; None: nothing runs."""
@@ -339,17 +350,17 @@ class JobRunner:
         if folder.has_return():
             self._done(folder)
         else:
-            self._without_return(folder, running.killed)
+            self._without_return(folder, running)
         self.start_next()
 
-    def _without_return(self, folder: JobFolder, killed: str) -> None:
+    def _without_return(self, folder: JobFolder, running: Running) -> None:
         spec = folder.read_spec().spec
         claim = self._claim(folder)
         if claim and processes.is_alive(claim.process, self.boot_id):
             # Forked twice, around a restart of the agent: the one that took the job works on.
             self._watch(spec, claim.process)
-        elif killed:
-            self._fail(spec, killed)
+        elif running.killed:
+            self._fail(spec, running.killed, running.age(self._clock.monotonic()))
         elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
             self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
             self.queue.drop(spec.jid)
@@ -373,12 +384,12 @@ class JobRunner:
         text = "interrupted: the job's process ended without a result; what it did is not known"
         self._fail(spec, f"{text}\n{tail}" if tail else text)
 
-    def _fail(self, spec: JobSpec, text: str) -> None:
+    def _fail(self, spec: JobSpec, text: str, lasted: float = 0.0) -> None:
         """Give the job a return that says why there is no other."""
         folder = self.store.folder(spec.jid)
-        now = self._wall()
+        began = self._wall() - lasted
         ret = JobReturn(
-            spec.jid, spec.fun, spec.args, False, 1, text, now, 0.0, boot_id=self.boot_id
+            spec.jid, spec.fun, spec.args, False, 1, text, began, lasted, boot_id=self.boot_id
         )
         folder.finish(wire.pack_body(JobReturned(ret)))
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
@@ -391,9 +402,7 @@ class JobRunner:
         self._listener.on_done(folder.jid, folder.read_aside())
 
     def _bound(self, jid: str, running: Running, now: float) -> None:
-        assert running.process is not None
-        age = now - running.process.start / _TICKS
-        if age > running.deadline_seconds + GRACE_SECONDS:
+        if running.age(now) > running.deadline_seconds + GRACE_SECONDS:
             self._kill(jid, f"killed: not done after {running.deadline_seconds:.0f} seconds")
         elif self.store.folder(jid).output_size() > max(running.spec_limit, OUTPUT_FLOOR):
             self._kill(jid, f"killed: it printed more than {running.spec_limit} bytes")

@@ -21,6 +21,8 @@ class JobReceived:
     jid: str
     #: 0: starts now; n: waits behind n others.
     position: int
+    #: Its process has been at work for a while; said again with this.
+    runs: bool = False
 
 
 @dataclass(frozen=True)
