@@ -18,6 +18,11 @@ _SECRET_NAME = re.compile(
 )
 
 
+#: Arguments whose whole value is hidden: what a command is given to keep it off its command line,
+#: and pillar.
+_SECRET_ARGUMENTS = frozenset({"env", "stdin", "pillar"})
+
+
 def is_secret_name(name: str) -> bool:
     """Return whether a value called *name* should not be shown."""
     return bool(_SECRET_NAME.search(name))
@@ -48,6 +53,23 @@ def hide_named(data: Any, depth: int = 0) -> Any:
     return data
 
 
+def hide_arguments(values: Sequence[Any]) -> List[Any]:
+    """Return a call's arguments for events and lists; keywords stand in mappings among them."""
+    return [_hide_argument(value) for value in values]
+
+
+def _hide_argument(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: MASK if key in _SECRET_ARGUMENTS and item else item
+            for key, item in hide_named(value).items()
+        }
+    if isinstance(value, str):
+        name, sign, _ = value.partition("=")
+        return f"{name}={MASK}" if sign and is_secret_name(name) else value
+    return hide_named(value)
+
+
 def describe_call(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return a call as one line for a log, secret-sounding arguments hidden."""
     shown = [_one(value) for value in args]
@@ -56,10 +78,8 @@ def describe_call(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> s
 
 
 def _one(value: Any) -> str:
-    if isinstance(value, str):
-        name, sign, _ = value.partition("=")
-        if sign and is_secret_name(name):
-            return f"{name}={MASK}"
+    if isinstance(value, str) and _hide_argument(value) != value:
+        return str(_hide_argument(value))
     text = repr(hide_named(value))
     return text if len(text) <= 200 else text[:200] + "…"
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catena.client.requests import JobList
 from catena.core.ids import jid as checked_jid
+from catena.core.redact import hide_arguments
 from catena.master import job_rows
 from catena.master.delivery import MACHINE, Delivery
 from catena.master.feed import JobFeed, Watch
@@ -179,8 +180,8 @@ def _job(row: job_rows.Row) -> Item:
     return {
         "jid": row.jid,
         "fun": row.fun,
-        "args": row.args,
-        "kwargs": row.kwargs,
+        "args": hide_arguments(row.args),
+        "kwargs": hide_arguments([row.kwargs])[0],
         "target": row.tgt,
         "tgt_type": row.tgt_type,
         "user": row.user,

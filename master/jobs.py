@@ -15,6 +15,7 @@ from catena.core.errors import UsageError
 from catena.core.ids import Jid, JidFactory
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
+from catena.core.redact import hide_arguments
 from catena.master import batch, job_rows
 from catena.master.delivery import UNDER_WAY, Cause, Delivery
 from catena.master.event_bus import EventBus
@@ -248,7 +249,7 @@ def _new_event(submitted: Submitted, spec: JobSpec) -> dict[str, Any]:
         "tgt": spec.tgt.split(",") if spec.tgt_type == "list" else spec.tgt,
         "user": spec.user,
         "fun": spec.fun,
-        "arg": salt_arguments(spec),
+        "arg": hide_arguments(salt_arguments(spec)),
         "minions": list(submitted.minions),
         "missing": [],
     }

@@ -14,6 +14,7 @@ import msgpack
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import decode
+from catena.master import log
 from catena.master.worker_tasks import call, pillar, reactions
 
 #: Address space of one child: a template that builds a list without end dies here (attack row
@@ -64,6 +65,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     settings = decode(MasterSettings, _read(sys.stdin.buffer))
+    # Names that minions chose are in what tasks say: one line each, nothing a terminal obeys.
+    log.set_up("-", settings.log_level)
     while (frame := _read(sys.stdin.buffer)) is not None:
         _write(answers, _answer(settings, frame))
 

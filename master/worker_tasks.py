@@ -39,7 +39,7 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
 
     Returns:
         {"pillar": …, "errors": [texts]}; errors show no line of a file, since another minion's
-        secret may stand beside the fault. Excerpts go to the master's log.
+        secret may stand beside the fault. The log is no place for it either.
     """
     minion, grains = params["minion"], params["grains"]
     context = _session(settings, minion, grains, settings.pillar_roots).context
@@ -51,8 +51,8 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
         nodegroups=settings.nodegroups,
     )
     found = compile_pillar(context, chosen, params.get("override") or None)
-    for detail in found.details:
-        LOG.error("pillar of %s: %s", minion, detail)
+    for error in found.errors:
+        LOG.error("pillar of %s: %s", minion, error)
     return {"pillar": found.pillar, "errors": list(found.errors)}
 
 

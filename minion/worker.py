@@ -46,6 +46,8 @@ def become_subreaper() -> None:
 def detach(output: str) -> None:
     """Leave the template: own session, default signals, stdout and stderr into a file."""
     os.setsid()
+    # What jobs make has the modes that people know; the daemon's own umask hides its own files.
+    os.umask(0o022)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ from typing import Any, Optional, Tuple
 from catena.core.errors import CatenaError, NotFoundError, PillarError
 from catena.core.job import JobReturn, JobSpec
 from catena.core.plugins import FunctionMark, Plugin
+from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
 from catena.runtime.host import After
 from catena.runtime.results import plain, shorten
@@ -126,6 +127,9 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
 
 
 def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:
-    """Return the arguments as Salt's events carry them: keywords as one dict at the end."""
+    """Return the arguments as Salt's events carry them: keywords as one dict at the end.
+
+    They travel with the return into events and lists, so secrets are hidden here.
+    """
     kwargs = plain({key: value for key, value in spec.kwargs.items() if not key.startswith("__")})
-    return (*plain(list(spec.args)), *([kwargs] if kwargs else ()))
+    return tuple(hide_arguments([*plain(list(spec.args)), *([kwargs] if kwargs else ())]))

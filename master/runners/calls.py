@@ -10,6 +10,7 @@ from typing import Any
 from catena.client.requests import RunnerCall
 from catena.core import events
 from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
 from catena.master.event_bus import EventBus
 from catena.master.job_views import JobViews
@@ -90,4 +91,4 @@ class Runners:
 
 
 def _shown(asked: RunnerCall) -> list[Any]:
-    return [*asked.args, asked.kwargs] if asked.kwargs else list(asked.args)
+    return hide_arguments([*asked.args, *([asked.kwargs] if asked.kwargs else ())])

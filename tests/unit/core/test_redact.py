@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from catena.core.redact import MASK, Redactor, describe_call, hide_named, is_secret_name, mask
+from catena.core.redact import (
+    MASK,
+    Redactor,
+    describe_call,
+    hide_arguments,
+    hide_named,
+    is_secret_name,
+    mask,
+)
 
 
 def test_masking_keeps_keys_shape_and_nulls() -> None:
@@ -28,6 +36,15 @@ def test_a_call_is_described_without_its_secrets() -> None:
     )
     assert line == f"user.add('bob', password={MASK}, token='{MASK}', pillar={{'pw': 1}})"
     assert "t0p" not in line
+
+
+def test_arguments_are_shown_without_what_commands_were_given_in_secret() -> None:
+    given = ["x", "token=t0p", {"env": {"X": "e"}, "stdin": "i", "pillar": {"a": 1}, "cwd": "/"}]
+    hidden = ["x", f"token={MASK}", {"env": MASK, "stdin": MASK, "pillar": MASK, "cwd": "/"}]
+    assert hide_arguments(given) == hidden
+    assert hide_arguments([{"user": "a", "args": [{"password": "p"}], "env": None}]) == [
+        {"user": "a", "args": [{"password": MASK}], "env": None}
+    ]
 
 
 def test_nested_secrets_are_hidden_and_switches_stay() -> None:
