@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -28,7 +28,7 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def require(reason: str) -> None:
+def require(reason: str) -> NoReturn:
     """Skip a test for want of something on this machine; on CI, fail it."""
     if os.environ.get("CI"):
         pytest.fail(reason)

@@ -29,6 +29,7 @@ from catena.transport.messages import (
     ReturnStored,
 )
 from catena.transport.return_parts import split_return
+from tests.debian_roots import require
 from tests.integration.master.bench import a_master
 
 
@@ -159,7 +160,7 @@ def postgres() -> Iterator[str]:
     """A PostgreSQL server of this test, on a unix socket; it refuses to run as root."""
     initdb, control = postgres_program("initdb"), postgres_program("pg_ctl")
     if initdb is None or control is None:
-        pytest.skip("needs PostgreSQL's programs")
+        require("needs PostgreSQL's programs")
     user = "nobody" if getpass.getuser() == "root" else None
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
         if user:
