@@ -47,6 +47,9 @@ HELLO_BURST = 30.0
 #: processes and threads that serve them are everybody's.
 SERVED_LIMIT = 128
 PILLAR_LIMIT = 32
+#: An answer that meets a full queue is sent again so often, with so long a pause.
+SEND_TRIES = 100
+SEND_PAUSE_SECONDS = 0.02
 #: Refusals of one minion that are logged, per second and at once.
 AUDIT_RATE = 0.1
 AUDIT_BURST = 20.0
@@ -302,7 +305,7 @@ class MinionGate:
         async def run() -> None:
             answer = await work
             if answer is not None:
-                self._parts.link.send(peer, answer, envelope.msg_id)
+                await self._deliver(peer, answer, envelope.msg_id)
 
         key = (self._parts.keys.minion_of(peer.user_id) or "", type(envelope.message))
         task = asyncio.ensure_future(run())
@@ -317,6 +320,16 @@ class MinionGate:
 
         task.add_done_callback(end)
         return task
+
+    async def _deliver(self, peer: Peer, answer: Any, msg_id: bytes) -> None:
+        """Send an answer; while the peer's short queue is full, a few more times.
+
+        An answer that is dropped costs the asker its whole patience.
+        """
+        for _ in range(SEND_TRIES):
+            if self._parts.link.send(peer, answer, msg_id):
+                return
+            await asyncio.sleep(SEND_PAUSE_SECONDS)
 
     def _audit(self, peer: Peer, envelope: m.Envelope, error: CatenaError) -> None:
         """Log who was refused what; a storm of refusals is a few lines."""
