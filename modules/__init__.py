@@ -6,6 +6,7 @@ from typing import Dict
 
 #: Module name -> the Python module that holds its functions, imported on first use.
 INDEX: Dict[str, str] = {
+    "archive": "catena.modules.archive",
     "cmd": "catena.modules.cmd.functions",
     "config": "catena.modules.config",
     "cron": "catena.modules.cron",
@@ -14,9 +15,11 @@ INDEX: Dict[str, str] = {
     "environ": "catena.modules.environ",
     "event": "catena.modules.event",
     "file": "catena.modules.file.functions",
+    "git": "catena.modules.git.functions",
     "group": "catena.modules.group",
     "hashutil": "catena.modules.hashutil",
     "hosts": "catena.modules.hosts",
+    "ini": "catena.modules.ini",
     "log": "catena.modules.log",
     "match": "catena.modules.match",
     "network": "catena.modules.network",

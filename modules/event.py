@@ -21,7 +21,7 @@ def _fire(context: Context, data: Any, tag: str) -> bool:
 def send(
     context: Context,
     tag: str,
-    data: Optional[Mapping[str, Any]] = None,
+    data: Any = None,
     with_env: Any = False,
     with_grains: Any = False,
     with_pillar: Any = False,
@@ -52,7 +52,8 @@ def send(
         elif wanted:
             body[name] = dict(tree)
     body.update({key: value for key, value in kwargs.items() if not key.startswith("__")})
-    body.update(data or {})
+    if data is not None:
+        body.update(data if isinstance(data, Mapping) else {"data": data})
     return _fire(context, body, tag)
 
 

@@ -6,11 +6,17 @@ from typing import Dict
 
 #: State modules by the part of the name before the dot; imported on first use.
 INDEX: Dict[str, str] = {
+    "archive": "catena.states.archive",
     "cmd": "catena.states.cmd",
     "cron": "catena.states.cron",
+    "environ": "catena.states.environ",
+    "event": "catena.states.event",
     "file": "catena.states.file",
+    "git": "catena.states.git",
+    "grains": "catena.states.grains",
     "group": "catena.states.group",
     "host": "catena.states.host",
+    "ini": "catena.states.ini",
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
     "pkg": "catena.states.pkg",

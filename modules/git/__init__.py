@@ -1,0 +1,1 @@
+"""git: the program git, called with a checked command line."""

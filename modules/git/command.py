@@ -1,0 +1,159 @@
+"""Runs the program git; everything that an SLS file names is a checked word of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.modules.arguments import listed
+from catena.modules.cmd.options import RunOptions
+from catena.modules.cmd.run import Ran
+from catena.modules.cmd.run import run as run_command
+
+_SHA = re.compile(r"[0-9a-f]{40}\Z")
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True)
+class Account:
+    """Who runs git, and with what it shows itself to a server."""
+
+    user: Optional[str] = None
+    password: Optional[str] = None
+    #: Paths of private keys, tried in this order.
+    identity: Any = None
+    https_user: Optional[str] = None
+    https_pass: Optional[str] = None
+
+
+def hidden(text: str) -> str:
+    """Return *text* without the passwords in its addresses."""
+    return _USERINFO.sub("<redacted>@", text)
+
+
+def word(text: Any, what: str) -> str:
+    """Return *text* as a word that git can't take for an option.
+
+    Raises:
+        UsageError: it begins with a dash, or is empty.
+    """
+    found = str(text)
+    if not found or found.startswith("-") or "\0" in found:
+        raise UsageError(f"{found[:100]!r} is no {what} for git")
+    return found
+
+
+def address(url: Any, account: Account) -> str:
+    """Return a repository's address, with user and password of https put in.
+
+    Raises:
+        UsageError: it is none, or a transport that runs programs (ext::).
+    """
+    text = word(url, "repository")
+    if re.match(r"[A-Za-z0-9+.-]+::", text):
+        raise UsageError(f"{hidden(text)[:100]!r}: git's remote helpers are not used")
+    if not account.https_user or not text.startswith(("http://", "https://")):
+        return text
+    parts = urlsplit(text)
+    login = quote(account.https_user, safe="")
+    if account.https_pass:
+        login += f":{quote(account.https_pass, safe='')}"
+    place = f"{login}@{parts.netloc.rpartition('@')[2]}"
+    return urlunsplit(parts._replace(netloc=place))
+
+
+def _environment(account: Account) -> Dict[str, str]:
+    env = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
+    keys = [str(key) for key in listed(account.identity)]
+    if keys:
+        for key in keys:
+            if not key.startswith("/") or not re.fullmatch(r"[\w./@+~-]+", key):
+                raise UsageError(f"identity {key[:100]!r} must be the absolute path of a key")
+        ssh = "ssh -o BatchMode=yes -o IdentitiesOnly=yes"
+        env["GIT_SSH_COMMAND"] = ssh + "".join(f" -i {key}" for key in keys)
+    return env
+
+
+def try_git(
+    context: Context,
+    words: Sequence[str],
+    cwd: Optional[str] = None,
+    account: Account = Account(),
+    env: Optional[Mapping[str, str]] = None,
+) -> Ran:
+    """Run git and return how it ended."""
+    options = RunOptions(
+        cwd=cwd,
+        runas=account.user,
+        python_shell=False,
+        env={**_environment(account), **(env or {})},
+    )
+    return run_command(context, ["git", *words], options)
+
+
+def git(
+    context: Context,
+    words: Sequence[str],
+    cwd: Optional[str] = None,
+    account: Account = Account(),
+) -> str:
+    """Run git and return what it printed.
+
+    Raises:
+        CommandExecutionError: it failed; the message is git's own, without passwords.
+    """
+    ran = try_git(context, words, cwd, account)
+    if ran.retcode:
+        said = hidden((ran.stderr or ran.stdout).strip())
+        shown = hidden(" ".join(words[:3]))
+        raise CommandExecutionError(f"git {shown} failed: {said or ran.retcode}")
+    return ran.stdout
+
+
+def is_sha(text: str) -> bool:
+    """Return whether *text* is the whole name of a commit."""
+    return bool(_SHA.match(text))
+
+
+def remote_refs(
+    context: Context, url: str, account: Account, cwd: Optional[str] = None
+) -> Dict[str, str]:
+    """Return ref -> commit of a repository somewhere (`HEAD`, `refs/heads/main`, …).
+
+    Raises:
+        CommandExecutionError: it can't be reached.
+    """
+    text = git(context, ["ls-remote", "--", address(url, account)], cwd, account)
+    found = {}
+    for line in text.splitlines():
+        sha, _, ref = line.partition("\t")
+        if ref:
+            found[ref] = sha
+    return found
+
+
+def commit_of(refs: Mapping[str, str], rev: str) -> str:
+    """Return the commit that *rev* means among a repository's refs, or "".
+
+    A branch wins over a tag; an annotated tag stands for its commit.
+    """
+    for ref in (f"refs/heads/{rev}", f"refs/tags/{rev}^{{}}", f"refs/tags/{rev}", rev):
+        if ref in refs:
+            return refs[ref]
+    return ""
+
+
+def local_commit(context: Context, cwd: str, rev: str, account: Account) -> str:
+    """Return the commit of *rev* in the checkout *cwd*, or "" where there is none."""
+    words = ["rev-parse", "--verify", "--quiet", f"{word(rev, 'revision')}^{{commit}}"]
+    ran = try_git(context, words, cwd, account)
+    return ran.stdout.strip() if ran.retcode == 0 else ""
+
+
+def lines(text: str) -> List[str]:
+    """Return the lines of git's output that hold something."""
+    return [line for line in text.splitlines() if line.strip()]

@@ -1,0 +1,276 @@
+"""archive.extracted: what an archive holds, below a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, LimitError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.archive import opened
+from catena.modules.arguments import split, truth
+from catena.modules.file import attributes
+from catena.modules.file import source as sources
+from catena.modules.file.attributes import Wanted
+from catena.modules.file.change import make_folders, remove_path
+from catena.modules.unpack import Archive, Member, extract, members, top_level
+from catena.states.answers import done, failed, likely_typos, would
+from catena.states.file.paths import absolute
+
+_STRIP = re.compile(r"--strip(?:-components)?=([0-9]+)\Z")
+#: Letters of tar that say what is the case here anyway.
+_LETTERS = re.compile(r"-?[xvzjJapf]+\Z")
+
+
+@dataclass(frozen=True)
+class ExtractOptions:
+    """Arguments of archive.extracted, with Salt's names and defaults."""
+
+    source: Any = None
+    source_hash: Any = ""
+    source_hash_name: Optional[str] = None
+    source_hash_update: bool = False
+    skip_verify: bool = False
+    password: Optional[str] = None
+    options: Any = None
+    list_options: Any = None
+    force: bool = False
+    overwrite: bool = False
+    clean: bool = False
+    clean_parent: bool = False
+    user: Any = None
+    group: Any = None
+    if_missing: Optional[str] = None
+    trim_output: Any = False
+    use_cmd_unzip: Any = None
+    extract_perms: bool = True
+    enforce_toplevel: bool = True
+    enforce_ownership_on: Optional[str] = None
+    archive_format: Optional[str] = None
+    keep_source: bool = True
+    use_etag: bool = False
+    saltenv: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One archive and where it goes."""
+
+    archive: Archive
+    found: List[Member]
+    target: Path
+    #: As the person wrote it.
+    source: str
+    options: ExtractOptions
+
+    @property
+    def shown(self) -> str:
+        """Return the target as messages show it."""
+        return f"{self.target}/"
+
+
+def _strip_of(options: Any) -> int:
+    """Return how many parts tar's options strip from each path.
+
+    Raises:
+        UsageError: an option that extraction does not have here.
+    """
+    strip = 0
+    words = (
+        [str(word) for word in options]
+        if isinstance(options, list)
+        else shlex.split(str(options or ""))
+    )
+    while words:
+        word = words.pop(0)
+        found = _STRIP.match(word)
+        if found:
+            strip = int(found.group(1))
+        elif word in ("--strip", "--strip-components") and words and words[0].isdigit():
+            strip = int(words.pop(0))
+        elif not _LETTERS.match(word):
+            raise UsageError(f"archive.extracted does not know tar's option {word!r}")
+    return strip
+
+
+def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
+    """Fetch and read the archive.
+
+    Raises:
+        CommandExecutionError: it is not there or can't be read.
+        UsageError: the arguments make no sense.
+    """
+    base = sources.Source(
+        "",
+        options.saltenv or context.saltenv,
+        str(options.source_hash or ""),
+        options.source_hash_name,
+        truth(options.skip_verify),
+    )
+    if isinstance(options.source, (list, tuple)):
+        where = sources.first_of(context, list(options.source), base)
+    else:
+        text = str(options.source).replace("file://", "", 1)
+        where = sources.Source(text, *_rest(base))
+    archive = opened(
+        context,
+        where.location,
+        options.archive_format,
+        _strip_of(options.options),
+        options.password,
+        where,
+    )
+    return _Work(archive, members(archive), target, where.location, options)
+
+
+def _rest(base: sources.Source) -> Tuple[str, str, Optional[str], bool]:
+    return base.saltenv, base.source_hash, base.source_hash_name, base.skip_verify
+
+
+def _bomb(work: _Work) -> str:
+    """Return why the archive may not be extracted right here, or ""."""
+    if not truth(work.options.enforce_toplevel) or work.archive.strip:
+        return ""
+    kinds = list(top_level(work.found).values())
+    if len(kinds) == 1 and kinds[0] == "dir":
+        return ""
+    return (
+        "Archive does not have a single top-level directory. To allow this archive to be "
+        "extracted, set 'enforce_toplevel' to False, or give it a folder of its own, such as "
+        f"name: {work.shown}some_dir"
+    )
+
+
+def _state_of(work: _Work) -> Tuple[List[str], List[str]]:
+    """Return (paths that are missing, paths that are of another kind)."""
+    missing, other = [], []
+    for member in work.found:
+        path = work.target / member.path
+        if not os.path.lexists(path):
+            missing.append(member.path)
+        elif (member.kind == "dir") != path.is_dir() and member.kind != "link":
+            other.append(member.path)
+    return missing, other
+
+
+def _ownership(work: _Work, change: bool) -> List[str]:
+    """Return the paths whose owner is not the one wanted; with *change* make it so."""
+    wanted = Wanted(work.options.user, work.options.group)
+    if wanted.user is None and wanted.group is None:
+        return []
+    if work.options.enforce_ownership_on:
+        top = absolute(work.options.enforce_ownership_on)
+        paths = [top, *sorted(top.rglob("*"))] if top.is_dir() else [top]
+    else:
+        paths = [work.target / member.path for member in work.found]
+    wrong = []
+    for path in paths:
+        if os.path.lexists(path) and attributes.differences(path, wanted, follow=False):
+            wrong.append(str(path))
+            if change:
+                attributes.apply(path, wanted, follow=False)
+    return wrong
+
+
+def _cleared(work: _Work, others: List[str]) -> List[str]:
+    """Remove what stands in the way, or what `clean` asks for; return it."""
+    options = work.options
+    gone = []
+    if truth(options.clean_parent) and work.target.exists():
+        gone.append(str(work.target))
+    elif truth(options.clean):
+        tops = [str(work.target / name) for name in top_level(work.found)]
+        gone += [path for path in tops if os.path.lexists(path)]
+    else:
+        gone += [str(work.target / path) for path in others]
+    for path in gone:
+        remove_path(Path(path))
+    return gone
+
+
+def _extract(work: _Work, others: List[str], reason: str) -> StateResult:
+    changes: Dict[str, Any] = {}
+    gone = _cleared(work, others)
+    if gone:
+        changes["removed"] = gone
+    new = make_folders(work.target, Wanted(work.options.user, work.options.group))
+    if new:
+        changes["directories_created"] = [work.shown]
+    done_paths = extract(
+        work.archive, work.target, os.geteuid() == 0, truth(work.options.extract_perms)
+    )
+    trim = work.options.trim_output
+    limit = 100 if trim is True else int(trim) if trim else len(done_paths)
+    changes["extracted_files"] = done_paths[:limit]
+    _ownership(work, change=True)
+    comment = f"{work.source} extracted to {work.shown}, {reason}"
+    if limit < len(done_paths):
+        comment += f"; {limit} of {len(done_paths)} paths are shown"
+    return done(comment, changes)
+
+
+def _decide(context: Context, work: _Work) -> StateResult:
+    refused = _bomb(work)
+    if refused:
+        return failed(refused)
+    missing, others = _state_of(work)
+    if others and not truth(work.options.force) and not truth(work.options.clean):
+        named = ", ".join(others[:10])
+        return failed(
+            f"The archive's paths {named} are of another kind in {work.shown}; with 'force' they "
+            "are replaced"
+        )
+    reason = ""
+    if missing:
+        reason = "due to absence of one or more files/dirs"
+    elif others:
+        reason = "due to incorrect types of one or more paths"
+    elif truth(work.options.overwrite) or truth(work.options.clean):
+        reason = "since it is to be overwritten"
+    if reason and context.test:
+        return would(f"Archive {work.source} would be extracted to {work.shown}, {reason}")
+    if reason:
+        return _extract(work, others, reason)
+    wrong = _ownership(work, change=not context.test)
+    if wrong:
+        say = would if context.test else done
+        verb = "would be" if context.test else "was"
+        return say(f"Ownership {verb} changed", {"updated ownership": wrong})
+    return done("All files in archive are already present")
+
+
+@state()
+def extracted(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
+    """Make sure that everything in an archive is below the folder *name*.
+
+    Args:
+        context: of the run.
+        name: absolute path of the folder.
+        source: address of the archive, or a list of which the first that is there counts.
+        options: source_hash, skip_verify, archive_format, password, options (of tar:
+            --strip-components), user, group, if_missing, enforce_toplevel, overwrite, clean,
+            force, enforce_ownership_on, extract_perms, trim_output, … as in Salt.
+    """
+    chosen, rest = split(ExtractOptions, {**options, "source": source})
+    warnings = likely_typos(ExtractOptions, rest, "archive.extracted")
+    try:
+        target = absolute(name)
+        if not source:
+            raise UsageError("archive.extracted needs a source")
+        if chosen.if_missing and os.path.lexists(chosen.if_missing):
+            return done(f"Path {chosen.if_missing} exists")
+        if target.is_file():
+            return failed(f"{name} exists and is a file; the archive needs a folder")
+        problem = attributes.missing_account(Wanted(chosen.user, chosen.group))
+        if problem and not context.test:
+            return failed(problem)
+        result = _decide(context, _work(context, target, chosen))
+    except (CommandExecutionError, LimitError, UsageError) as refusal:
+        return failed(str(refusal))
+    return StateResult(result.result, result.changes, result.comment, warnings)

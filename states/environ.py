@@ -1,0 +1,73 @@
+"""environ.setenv: environment variables of the run, which its later commands inherit."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import truth
+from catena.states.answers import done, failed, would
+
+
+def _wanted(name: str, value: Any) -> Optional[Dict[str, Any]]:
+    """Return what each variable should be (False: gone or empty), or None for a wrong value."""
+    if isinstance(value, str) or value is False:
+        return {name: value}
+    if isinstance(value, Mapping):
+        fits = all(isinstance(each, str) or each is False for each in value.values())
+        return dict(value) if fits else None
+    return None
+
+
+def _differences(wanted: Mapping[str, Any], false_unsets: bool) -> Dict[str, Optional[str]]:
+    """Return the variables to change with their new values; None: to be unset."""
+    found: Dict[str, Optional[str]] = {}
+    for key, value in wanted.items():
+        if value is False and false_unsets:
+            if key in os.environ:
+                found[key] = None
+        elif os.environ.get(key) != (value or ""):
+            found[key] = value or ""
+    return found
+
+
+@state()
+def setenv(
+    context: Context,
+    name: str,
+    value: Any,
+    false_unsets: bool = False,
+    clear_all: bool = False,
+    update_minion: bool = False,
+    permanent: bool = False,
+) -> StateResult:
+    """Set environment variables for the rest of this run.
+
+    Args:
+        context: of the run.
+        name: the variable, or any text where *value* is a mapping.
+        value: text, False, or a mapping of several.
+        false_unsets: False removes a variable instead of emptying it.
+        clear_all: empty (or remove) every other variable.
+        update_minion: accepted; a job's environment ends with the job.
+        permanent: accepted; it means something on Windows only.
+    """
+    wanted = _wanted(name, value)
+    if wanted is None:
+        return failed("Environ value must be string, dict or False")
+    if truth(clear_all):
+        wanted = {**{key: False for key in os.environ if key not in wanted}, **wanted}
+    changes = _differences(wanted, truth(false_unsets))
+    if not changes:
+        return done("Environ values are already set with the correct values")
+    if context.test:
+        return would("Environ values will be changed", changes)
+    for key, text in changes.items():
+        if text is None:
+            os.environ.pop(key, None)
+        else:
+            context.call("environ.setval", key, text)
+    return done("Environ values were set", changes)

@@ -1,0 +1,261 @@
+"""git.latest, git.cloned and git.detached: a checkout as a remote repository has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import split, truth
+from catena.modules.git.command import hidden
+from catena.states.answers import done, failed, likely_typos, would
+from catena.states.git.checkout import (
+    Checkout,
+    GitOptions,
+    Goal,
+    checked,
+    goal_of,
+    revision,
+    sentences,
+    short,
+)
+
+
+def _clone(context: Context, checkout: Checkout, goal: Goal) -> StateResult:
+    """Clone into a folder that holds nothing yet."""
+    refused = checkout.make_way(context.test)
+    if refused:
+        return failed(refused)
+    shown = hidden(goal.url)
+    changes: Dict[str, Any] = {"new": f"{shown} => {checkout.target}"}
+    if context.test:
+        return would(f"Repository {shown} would be cloned to {checkout.target}", changes)
+    checkout.clone(goal)
+    if not checkout.bare:
+        changes.update(revision(None, checkout.commit()))
+    return done(f"{shown} cloned to {checkout.target}", changes)
+
+
+def _up_to_date(checkout: Checkout) -> StateResult:
+    return done(f"Repository {checkout.target} is up-to-date")
+
+
+def _mirrored(context: Context, checkout: Checkout, goal: Goal) -> StateResult:
+    """Fetch into a bare repository."""
+    if context.test:
+        if checkout.commit(goal.commit):
+            return _up_to_date(checkout)
+        return would("The repository would be fetched", revision("", goal.commit))
+    before = checkout.refs()
+    checkout.fetch()
+    if checkout.refs() == before:
+        return _up_to_date(checkout)
+    return done(f"{hidden(goal.url)} was fetched, resulting in updated refs", {
+        "refs": "updated"
+    })  # fmt: skip
+
+
+def _moved(checkout: Checkout, goal: Goal, options: GitOptions, old: str) -> str:
+    """Bring the branch that is checked out to the goal; return how that was done.
+
+    Raises:
+        CommandExecutionError: it would lose commits or changes, and may not.
+    """
+    label = f"{options.remote}/{goal.rev}" if goal.is_branch else goal.rev
+    where = f"{label} ({short(goal.commit)})"
+    if truth(options.force_reset) or options.force_reset == "remote-changes":
+        checkout.git("reset", "--hard", goal.commit)
+        return f"Repository was hard-reset to {where}"
+    if old and not checkout.is_ancestor(old, goal.commit):
+        raise CommandExecutionError(
+            f"Repository would not be fast-forwarded: it has commits that {where} lacks. Set "
+            "'force_reset' to True to discard them"
+        )
+    if not checkout.branch():
+        checkout.git("checkout", "--detach", goal.commit)
+        return f"{where} was checked out"
+    checkout.git("merge", "--ff-only", goal.commit)
+    return f"Repository was fast-forwarded to {where}"
+
+
+def _plan(checkout: Checkout, goal: Goal, options: GitOptions) -> Tuple[bool, bool, bool]:
+    """Return whether the remote's address, the branch and the commit must change."""
+    url = checkout.remote_url()
+    other_url = hidden(url) != hidden(goal.url) and url != goal.url
+    other_branch = bool(options.branch) and checkout.branch() != options.branch
+    return other_url, other_branch, checkout.commit() != goal.commit
+
+
+def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOptions) -> StateResult:
+    """Bring an existing checkout to the goal."""
+    other_url, other_branch, behind = _plan(checkout, goal, options)
+    reset = options.force_reset is True or (behind and truth(options.force_reset))
+    dirty = checkout.dirty()
+    if not (other_url or other_branch or behind or (reset and dirty)):
+        return _up_to_date(checkout)
+    old = checkout.commit()
+    moves = behind and truth(options.update_head)
+    changes: Dict[str, Any] = revision(old, goal.commit) if moves else {}
+    if other_branch:
+        changes["local branch"] = {"old": checkout.branch() or None, "new": options.branch}
+    if other_url:
+        changes[f"remotes/{options.remote}"] = {
+            "old": hidden(checkout.remote_url()) or None,
+            "new": hidden(goal.url),
+        }
+    if context.test:
+        return _foretold(checkout, goal, options, changes)
+    parts: List[str] = []
+    if other_url:
+        checkout.set_remote(goal.url)
+    if not checkout.commit(goal.commit) or other_url:
+        checkout.fetch()
+        parts.append(f"{hidden(goal.url)} was fetched, resulting in updated refs")
+    if other_branch and options.branch:
+        checkout.switch(options.branch, goal)
+        parts.append(f"Branch {options.branch} was checked out")
+    if (moves and checkout.commit() != goal.commit) or (reset and dirty):
+        parts.append(_moved(checkout, goal, options, checkout.commit()))
+        changes.setdefault("forced update", True) if reset and dirty else None
+    checkout.update_submodules()
+    return done(sentences(parts), changes)
+
+
+def _foretold(
+    checkout: Checkout, goal: Goal, options: GitOptions, changes: Dict[str, Any]
+) -> StateResult:
+    parts = []
+    if not checkout.commit(goal.commit):
+        parts.append(f"Remote '{options.remote}' would be fetched")
+    if "local branch" in changes:
+        parts.append(f"Branch {options.branch} would be checked out")
+    if "revision" in changes:
+        old = short(checkout.commit())
+        parts.append(f"Repository would be updated from {old} to {short(goal.commit)}")
+    if not parts:
+        parts.append("Repository would be reset")
+    return would(sentences(parts), changes)
+
+
+def _guarded(context: Context, name: str, given: Dict[str, Any], what: str) -> StateResult:
+    """Do git.latest (or a relative) with its arguments checked."""
+    options, rest = split(GitOptions, given)
+    warnings = likely_typos(GitOptions, rest, f"git.{what}")
+    try:
+        target = checked(options)
+        checkout = Checkout(context, target, options)
+        if what == "cloned" and checkout.exists():
+            result = _kept(context, checkout, options)
+        else:
+            goal = goal_of(context, name, options)
+            result = _reached(context, checkout, goal, options)
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    return StateResult(result.result, result.changes, result.comment, warnings)
+
+
+def _reached(context: Context, checkout: Checkout, goal: Goal, options: GitOptions) -> StateResult:
+    if not checkout.exists():
+        return _clone(context, checkout, goal)
+    if checkout.bare:
+        return _mirrored(context, checkout, goal)
+    return _update(context, checkout, goal, options)
+
+
+def _kept(context: Context, checkout: Checkout, options: GitOptions) -> StateResult:
+    """Leave a clone as it is, but for the branch that should be checked out."""
+    wanted, present = options.branch, checkout.branch()
+    if not wanted or wanted == present or checkout.bare:
+        return done(f"Repository already exists at {checkout.target}")
+    changes = {"local branch": {"old": present or None, "new": wanted}}
+    if context.test:
+        return would(f"Branch {wanted} would be checked out", changes)
+    tip = checkout.commit(f"refs/remotes/{options.remote}/{wanted}") or checkout.commit()
+    checkout.switch(wanted, Goal(checkout.remote_url(), wanted, tip, True))
+    return done(f"Branch {wanted} was checked out", changes)
+
+
+@state()
+def latest(context: Context, /, name: str, **options: Any) -> StateResult:
+    """Make sure that a repository is cloned and at the newest commit of a revision.
+
+    Args:
+        context: of the run.
+        name: address of the repository.
+        options: target (absolute path), rev, branch, user, identity, https_user, https_pass,
+            force_clone, force_checkout, force_reset, update_head, submodules, bare, mirror,
+            remote, depth, fetch_tags, … as in Salt.
+    """
+    return _guarded(context, name, options, "latest")
+
+
+@state()
+def cloned(context: Context, /, name: str, **options: Any) -> StateResult:
+    """Make sure that a repository is cloned; it is not updated later.
+
+    Args:
+        context: of the run.
+        name: address of the repository.
+        options: target, branch, user, identity, https_user, https_pass, … as in Salt.
+    """
+    given = dict(options)
+    given["rev"] = given.get("branch") or "HEAD"
+    return _guarded(context, name, given, "cloned")
+
+
+@state()
+def detached(context: Context, /, name: str, rev: str, **options: Any) -> StateResult:
+    """Make sure that a repository is cloned and a commit, tag or branch checked out detached.
+
+    Args:
+        context: of the run.
+        name: address of the repository.
+        rev: what is checked out.
+        options: target, remote, user, identity, force_clone, force_checkout, … as in Salt.
+    """
+    chosen, rest = split(GitOptions, {**options, "rev": rev, "branch": None})
+    warnings = likely_typos(GitOptions, rest, "git.detached")
+    try:
+        checkout = Checkout(context, checked(chosen), chosen)
+        goal = replace(goal_of(context, name, chosen), is_branch=False)
+        if not checkout.exists():
+            result = _clone(context, checkout, replace(goal, rev=goal.commit))
+        else:
+            result = _detach(context, checkout, goal, chosen)
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    return StateResult(result.result, result.changes, result.comment, warnings)
+
+
+def _detach(context: Context, checkout: Checkout, goal: Goal, options: GitOptions) -> StateResult:
+    old = checkout.commit()
+    if old == goal.commit and not checkout.branch():
+        return _up_to_date(checkout)
+    changes = {"HEAD": {"old": old, "new": goal.commit}}
+    if context.test:
+        return would(f"{short(goal.commit)} would be checked out", changes)
+    if not checkout.commit(goal.commit):
+        checkout.fetch()
+    force = ["--force"] if truth(options.force_checkout) else []
+    checkout.git("checkout", *force, "--detach", goal.commit)
+    checkout.update_submodules()
+    return done(f"{short(goal.commit)} was checked out", changes)
+
+
+_BY_NAME: Dict[str, Callable[..., StateResult]] = {
+    "latest": latest,
+    "cloned": cloned,
+    "detached": detached,
+}
+
+
+@state()
+def mod_watch(context: Context, /, name: str, sfun: str = "", **options: Any) -> StateResult:
+    """Do the state again because something watched has changed."""
+    given = {key: value for key, value in options.items() if key != "__reqs__"}
+    if sfun in _BY_NAME:
+        return _BY_NAME[sfun](context, name, **given)
+    return failed(f"git.{sfun} does not work with the watch requisite")

@@ -1,0 +1,201 @@
+"""grains.*: own grains of this host, kept in its static file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AbstractMapping
+from typing import Any, Dict, List
+
+from catena.core.context import Context
+from catena.core.nested import MISSING, traverse
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.states.answers import done, failed, would
+
+
+def _current(context: Context, name: str, delimiter: str) -> Any:
+    """Return the grain as it is now: an earlier state of this run may have set it."""
+    fresh: Dict[str, Any] = context.scratch.get(_FRESH, {})
+    top = name.split(delimiter)[0]
+    tree = fresh if top in fresh else context.grains
+    return traverse(tree, name, MISSING, delimiter)
+
+
+_FRESH = "catena.states.grains"
+
+
+def _set(context: Context, name: str, value: Any, delimiter: str, **more: Any) -> Dict[str, Any]:
+    answer: Dict[str, Any] = context.call(
+        "grains.set", name, value, force=True, delimiter=delimiter, **more
+    )
+    changed = answer.get("changes") or {}
+    context.scratch.setdefault(_FRESH, {}).update(changed)
+    return answer
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, (AbstractMapping, list, tuple))
+
+
+@state()
+def exists(context: Context, name: str, delimiter: str = ":") -> StateResult:
+    """Verify that a grain is there."""
+    if _current(context, name, delimiter) is MISSING:
+        return failed("Grain does not exist")
+    return done("Grain exists")
+
+
+@state()
+def make_hashable(context: Context, name: str, **ignored: Any) -> StateResult:
+    """Do nothing: values need not be hashable here."""
+    return done("")
+
+
+@state()
+def present(
+    context: Context, name: str, value: Any, delimiter: str = ":", force: bool = False
+) -> StateResult:
+    """Make sure that a grain has a value.
+
+    Args:
+        context: of the run.
+        name: name or path of the grain.
+        value: its value.
+        delimiter: between the names of a path.
+        force: allow that a value becomes a mapping or list, or the other way round.
+    """
+    before = _current(context, name, delimiter)
+    if before is not MISSING and before == value:
+        return done("Grain is already set")
+    if not force and before is not MISSING:
+        if _is_tree(before) and not isinstance(value, type(before)):
+            kind = "dict" if isinstance(before, AbstractMapping) else "list"
+            return failed(
+                f"The key '{name}' exists but is a {kind}. Use 'force=True' to overwrite"
+            )
+        if _is_tree(value) and not _is_tree(before) and before is not None:
+            return failed(
+                f"The key '{name}' exists and the given value is a dict or a list. "
+                "Use 'force=True' to overwrite"
+            )
+    if context.test:
+        verb = "set" if before is MISSING else "changed"
+        change = {"new": name} if before is MISSING else {"changed": {name: value}}
+        return would(f"Grain {name} is set to be {'added' if verb == 'set' else verb}", change)
+    answer = _set(context, name, value, delimiter)
+    if not answer["result"]:
+        return failed(str(answer["comment"]))
+    return done(f"Set grain {name} to {value}", answer["changes"])
+
+
+@state()
+def absent(
+    context: Context,
+    name: str,
+    destructive: bool = False,
+    delimiter: str = ":",
+    force: bool = False,
+) -> StateResult:
+    """Make sure that a grain has no value.
+
+    Args:
+        context: of the run.
+        name: name or path of the grain.
+        destructive: remove it; else it stays with the value None, as in Salt.
+        delimiter: between the names of a path.
+        force: also when it is a mapping or list.
+    """
+    before = _current(context, name, delimiter)
+    if before is MISSING or (before is None and not destructive):
+        return done(
+            f"Grain {name} does not exist" if before is MISSING else f"Grain {name} is None"
+        )
+    if _is_tree(before) and not force:
+        return failed(f"The key '{name}' exists but is a dict or a list. Use 'force=True'")
+    if context.test:
+        verb = "deleted" if destructive else "cleared"
+        return would(f"Grain {name} is set to be {verb}", {
+            "deleted" if destructive else "grain": name
+        })  # fmt: skip
+    answer = _set(context, name, None, delimiter, destructive=destructive)
+    if not answer["result"]:
+        return failed(str(answer["comment"]))
+    changes = {"deleted" if destructive else "grain": name}
+    return done(f"Grain {name} was {'deleted' if destructive else 'cleared'}", changes)
+
+
+def _listed(value: Any) -> List[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+@state(name="list_present")
+def list_present(context: Context, name: str, value: Any, delimiter: str = ":") -> StateResult:
+    """Make sure that a grain is a list with these members.
+
+    Args:
+        context: of the run.
+        name: name or path of the grain.
+        value: a member, or a list of them.
+        delimiter: between the names of a path.
+    """
+    before = _current(context, name, delimiter)
+    if before is not MISSING and before is not None and not isinstance(before, (list, tuple)):
+        return failed(f"Grain {name} is not a valid list")
+    old = _listed(before) if isinstance(before, (list, tuple)) else []
+    new = [each for each in _listed(value) if each not in old]
+    if not new:
+        return done(f"Value {value} is already in grain {name}")
+    if context.test:
+        return would(f"Value {new} is set to be appended to grain {name}", {"new": [*old, *new]})
+    _set(context, name, [*old, *new], delimiter)
+    return done(f"Append value {new} to grain {name}", {"new": [*old, *new]})
+
+
+@state(name="list_absent")
+def list_absent(context: Context, name: str, value: Any, delimiter: str = ":") -> StateResult:
+    """Make sure that a grain that is a list lacks these members.
+
+    Args:
+        context: of the run.
+        name: name or path of the grain.
+        value: a member, or a list of them.
+        delimiter: between the names of a path.
+    """
+    before = _current(context, name, delimiter)
+    if before is MISSING or before is None:
+        return done(f"Grain {name} does not exist")
+    if not isinstance(before, (list, tuple)):
+        return failed(f"Grain {name} is not a valid list")
+    gone = [each for each in _listed(value) if each in before]
+    if not gone:
+        return done(f"Value {value} is absent from grain {name}")
+    if context.test:
+        return would(f"Value {gone} is set to be deleted from grain {name}", {"deleted": gone})
+    _set(context, name, [each for each in before if each not in gone], delimiter)
+    return done(f"Value {gone} was deleted from grain {name}", {"deleted": gone})
+
+
+@state()
+def append(
+    context: Context, name: str, value: Any, convert: bool = False, delimiter: str = ":"
+) -> StateResult:
+    """Add one member to a grain that is a list; *convert* makes a list of one that is none.
+
+    Args:
+        context: of the run.
+        name: name or path of the grain.
+        value: what is added.
+        convert: make a list of a plain value.
+        delimiter: between the names of a path.
+    """
+    before = _current(context, name, delimiter)
+    if before is MISSING or before is None:
+        return failed(f"Grain {name} does not exist")
+    if not isinstance(before, (list, tuple)) and not convert:
+        return failed(f"Grain {name} is not a valid list")
+    old = _listed(before)
+    if value in old:
+        return done(f"Value {value} is already in the list for grain {name}")
+    if context.test:
+        return would(f"Value {value} in grain {name} is set to be added", {"added": value})
+    _set(context, name, [*old, value], delimiter)
+    return done(f"Value {value} was added to grain {name}", {"added": value})

@@ -1,0 +1,196 @@
+"""ini.*: options and sections of INI files."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import state
+from catena.core.types import StateResult
+from catena.modules.arguments import truth
+from catena.modules.ini import apply, read, text_of, write
+from catena.modules.ini_text import IniText
+from catena.states.answers import done, failed, would
+
+#: Edits the file in memory; returns the changes and, for test mode, a sentence for each.
+Edit = Callable[[IniText], Tuple[Dict[str, Any], List[str]]]
+
+
+def _edited(context: Context, name: str, separator: str, edit: Edit) -> StateResult:
+    """Do *edit* to the file *name*, or in test mode say what it would do."""
+    try:
+        ini = read(name, separator)
+        changes, sentences = edit(ini)
+        if not changes:
+            return done("No anomaly detected")
+        if context.test:
+            # Without changes, as in Salt (behaviour 48).
+            return would("".join(f"{sentence}\n" for sentence in sentences))
+        write(name, ini)
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
+    return done("Changes take effect", changes)
+
+
+def _where(section: str) -> str:
+    return f" in section {section}" if section else ""
+
+
+def _pairs(sections: Any) -> List[Tuple[str, List[str]]]:
+    """Return (section, option names) of `sections`; plain names belong to no section.
+
+    Raises:
+        UsageError: it is neither a mapping nor a list.
+    """
+    if isinstance(sections, Mapping):
+        found = []
+        for section, names in sections.items():
+            if isinstance(names, (list, tuple, Mapping)):
+                found.append((str(section), [str(name) for name in names]))
+            else:
+                found.append(("", [str(section)]))
+        return found
+    if isinstance(sections, (list, tuple)):
+        return [("", [str(name) for name in sections])]
+    raise UsageError("sections must be a mapping or a list")
+
+
+@state()
+def options_present(
+    context: Context,
+    name: str,
+    sections: Optional[Mapping[str, Any]] = None,
+    separator: str = "=",
+    strict: bool = False,
+    encoding: Optional[str] = None,
+) -> StateResult:
+    """Set options of an INI file, which is made where it is missing.
+
+    Args:
+        context: of the run.
+        name: absolute path.
+        sections: {section: {option: value}}; a plain value belongs to no section.
+        separator: between an option and its value.
+        strict: remove the other options of these sections.
+        encoding: accepted; the file is UTF-8.
+    """
+
+    def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
+        wanted = sections or {}
+        changes = apply(ini, wanted)
+        sentences = [
+            f"Changed key {key}{_where(section)}."
+            for section, options in wanted.items()
+            if isinstance(options, Mapping)
+            for key in options
+            if key in _changed(changes.get(section))
+        ]
+        sentences += [
+            f"Changed key {key}."
+            for key, value in wanted.items()
+            if not isinstance(value, Mapping) and key in changes
+        ]
+        if truth(strict):
+            for section, key, value in _surplus(ini, wanted):
+                ini.remove(section, key)
+                changes.setdefault(section, {})[key] = {"before": value, "after": None}
+                sentences.append(f"Deleted key {key}{_where(section)}.")
+        return changes, sentences
+
+    return _edited(context, name, separator, edit)
+
+
+def _changed(change: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the changed options of a section, which may be new as a whole."""
+    if not change:
+        return {}
+    after = change.get("after")
+    return after if change.get("before", "") is None and isinstance(after, Mapping) else change
+
+
+def _surplus(ini: IniText, wanted: Mapping[str, Any]) -> List[Tuple[str, str, str]]:
+    """Return (section, option, value) of what `strict` removes."""
+    return [
+        (section, key, value)
+        for section, options in wanted.items()
+        if isinstance(options, Mapping)
+        for key, value in ini.options(section).items()
+        if key not in {str(name) for name in options}
+    ]
+
+
+@state()
+def options_absent(
+    context: Context,
+    name: str,
+    sections: Any = None,
+    separator: str = "=",
+    encoding: Optional[str] = None,
+) -> StateResult:
+    """Remove options of an INI file: {section: [option, …]}, or a list of those of no section."""
+
+    def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
+        changes: Dict[str, Any] = {}
+        sentences = []
+        for section, names in _pairs(sections or {}):
+            for key in names:
+                value = ini.remove(section, key)
+                if value is None:
+                    continue
+                (changes.setdefault(section, {}) if section else changes)[key] = value
+                sentences.append(f"Deleted key {key}{_where(section)}.")
+        return changes, sentences
+
+    return _edited(context, name, separator, edit)
+
+
+@state()
+def sections_present(
+    context: Context,
+    name: str,
+    sections: Any = None,
+    separator: str = "=",
+    encoding: Optional[str] = None,
+) -> StateResult:
+    """Add sections that are missing: a list of names, or {section: {option: value}}."""
+
+    def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
+        changes: Dict[str, Any] = {}
+        sentences = []
+        for section in sections or ():
+            if section in ini.sections():
+                continue
+            ini.add_section(str(section))
+            options = sections[section] if isinstance(sections, Mapping) else None
+            given = options if isinstance(options, Mapping) else {}
+            for key, value in given.items():
+                ini.set(str(section), str(key), text_of(value))
+            changes[section] = {"before": None, "after": ini.options(str(section))}
+            sentences.append(f"Created new section {section}.")
+        return changes, sentences
+
+    return _edited(context, name, separator, edit)
+
+
+@state()
+def sections_absent(
+    context: Context,
+    name: str,
+    sections: Any = None,
+    separator: str = "=",
+    encoding: Optional[str] = None,
+) -> StateResult:
+    """Remove whole sections of an INI file."""
+
+    def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
+        changes: Dict[str, Any] = {}
+        sentences = []
+        for section in [sections] if isinstance(sections, str) else sections or ():
+            if section not in ini.sections():
+                continue
+            changes[section] = ini.remove_section(str(section))
+            sentences.append(f"Deleted section {section}.")
+        return changes, sentences
+
+    return _edited(context, name, separator, edit)
