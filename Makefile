@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-containers lint format wheel clean
+.PHONY: demo test test-containers lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -23,6 +23,11 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The pages of docs/reference that are made from the code.
+docs: $(STAMP)
+	$(BIN)/python -m tests.wire.wire_reference
+	$(BIN)/python -m tests.unit.reference_pages
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel

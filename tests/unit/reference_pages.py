@@ -1,0 +1,379 @@
+"""Makes the generated pages of docs/reference from the code that they describe.
+
+Write them anew with `make docs` (`python -m tests.unit.reference_pages`); test_docs.py fails when
+one is old. Whole pages: settings, cli, functions. In chains.md only the blocks between
+`<!-- NAME: generated -->` and `<!-- end of NAME -->` are made here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from catena.cli.main import cli
+from catena.core.config import master, minion
+from catena.core.fsm import Machine
+from catena.core.plugins import Plugin, Registry, StateMark
+from catena.master.chains import lifecycle
+from catena.master.delivery import MACHINE as DELIVERY
+from catena.master.runners.calls import INDEX as RUNNERS
+from catena.runtime import chain_record
+from catena.runtime.session import execution_registry
+from catena.states import INDEX as STATES
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "reference"
+MADE_BY = "<!-- Made by tests/unit/reference_pages.py (make docs); do not edit. -->"
+
+#: Settings that are read and checked, and that nothing acts on, although their names stand
+#: elsewhere in the code.
+UNUSED = frozenset(
+    {
+        (master.MasterSettings, "user"),
+        (master.MasterSettings, "file_recv"),
+        (master.MasterSettings, "testing"),
+        (minion.MinionSettings, "clock_agreement_minutes"),
+        (minion.MinionSettings, "testing"),
+    }
+)
+
+
+def cell(text: str) -> str:
+    """Return *text* as it may stand in a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+_TYPES = {
+    "str": "text",
+    "int": "integer",
+    "bool": "true or false",
+    "List[str]": "list of text",
+    "List[Dict[str, Any]]": "list of mappings",
+    "Dict[str, Any]": "mapping",
+    "Dict[str, List[str]]": "mapping of lists of text",
+    "Union[str, List[str]]": "text or list of text",
+}
+
+
+@cache
+def sources() -> str:
+    """Return the code in which settings are used."""
+    rooms = sorted(entry for entry in (ROOT / "catena").iterdir() if entry.is_symlink())
+    paths = (path for room in rooms for path in sorted(room.resolve().rglob("*.py")))
+    config = ROOT / "core" / "config"
+    texts = (path.read_text(encoding="utf-8") for path in paths if config not in path.parents)
+    return "\n".join(texts) + (config / "folders.py").read_text(encoding="utf-8")
+
+
+def is_used(kind: type[Any], name: str) -> bool:
+    """Return whether some code acts on a setting of one daemon."""
+    if (kind, name) in UNUSED:
+        return False
+    return bool(re.search(rf"\b{name}\b", sources()))
+
+
+def _values(field: dataclasses.Field[Any]) -> str:
+    rule = field.metadata
+    if rule["choices"]:
+        return ", ".join(f"`{choice}`" if choice else "empty" for choice in rule["choices"])
+    text = _TYPES[str(field.type)]
+    if rule["low"] is not None:
+        text += f", {rule['low']} to {rule['high']}"
+    return text
+
+
+def _shown(value: Any) -> str:
+    if value == "" or value == [] or value == {}:
+        return "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"`{cell(str(value))}`"
+
+
+def _settings_table(kind: type[Any]) -> Iterator[str]:
+    yield "| setting | default | values | meaning |"
+    yield "|---|---|---|---|"
+    defaults = kind()
+    for field in dataclasses.fields(kind):
+        default = _shown(getattr(defaults, field.name))
+        note = "" if is_used(kind, field.name) else " **Has no effect in this version.**"
+        meaning = cell(field.metadata["help"]) + note
+        yield f"| `{field.name}` | {default} | {_values(field)} | {meaning} |"
+
+
+def settings() -> str:
+    """Return settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        MADE_BY,
+        "",
+        "The master reads `master`, the minion `minion`, both from the folder that `--config-dir`",
+        "names (`/etc/catena` by default), and then every `master.d/*.conf` or `minion.d/*.conf`",
+        "in the order of their names. Later files win; mappings are joined. Files whose names",
+        "begin with `_` are state of the agent, never configuration. All are YAML.",
+        "",
+        "An unknown key, a wrong type or a value out of range is an error that names the key and,",
+        "where one is near, the right name. `catena config check` finds them without starting",
+        "anything. A dotted key such as `mysql.host` is kept for modules that ask for it.",
+        "",
+        "`root_dir` is put before `cache_dir`, `state_dir`, `pki_dir`, `run_dir`, `log_file` and",
+        "`agent_dir` unless they lie below it already; nothing else is moved by it.",
+        "",
+    ]
+    for title, module, kind in (
+        ("Master", master, master.MasterSettings),
+        ("Minion", minion, minion.MinionSettings),
+    ):
+        lines += [f"## {title}", "", *_settings_table(kind), ""]
+        keys = ", ".join(f"`{key}`" for key in sorted(module.SALT_KEYS))
+        lines += [
+            f"### Salt's keys without effect: {title.lower()}",
+            "",
+            "Accepted, so that a Salt configuration can be used as it is, and listed once by",
+            "`catena config check`:",
+            "",
+            keys + ".",
+            "",
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it, with their full names."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for sub in command.list_commands(context):
+            found = command.get_command(context, sub)
+            assert found is not None
+            yield from commands(found, f"{name} {sub}")
+
+
+def _usage(name: str, command: click.Command) -> str:
+    words = [name]
+    if any(isinstance(param, click.Option) for param in command.params):
+        words.append("[OPTIONS]")
+    for param in command.params:
+        if isinstance(param, click.Argument):
+            word = (param.name or "").upper()
+            words.append((word if param.required else f"[{word}]") + "..." * (param.nargs == -1))
+    if isinstance(command, click.Group):
+        words.append("[COMMAND]" if command.invoke_without_command else "COMMAND")
+    return " ".join(words)
+
+
+def _takes(option: click.Option) -> str:
+    if option.is_flag:
+        return ""
+    if isinstance(option.type, click.Choice):
+        return " \\| ".join(f"`{choice}`" for choice in option.type.choices)
+    if option.metavar:
+        return f"`{option.metavar}`".replace("|", "\\|")
+    words = {"text": "text", "path": "path", "file": "path", "directory": "path"}
+    kind = words.get(option.type.name, "number")
+    low, high = getattr(option.type, "min", None), getattr(option.type, "max", None)
+    if low is not None and high is not None:
+        return f"{kind}, {low} to {high}"
+    return f"{kind}, at least {low}" if low is not None else kind
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    if not options:
+        return
+    yield from ("| option | takes | meaning |", "|---|---|---|")
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in option.opts)
+        words = [cell(option.help or "")]
+        if option.required:
+            words.append("Required.")
+        if option.multiple:
+            words.append("May be given several times.")
+        if type(option.default) in (int, float, str) and option.default not in ("", -1):
+            words.append(f"Default: `{option.default}`.")
+        if option.envvar:
+            words.append(f"Environment: `{option.envvar}`.")
+        yield f"| {names} | {_takes(option)} | {' '.join(filter(None, words))} |"
+    yield ""
+
+
+_CLI_HEAD = f"""\
+# Commands
+
+{MADE_BY}
+
+`catena -h` and `catena COMMAND -h` say the same. Commands that ask the master use the socket
+`master.sock` in its `run_dir`, so they run on the master's host, as root, as the master's own user
+or as one of `cli_users`. `catena call`, `catena config` and `catena doc` need no master.
+
+Standard output is data only; everything else goes to standard error.
+
+| exit code | meaning |
+|---|---|
+| 0 | all well |
+| 1 | something failed |
+| 2 | nothing matched, or the command makes no sense as it stands |
+| 3 | not reached: no master, or minions that are not connected |
+| 75 | not now; the same command may work later |
+| 130 | Ctrl-C: a watched job or chain goes on |
+
+Arguments of functions are YAML values; `name=value` is a keyword argument.
+"""
+
+
+def cli_page() -> str:
+    """Return cli.md."""
+    lines = [_CLI_HEAD]
+    for name, command in commands(cli, "catena"):
+        level = "##" if name.count(" ") < 2 else "###"
+        lines += [f"{level} {name}", "", f"    {_usage(name, command)}", ""]
+        text = inspect.cleandoc(command.help or "")
+        if text:
+            lines += [text, ""]
+        lines += _options(command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# -- functions ---------------------------------------------------------------------------------
+
+
+class _Bare(str):
+    """An annotation that is shown without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _entry(name: str, signature: inspect.Signature, doc: str) -> str:
+    """Return a row: name, arguments, first line of the text."""
+    empty = inspect.Parameter.empty
+    parameters = [
+        param if param.annotation is empty else param.replace(annotation=_Bare(param.annotation))
+        for param in signature.parameters.values()
+    ]
+    text = str(inspect.Signature(parameters))
+    return f"| `{name}` | `{cell(text)}` | {cell(doc.partition(chr(10))[0])} |"
+
+
+def _by_module(registry: Registry) -> Iterator[str]:
+    for prefix in registry.prefixes():
+        plugins: Mapping[str, Plugin] = registry.module(prefix)
+        yield from (f"### {prefix}", "", "| name | arguments | does |", "|---|---|---|")
+        for name in sorted(plugins):
+            yield _entry(name, plugins[name].signature(), plugins[name].doc())
+        yield ""
+
+
+def functions() -> str:
+    """Return functions.md."""
+    lines = [
+        "# Functions and states",
+        "",
+        MADE_BY,
+        "",
+        "What is built in. `catena doc FUNCTION` shows an execution function's whole text. Custom",
+        "files in `_modules`, `_states` and `_grains` of the file roots add to it on the minion.",
+        "",
+        "## Execution functions",
+        "",
+        "Called by `catena run`, `catena call`, `--call` of a chain, `salt['…']` in templates and",
+        "`module.run`.",
+        "",
+        *_by_module(execution_registry()),
+        "## States",
+        "",
+        "Used in SLS files and by `state.single`. Beside these arguments every state takes the",
+        "requisites and conditions (`require`, `watch`, `onchanges`, `unless`, …).",
+        "",
+        *_by_module(Registry("state", STATES, StateMark)),
+        "## Runners",
+        "",
+        "Functions of the master: `catena runner FUNCTION`, `runner.FUNCTION` in reactor files.",
+        "",
+        "| name | arguments | does |",
+        "|---|---|---|",
+    ]
+    for name in sorted(RUNNERS):
+        found = inspect.signature(RUNNERS[name])
+        rest = found.replace(parameters=list(found.parameters.values())[1:])
+        lines.append(_entry(name, rest, inspect.getdoc(RUNNERS[name]) or ""))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+# -- life cycles -------------------------------------------------------------------------------
+
+
+def _cycle(machine: Machine[Any, Any]) -> Callable[[], str]:
+    def block() -> str:
+        rows = ["| from | event | to | by | because |", "|---|---|---|---|---|"]
+        rows += [
+            f"| {_name(row.source)} | {_name(row.event)} | {_name(row.target)} "
+            f"| {row.actor.value} | {cell(row.why)} |"
+            for row in machine.rows.values()
+        ]
+        return f"```mermaid\n{machine.mermaid()}```\n\n" + "\n".join(rows) + "\n"
+
+    return block
+
+
+def _name(member: Enum) -> str:
+    return f"`{member.value}`"
+
+
+#: Blocks of chains.md.
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "chain": _cycle(lifecycle.CHAIN),
+    "execution": _cycle(lifecycle.EXECUTION),
+    "chunk": _cycle(lifecycle.CHUNK),
+    "delivery": _cycle(DELIVERY),
+    "chain-on-minion": _cycle(chain_record.CHAIN),
+    "action-on-minion": _cycle(chain_record.ACTION),
+}
+
+
+def with_blocks(text: str) -> str:
+    """Return *text* with its generated blocks made anew.
+
+    Raises:
+        ValueError: a block is missing.
+    """
+    for name, block in BLOCKS.items():
+        first, last = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
+        before, opened, rest = text.partition(first)
+        _, closed, after = rest.partition(last)
+        if not opened or not closed:
+            raise ValueError(f"chains.md has no block {name}")
+        text = f"{before}{first}\n{block()}{last}{after}"
+    return text
+
+
+def chains() -> str:
+    """Return chains.md with its life cycles as the code has them."""
+    return with_blocks((FOLDER / "chains.md").read_text(encoding="utf-8"))
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "settings.md": settings,
+    "cli.md": cli_page,
+    "functions.md": functions,
+    "chains.md": chains,
+}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for file, make in PAGES.items():
+        (FOLDER / file).write_text(make(), encoding="utf-8")
