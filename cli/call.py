@@ -9,12 +9,13 @@ from typing import Any, Tuple
 import click
 
 from catena.cli.arguments import split
+from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS, renderer
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable, wants_colour
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=FunctionCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("function")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--local", is_flag=True, help="Without a master: files and pillar from local roots.")
@@ -30,6 +31,7 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
     """Run FUNCTION on this host, with the master's files and pillar or, with --local, without."""
     from catena.minion.local import call as call_here
 
+    check_function(function)
     args, kwargs = split(arguments)
     outcome = call_here(
         Path(options["config_dir"] or ctx.find_root().obj),

@@ -26,6 +26,7 @@ from catena.client.requests import (
     ChainSchedule,
     JobWatch,
 )
+from catena.core.errors import UnreachableError, UsageError
 
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
 
@@ -168,6 +169,10 @@ def _follow(ctx: click.Context, label: str) -> int:
     except KeyboardInterrupt:
         click.echo(f"detached; the chain goes on: catena chain watch {label}", err=True)
         return 130
+    except UnreachableError as error:
+        if not view:
+            raise
+        raise UnreachableError(f"{error}; the chain goes on: catena chain watch {label}") from None
     print(f"\n{chain_text(view, colour)}")
     return 0 if view["state"] == "done" else 1
 
@@ -200,6 +205,8 @@ def render(ctx: click.Context, label: str, out: str) -> None:
     if out == "json":
         print(document(found))
         return
+    if not found["files"] and not found["refused"]:
+        raise UsageError(f"chain {label!r} has no actions")
     for chunk in found["files"]:
         print(f"# {chunk['file']}  ({chunk['minion']}, sha256 {chunk['sha256'][:16]}…)")
         print(chunk["text"])

@@ -33,7 +33,7 @@ _OPTIONS = (
     click.option("--runas", help="User for --script and --cmd."),
     click.option("--timeout", type=click.IntRange(min=1), help="Seconds for --script and --cmd."),
     click.option("--pillar", help="Pillar for --apply, as YAML or JSON."),
-    click.option("--at-time", type=click.IntRange(0, 1440), default=0, help="Minutes before "
+    click.option("--at-time", type=click.IntRange(0, 1440), help="Minutes before "
                  "--reboot."),
     click.option("--repeat", type=click.Choice(["idempotent", "once"]), default=None,
                  help="What a crash in the middle means: run it again, or stop and ask."),
@@ -71,10 +71,17 @@ def action(client: MasterClient, options: Mapping[str, Any]) -> ChainAction:
 
 
 def _refuse_strays(kind: str, options: Mapping[str, Any]) -> None:
-    homes = {"runas": ("script", "cmd"), "timeout": ("script", "cmd"), "pillar": ("apply",)}
+    homes = {
+        "runas": ("script", "cmd"),
+        "timeout": ("script", "cmd"),
+        "pillar": ("apply",),
+        "at_time": ("reboot",),
+    }
     for name, kinds in homes.items():
         if options.get(name) is not None and kind not in kinds:
-            raise UsageError(f"--{name} goes with {' or '.join('--' + k for k in kinds)}")
+            raise UsageError(
+                f"--{name.replace('_', '-')} goes with {' or '.join('--' + k for k in kinds)}"
+            )
 
 
 def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -95,7 +102,7 @@ def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[s
             return {"sha256": found["sha256"], "filename": found["name"]}
         return {"version": given}
     if kind == "reboot":
-        return {"at_minutes": options["at_time"]}
+        return {"at_minutes": options.get("at_time") or 0}
     if kind == "call":
         return _call(given)
     return {}

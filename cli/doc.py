@@ -1,32 +1,65 @@
-"""`catena doc`: what functions there are and what each takes."""
+"""`catena doc`: what functions and states there are and what each takes."""
 
 from __future__ import annotations
 
-from typing import Optional
+import inspect
+import re
+from typing import TYPE_CHECKING, Iterable, List, Optional
 
 import click
 
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 
+if TYPE_CHECKING:
+    from catena.core.plugins import Plugin, Registry
+
+#: The first argument of every built-in; nobody gives it.
+_CONTEXT = re.compile(r"\s+context: ")
+
 
 @click.command()
 @click.argument("function", required=False)
-def doc(function: Optional[str]) -> None:
+@click.option("--states", is_flag=True, help="State functions, which SLS files call.")
+def doc(function: Optional[str], states: bool) -> None:
     """Show FUNCTION's arguments and text; a module's functions; without FUNCTION, all modules."""
-    from catena.runtime.session import execution_registry
+    from catena.runtime.session import execution_registry, state_registry
 
-    registry = execution_registry()
+    registries = [state_registry()] if states else [execution_registry(), state_registry()]
     if not function:
-        for prefix in registry.prefixes():
-            print(f"{prefix}: {', '.join(n.partition('.')[2] for n in registry.module(prefix))}")
+        _listing(registries[0])
         return
-    names = [function] if "." in function else sorted(registry.module(function))
-    if not names:
-        raise NotFoundError(unknown("module", function, registry.prefixes()))
-    for name in names:
-        plugin = registry[name]
-        print(f"{name}{plugin.signature()}\n")
+    for registry in registries:
+        found = _named(registry, function)
+        if found:
+            _show(found)
+            return
+    known: Iterable[str] = {
+        name
+        for registry in registries
+        for name in (registry.names() if "." in function else registry.prefixes())
+    }
+    raise NotFoundError(unknown("function" if "." in function else "module", function, known))
+
+
+def _named(registry: Registry, function: str) -> List[Plugin]:
+    module = registry.module(function.partition(".")[0])
+    if "." in function:
+        return [module[function]] if function in module else []
+    return [module[name] for name in sorted(module)]
+
+
+def _listing(registry: Registry) -> None:
+    for prefix in registry.prefixes():
+        print(f"{prefix}: {', '.join(n.partition('.')[2] for n in registry.module(prefix))}")
+
+
+def _show(plugins: Iterable[Plugin]) -> None:
+    for plugin in plugins:
+        signature = plugin.signature()
+        bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        print(f"{plugin.name}{inspect.Signature(bare)}\n")
         for line in plugin.doc().splitlines():
-            print(f"    {line}" if line else "")
+            if not _CONTEXT.match(line):
+                print(f"    {line}" if line else "")
         print()

@@ -91,6 +91,12 @@ def run(arguments: List[str]) -> int:
         # Whoever read our output has seen enough (`catena … | head`).
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        hint = "; are you root here?" if isinstance(error, PermissionError) else ""
+        print(f"catena: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
+        return UsageError.exit_code if hint else CatenaError.exit_code
     return result if isinstance(result, int) else 0
 
 

@@ -8,6 +8,7 @@ from typing import Any, Tuple
 import click
 
 from catena.cli.arguments import split
+from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
 from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
@@ -15,7 +16,10 @@ from catena.cli.watch import follow
 from catena.client.requests import RunJob
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True})
+@click.command(
+    cls=FunctionCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+)
 @click.argument("target")
 @click.argument("function")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -40,6 +44,7 @@ def run(
 
     Ends when every connected minion has answered. Ctrl-C detaches; the job goes on.
     """
+    check_function(function, target)
     args, kwargs = split(arguments)
     client = connect(ctx)
     request = RunJob(

@@ -15,6 +15,9 @@ from catena.core.errors import TryLaterError, UnreachableError
 #: Outputs that are one document of all minions, printed at the end.
 _WHOLE = frozenset({"json", "yaml"})
 
+#: So many failed minions are named at the end.
+_NAMED = 20
+
 
 class JobPrinter:
     """Prints the returns of a job as they come (or at the end, where the output is one document).
@@ -70,10 +73,14 @@ def follow(items: Iterator[Mapping[str, Any]], out: str, timeout: Optional[float
         printer.finish()
         _say(f"detached; the job goes on: catena job watch {follower.jid}")
         return 130
-    except UnreachableError:
+    except UnreachableError as error:
         # Silence up to the deadline is no fault; silence before it is a master that went away.
         if deadline is None or time.monotonic() < deadline - 0.1:
-            raise
+            if not follower.jid:
+                raise
+            raise UnreachableError(
+                f"{error}; the job goes on: catena job watch {follower.jid}"
+            ) from None
     printer.finish()
     return _account(follower)
 
@@ -84,6 +91,10 @@ def _account(follower: JobFollower) -> int:
         _say(f"{minion}: no such minion is accepted here")
     for minion, what in follower.open().items():
         _say(f"{minion}: {printable(what)}")
+    failed = [f"{name} (code {code})" for name, code in follower.failed().items()]
+    if failed:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        _say(f"failed: {', '.join(failed[:_NAMED])}{more}")
     code = max(follower.exit_code(), UnreachableError.exit_code if follower.missing else 0)
     if code in {UnreachableError.exit_code, TryLaterError.exit_code}:
         _say(f"look again with: catena job watch {follower.jid}")

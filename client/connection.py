@@ -8,7 +8,7 @@ from typing import Any, Iterator, Optional
 from catena.client.requests import VERBS
 from catena.client.requests import record as record_of
 from catena.core.digest import sha256
-from catena.core.errors import UnreachableError
+from catena.core.errors import NotAllowedError, UnreachableError
 from catena.core.records import encode
 from catena.transport.local import LocalClient
 from catena.transport.messages import ClientRequest
@@ -55,7 +55,13 @@ class MasterClient:
             yield from link.stream(_message(verb, record), silence)
 
     def _open(self) -> LocalClient:
-        if not self._path.exists():
+        try:
+            there = self._path.exists()
+        except PermissionError:
+            raise NotAllowedError(
+                f"only root and the master's cli_users may use the master behind {self._path}"
+            ) from None
+        if not there:
             raise UnreachableError(
                 f"no master listens on {self._path}; is `catena master` running here?"
             )

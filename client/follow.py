@@ -59,6 +59,14 @@ class JobFollower:
         """
         return minion in self._away and self.states[minion] in UNREACHED
 
+    def failed(self) -> Dict[str, int]:
+        """Return the minions whose answer is a failure, sorted, each with its exit code."""
+        return {
+            minion: ret["retcode"]
+            for minion, ret in sorted(self.returns.items())
+            if not ret["success"] or ret["retcode"]
+        }
+
     def open(self) -> Dict[str, str]:
         """Return the minions that have not returned, with what is known of each."""
         return {
@@ -70,12 +78,13 @@ class JobFollower:
     def _known(self, minion: str) -> str:
         if self._is_absent(minion):
             return "not connected; it gets the job when it connects, until the job expires"
-        detail = self.details.get(minion)
-        return f"{self.states[minion]}: {detail}" if detail else self.states[minion]
+        state, detail = self.states[minion], self.details.get(minion)
+        known = state if state in ENDED else f"no answer yet, {state}"
+        return f"{known}: {detail}" if detail else known
 
     def exit_code(self) -> int:
         """Return the command's exit code (design §4)."""
-        if any(not ret["success"] or ret["retcode"] for ret in self.returns.values()):
+        if self.failed():
             return 1
         waiting = self.open()
         if {self.states[minion] for minion in waiting} & (ENDED - {"done"}):

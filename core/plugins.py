@@ -165,7 +165,7 @@ class Registry:
 
     def prefixes(self) -> list[str]:
         """Return the module names that are known without importing anything."""
-        return sorted({*self._index, *self._loaded})
+        return sorted({*self._index, *(name for name, found in self._loaded.items() if found)})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

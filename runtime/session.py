@@ -45,6 +45,7 @@ __all__ = [
     "local_session",
     "options",
     "remote_session",
+    "state_registry",
 ]
 
 
@@ -154,6 +155,11 @@ def execution_index() -> Dict[str, str]:
 def execution_registry() -> Registry:
     """Return the built-in execution functions, without any host's custom files; for docs."""
     return Registry("function", execution_index(), FunctionMark)
+
+
+def state_registry() -> Registry:
+    """Return the built-in state functions, without any host's custom files; for docs."""
+    return Registry("state", states.INDEX, StateMark)
 
 
 def _session(host: Any, spec: Optional[JobSpec]) -> Session:

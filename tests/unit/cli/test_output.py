@@ -75,8 +75,8 @@ def test_json_is_one_document_per_minion() -> None:
 
 
 def test_a_table_is_as_wide_as_its_content_and_cuts_what_is_too_long() -> None:
-    text = table(("id", "why"), [{"id": "a", "why": "x" * 100}, {"id": "bb", "why": None}])
-    lines = text.splitlines()
-    assert lines[0] == "ID  WHY"
-    assert lines[1].endswith("…")
-    assert lines[2] == "bb  -"
+    rows = [{"id": "a", "of": "y" * 100, "why": "x" * 100}, {"id": "bb", "why": None}]
+    lines = table(("id", "of", "why"), rows).splitlines()
+    assert lines[0] == f"ID  {'OF':60}  WHY"
+    assert lines[1] == f"a   {'y' * 59}…  {'x' * 100}"
+    assert lines[2] == f"bb  {'-':60}  -"

@@ -75,3 +75,15 @@ def test_a_failure_anywhere_is_exit_1() -> None:
 
 def test_stopping_early_is_try_later() -> None:
     assert follower(delivery("a", "running"), delivery("b", "running")).exit_code() == 75
+
+
+def test_failed_minions_are_named_with_their_codes() -> None:
+    done = follower(
+        {"type": "return", "minion": "b", "ret": ret(success=False, retcode=3)},
+        {"type": "return", "minion": "a", "ret": ret()},
+    )
+    assert done.failed() == {"b": 3}
+
+
+def test_a_minion_that_has_the_job_has_not_answered() -> None:
+    assert follower(delivery("a", "received")).open()["a"] == "no answer yet, received"

@@ -1,0 +1,72 @@
+"""What `run` and `call` share: a function and its arguments, told apart from options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Dict, List, Sequence
+
+import click
+
+from catena.core.errors import UsageError
+from catena.core.suggest import unknown
+
+#: A word that a person means as an option; -1 is a number.
+_OPTION = re.compile(r"--?[A-Za-z]")
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
+
+
+class FunctionCommand(click.Command):
+    """A command that passes words on to a function, but no mistyped option."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        """Refuse words before `--` that look like an option and are none."""
+        known: Dict[str, click.Option] = {
+            name: option
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option)
+            for name in option.opts
+        }
+        _refuse_unknown(known, args)
+        return super().parse_args(ctx, args)
+
+
+def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> None:
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            return
+        if not _OPTION.match(word):
+            continue
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        option = known.get(name)
+        if option is None:
+            wrong = name if word.startswith("--") else word
+            raise UsageError(
+                f"{unknown('option', wrong, known)} (words for the function that begin with - "
+                "come after --)"
+            )
+        if not option.is_flag and word == name:
+            next(rest, None)
+
+
+def check_function(function: str, target: str = "") -> None:
+    """Refuse what can't be a function's name before anything is sent.
+
+    Args:
+        function: the word in its place.
+        target: the word before it, for a command that has one.
+
+    Raises:
+        UsageError: it is no MODULE.FUNCTION, or the shell has put file names into its place.
+    """
+    if target and Path(target).exists() and Path(function).exists():
+        raise UsageError(
+            f"{target!r} and {function!r} are files here: the shell has expanded the target; "
+            "put it in quotes, as in '*'"
+        )
+    if not _FUNCTION.match(function):
+        raise UsageError(
+            f"{function!r} is no function: it has the form MODULE.FUNCTION, such as test.ping; "
+            "`catena doc` lists them"
+        )
