@@ -260,13 +260,17 @@ class _Bare(str):
 
 def _entry(name: str, signature: inspect.Signature, doc: str) -> str:
     """Return a row: name, arguments, first line of the text."""
-    empty = inspect.Parameter.empty
-    parameters = [
-        param if param.annotation is empty else param.replace(annotation=_Bare(param.annotation))
-        for param in signature.parameters.values()
-    ]
-    text = str(inspect.Signature(parameters))
+    text = str(inspect.Signature([_plain(param) for param in signature.parameters.values()]))
     return f"| `{name}` | `{cell(text)}` | {cell(doc.partition(chr(10))[0])} |"
+
+
+def _plain(param: inspect.Parameter) -> inspect.Parameter:
+    """Return *param* as a page shows it: no quotes around types, no addresses of objects."""
+    if isinstance(param.annotation, str):
+        param = param.replace(annotation=_Bare(param.annotation))
+    if re.search(r" at 0x[0-9a-f]+>", repr(param.default)):
+        param = param.replace(default=_Bare("…"))
+    return param
 
 
 def _by_module(registry: Registry) -> Iterator[str]:
