@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-containers lint format docs wheel clean
+.PHONY: demo test lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -15,7 +15,10 @@ test: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@# Through a missing link mypy would read a tenth of the house and call it clean.
+	@count=$$(find -L catena tests examples/demo -name '*.py' -not -path 'tests/cases/*' | wc -l); \
+	    said=$$($(BIN)/mypy); echo "$$said"; \
+	    case "$$said" in *"no issues found in $$count source files"*) ;; *) exit 1;; esac
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- --eval-annotations \
 	    core transport renderers fileserver modules states runtime pillar client minion cli
