@@ -13,22 +13,13 @@ from catena.states.answers import done, failed, would
 
 
 def _current(context: Context, name: str, delimiter: str) -> Any:
-    """Return the grain as it is now: an earlier state of this run may have set it."""
-    fresh: Dict[str, Any] = context.scratch.get(_FRESH, {})
-    top = name.split(delimiter)[0]
-    tree = fresh if top in fresh else context.grains
-    return traverse(tree, name, MISSING, delimiter)
-
-
-_FRESH = "catena.states.grains"
+    return traverse(context.grains, name, MISSING, delimiter)
 
 
 def _set(context: Context, name: str, value: Any, delimiter: str, **more: Any) -> Dict[str, Any]:
     answer: Dict[str, Any] = context.call(
         "grains.set", name, value, force=True, delimiter=delimiter, **more
     )
-    changed = answer.get("changes") or {}
-    context.scratch.setdefault(_FRESH, {}).update(changed)
     return answer
 
 

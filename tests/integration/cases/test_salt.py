@@ -1,0 +1,36 @@
+"""What Salt 3008.5 was seen to do, catena does too; salt-quirks.yaml gives the exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+# Imported for their children: a forked call finds these loaded.
+import catena.cli.call
+import catena.fileserver.roots
+import catena.minion.local
+import catena.pillar.compile
+import catena.renderers.jinja
+import catena.renderers.yaml
+import catena.states.compiler.api
+import catena.states.file  # noqa: F401
+from tests.salt_cases import FOLDER, differences, load, names
+
+QUIRKS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
+    (Path(FOLDER).parent / "salt-quirks.yaml").read_text()
+)
+
+
+def test_every_known_difference_is_of_a_case_and_has_a_reason() -> None:
+    assert QUIRKS.keys() <= set(names())
+    assert all(len(quirk["why"]) > 20 and quirk["differs"] for quirk in QUIRKS.values())
+
+
+@pytest.mark.parametrize("name", names())
+def test_behaves_as_recorded_from_salt(name: str) -> None:
+    known = QUIRKS.get(name, {}).get("differs", [])
+    assert differences(load(name)) == known
