@@ -171,7 +171,8 @@ def tar(
     """
     words = ["tar", f"-{options.lstrip('-')}", tarfile] if options else ["tar", tarfile]
     words += ["-C", dest] if dest else []
-    words += [str(each) for each in listed(sources)]
+    # A file's name is no option: --checkpoint-action runs commands.
+    words += ["--", *(str(each) for each in listed(sources))] if sources else []
     ran = run_command(context, words, RunOptions(cwd=cwd, runas=runas, python_shell=False))
     if ran.retcode:
         raise CommandExecutionError(ran.stderr or f"tar ended with {ran.retcode}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
@@ -12,6 +13,9 @@ from catena.core.errors import UsageError
 from catena.core.plugins import function
 from catena.modules.arguments import listed
 from catena.modules.file import content
+
+#: Scope of an IPv6 address: a name of an interface.
+_ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")
 
 
 @dataclass(frozen=True)
@@ -105,10 +109,13 @@ def checked_ip(ip: Any) -> str:
     Raises:
         UsageError: it is no address.
     """
+    address, mark, zone = str(ip).partition("%")
     try:
-        ipaddress.ip_address(str(ip).partition("%")[0])
+        ipaddress.ip_address(address)
     except ValueError:
         raise UsageError(f"{ip!r} is not an address") from None
+    if mark and not _ZONE.match(zone):
+        raise UsageError(f"{ip!r} is not an address")
     return str(ip)
 
 

@@ -95,13 +95,13 @@ def find_identity(name: str, group: Optional[str] = None) -> Optional[Identity]:
 
     try:
         entry = pwd.getpwuid(int(name)) if str(name).isdigit() else pwd.getpwnam(str(name))
-    except KeyError:
+    except (KeyError, ValueError, OverflowError):
         raise CommandExecutionError(f"User '{name}' is not available") from None
     gid = entry.pw_gid
     if group:
         try:
             gid = grp.getgrnam(str(group)).gr_gid
-        except KeyError:
+        except (KeyError, ValueError):
             raise CommandExecutionError(f"Group '{group}' is not available") from None
     if os.geteuid() != 0:
         if entry.pw_uid == os.geteuid() and gid == os.getegid():

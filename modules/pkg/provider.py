@@ -15,7 +15,8 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 
 #: Name of a package: no leading hyphen, so that none is read as an option; no shell characters.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~@/-]*\Z")
+#: A hyphen at the end would tell apt to remove the package.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~@/-]*(?<!-)\Z")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~^:_-]*\Z")
 
 #: Installed packages: name -> versions (several kernels may be installed at once).
