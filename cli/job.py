@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from catena.cli.output import OUTPUTS, renderer
+from catena.cli.output.jobs import job_text
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
@@ -33,16 +34,20 @@ def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
     if out == "json":
         print(document(rows))
         return
-    print(table(("jid", "fun", "target", "user", "states"), rows))
+    shown = [{**row, "failed": row["failed"] or ""} for row in rows]
+    print(table(("jid", "fun", "target", "user", "states", "failed"), shown))
 
 
 @job.command()
 @click.argument("jid")
-@click.option("--out", type=click.Choice(["nested", "json"]), default="nested")
+@click.option("--out", type=click.Choice(["text", "nested", "json"]), default="text")
 @click.pass_context
 def show(ctx: click.Context, jid: str, out: str) -> None:
-    """Show a job: who asked for what, and per minion its state, steps and answer."""
+    """Show a job: who asked for what, and per minion its state and answer; json has its steps."""
     found = connect(ctx).request("job.show", JobShow(jid))
+    if out == "text":
+        print(job_text(found, wants_colour()))
+        return
     print(document(found) if out == "json" else renderer("nested")(jid, found, wants_colour()))
 
 

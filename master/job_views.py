@@ -18,7 +18,7 @@ from catena.master.feed import JobFeed, Watch
 from catena.master.job_model import JobRequest, Submitted
 from catena.master.jobs import Jobs
 from catena.master.store.database import Store
-from catena.master.store.tables import DELIVERIES, JOBS
+from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
 #: How often a follower is told whether the minions that it waits for are connected, seconds.
 PRESENCE_SECONDS = 1.0
@@ -44,7 +44,7 @@ class JobViews:
         self._connected = connected
 
     async def list(self, wanted: JobList) -> list[Item]:
-        """Return jobs, newest first, each with the number of its deliveries by state."""
+        """Return jobs, newest first, each with its deliveries by state and its failed returns."""
         query = sa.select(JOBS).order_by(JOBS.c.jid.desc())
         query = query.limit(max(1, min(wanted.limit, LIST_LIMIT)))
         if wanted.fun:
@@ -195,13 +195,19 @@ def _job(row: job_rows.Row) -> Item:
 def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[Item]:
     jobs = conn.execute(query).all()
     counts: dict[str, Counter[str]] = {row.jid: Counter() for row in jobs}
+    failed: Counter[str] = Counter()
     for start in range(0, len(jobs), job_rows.SLICE):
         some = [row.jid for row in jobs[start : start + job_rows.SLICE]]
         grouped = sa.select(DELIVERIES.c.jid, DELIVERIES.c.state, sa.func.count())
         grouped = grouped.where(DELIVERIES.c.jid.in_(some))
         for jid, state, count in conn.execute(grouped.group_by(*grouped.selected_columns[:2])):
             counts[jid][state] = count
-    return [{**_job(row), "states": dict(counts[row.jid])} for row in jobs]
+        bad = sa.select(RETURNS.c.jid, sa.func.count()).where(RETURNS.c.jid.in_(some))
+        bad = bad.where(~RETURNS.c.success | (RETURNS.c.retcode != 0)).group_by(RETURNS.c.jid)
+        failed.update({jid: count for jid, count in conn.execute(bad)})
+    return [
+        {**_job(row), "states": dict(counts[row.jid]), "failed": failed[row.jid]} for row in jobs
+    ]
 
 
 def _shown(conn: sa.Connection, jid: str) -> Item:

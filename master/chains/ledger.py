@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.core import events
-from catena.core.errors import TryLaterError
+from catena.core.errors import InvalidStateError, TryLaterError
+from catena.core.fsm import Actor
 from catena.core.records import encode
 from catena.master.chains import decide, rows
 from catena.master.chains.decide import Change, ClockReading, Outcome
@@ -36,6 +37,17 @@ from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY
 
 COMMENT_LIMIT = 64 * 1024
 CHANGES_LIMIT = 1024 * 1024
+
+
+def _not_now(row: sa.Row[Any], source: ChainState, event: ChainEvent) -> str:
+    """Return why a chain can't take *event*, and what a person can do with it as it stands."""
+    open_to_people = [
+        other.value
+        for (state, other), rule in CHAIN.rows.items()
+        if state is source and rule.actor is Actor.api and other is not ChainEvent.ask_approval
+    ]
+    possible = f"; possible now: {', '.join(open_to_people)}" if open_to_people else ""
+    return f"can't {event.value} chain {row.label!r}: it is {source.value}{possible}"
 
 
 class ConflictError(TryLaterError):
@@ -83,6 +95,8 @@ class Ledger:
             ConflictError: it no longer stands where *row* says.
         """
         source = ChainState(row.state)
+        if not CHAIN.allows(source, event):
+            raise InvalidStateError(_not_now(row, source, event))
         target = CHAIN.next(source, event)
         found = {"state": target.value, "reason": reason, "modified": self.now.wall, **values}
         if target in (ChainState.done, ChainState.failed, ChainState.cancelled):

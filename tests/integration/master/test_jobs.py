@@ -293,6 +293,20 @@ def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() -> None:
     asyncio.run(scenario())
 
 
+def test_a_list_tells_failed_answers_from_good_ones() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1, web2 = await master.connect("web1", "web2")
+            good, bad = await master.submit("*"), await master.submit("*")
+            await web1.answer(good.jid)
+            await web1.answer(bad.jid, success=False, retcode=1)
+            await web2.answer(bad.jid, retcode=2)
+            failed = {item["jid"]: item["failed"] for item in await master.views.list(JobList())}
+            assert failed == {good.jid: 0, bad.jid: 2}
+
+    asyncio.run(scenario())
+
+
 def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> None:
     async def scenario() -> None:
         async with a_master() as master:

@@ -63,6 +63,17 @@ def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
     with_bench(tmp_path, body, ("web1", "web2"))
 
 
+def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        service = bench.chains.service
+        await bench.apply("patch", CMD)
+        with pytest.raises(InvalidStateError, match="can't approve chain 'patch': it is draft; "
+                           "possible now: schedule"):  # fmt: skip
+            await service.approve(ChainRef("patch"), "alice")
+
+    with_bench(tmp_path, body)
+
+
 def test_a_label_belongs_to_one_chain_until_that_is_dispatched(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         first = await bench.apply("patch", CMD)
