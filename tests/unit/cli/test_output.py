@@ -75,7 +75,10 @@ def test_json_is_one_document_per_minion() -> None:
 
 
 def test_a_table_is_as_wide_as_its_content_and_cuts_what_is_too_long() -> None:
-    rows = [{"id": "a", "of": "y" * 100, "why": "x" * 100}, {"id": "bb", "why": None}]
+    rows: list[dict[str, str | None]] = [
+        {"id": "a", "of": "y" * 100, "why": "x" * 100},
+        {"id": "bb", "why": None},
+    ]
     lines = table(("id", "of", "why"), rows).splitlines()
     assert lines[0] == f"ID  {'OF':60}  WHY"
     assert lines[1] == f"a   {'y' * 59}…  {'x' * 100}"
