@@ -228,7 +228,7 @@ class Master:
                 self.bus,
                 self.keys,
                 self.targets,
-                Runners(self.jobs, self.bus, self.views, self.minions),
+                Runners(self.jobs, self.bus, self.views, self.minions, lambda: self.reactor),
                 self.blobs,
                 self.sessions,
                 self.gateway,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -67,8 +68,10 @@ def main() -> None:
     settings = decode(MasterSettings, _read(sys.stdin.buffer))
     # Names that minions chose are in what tasks say: one line each, nothing a terminal obeys.
     log.set_up("-", settings.log_level)
-    while (frame := _read(sys.stdin.buffer)) is not None:
-        _write(answers, _answer(settings, frame))
+    # A master that was killed asks for no answer any more, and is no error of this process.
+    with contextlib.suppress(BrokenPipeError):
+        while (frame := _read(sys.stdin.buffer)) is not None:
+            _write(answers, _answer(settings, frame))
 
 
 if __name__ == "__main__":

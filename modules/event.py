@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
@@ -29,6 +30,9 @@ def send(
 ) -> bool:
     """Send an event to the master; True when it was taken.
 
+    The master stores it in Salt's shape of a minion's event: {id, cmd, pretag, data, tag, ts}, so
+    reactor files find what was sent in `data['data']`.
+
     Args:
         context: the call's context.
         tag: its tag; the master keeps it under this minion's own name.
@@ -54,7 +58,9 @@ def send(
     body.update({key: value for key, value in kwargs.items() if not key.startswith("__")})
     if data is not None:
         body.update(data if isinstance(data, Mapping) else {"data": data})
-    return _fire(context, body, tag)
+    stamp = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    whole = {"cmd": "_minion_event", "pretag": None, "data": body, "tag": tag, "ts": stamp}
+    return _fire(context, whole, tag)
 
 
 @function(reads=True)

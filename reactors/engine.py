@@ -1,8 +1,9 @@
 """Events to reactions: reads the durable event table, renders, performs, remembers how far.
 
-Order: the events of one minion one after the other; different minions side by side. The cursor moves to the last event before which everything is done, so that a killed
-master does again what it had not finished: at least once, each reaction under a key that stays the
-same, by which the master recognises a job that it has already stored.
+Order: the events of one minion one after the other; different minions side by side. The cursor
+moves to the last event before which everything is done, so that a killed master does again what it
+had not finished: at least once, each reaction under a key that stays the same, by which the master
+recognises a job that it has already stored.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Status:
     lag: int
     #: Failed renderings and reactions since the start.
     failures: int
+    #: What the last of them said; "" when there was none.
+    last_failure: str = ""
 
 
 class Engine:
@@ -91,7 +94,7 @@ class Engine:
     def __init__(
         self, rules: Sequence[Rule], bus: Bus, renderer: SlsRenderer, performer: Performer
     ) -> None:
-        self._rules = tuple(rules)
+        self.rules = tuple(rules)
         self._bus = bus
         self._renderer = renderer
         self._performer = performer
@@ -100,12 +103,13 @@ class Engine:
         self._open: set[int] = set()
         self._read = 0
         self._failures = 0
+        self._last_failure = ""
         self._slots = asyncio.Semaphore(LANES)
 
     def status(self) -> Status:
         """Return how far the engine is."""
         position = self._done_up_to()
-        return Status(position, self._bus.last - position, self._failures)
+        return Status(position, self._bus.last - position, self._failures, self._last_failure)
 
     async def run(self) -> None:
         """React until cancelled."""
@@ -128,7 +132,7 @@ class Engine:
         # What the reactor itself started does not start it again (Salt's rule against loops).
         if event.tag.startswith(OWN_TAGS) or event.data.get("user") == USER:
             return False
-        return any(rule.matches(event.tag) for rule in self._rules)
+        return any(rule.matches(event.tag) for rule in self.rules)
 
     def _done_up_to(self) -> int:
         return min(self._open) - 1 if self._open else self._read
@@ -161,7 +165,7 @@ class Engine:
         del self._lanes[minion]
 
     async def _react(self, event: Event) -> None:
-        for rule in self._rules:
+        for rule in self.rules:
             if not rule.matches(event.tag):
                 continue
             for file in rule.files:
@@ -183,6 +187,7 @@ class Engine:
     async def _failed(self, event: Event, file: str, entry: str, error: CatenaError) -> None:
         """Make a failure visible; the other reactions go on."""
         self._failures += 1
+        self._last_failure = f"{event.tag}: {error}"
         LOG.error("reaction to %s (%s %s) failed: %s", event.tag, file, entry, error)
         await self._bus.fire(
             f"{OWN_TAGS}failed",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, cast
+from typing import Any, Dict, Iterator, List, Optional, cast
 
 from catena.core.clock import Clock
 from catena.core.context import Context
@@ -28,7 +28,7 @@ from catena.core.errors import (
     TryLaterError,
 )
 from catena.core.job import ActionKind, Boundary, ChainManifest
-from catena.runtime import chain_manifest
+from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_record import ActionState, ChainState
 from catena.runtime.chain_store import Chain, ChainStore
@@ -94,6 +94,8 @@ class ChainHost:
                     raise CommandExecutionError(f"chain {chain_id} has gone from this host")
                 if chain.view.state is ChainState.received:
                     _sync_custom(context)
+                    if context.opts.get("resume") == "local":
+                        chain_files.bring(context.files, _texts(context, chain))
                 return self._run(chain, context, 1)
 
     def _refuse_inside_chunk(self) -> None:
@@ -371,6 +373,11 @@ class ChainHost:
 
 def _store(place: Place, boot_id: str, clock: Clock) -> ChainStore:
     return ChainStore(place.cache_dir, boot_id, place.session, clock)
+
+
+def _texts(context: Context, chain: Chain) -> List[str]:
+    chunks = chain.manifest.chunks
+    return [chain_manifest.fetch_chunk(context.files, chunk).decode() for chunk in chunks]
 
 
 def _sync_custom(context: Context) -> None:

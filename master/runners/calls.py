@@ -16,8 +16,9 @@ from catena.master.event_bus import EventBus
 from catena.master.job_views import JobViews
 from catena.master.jobs import Jobs
 from catena.master.minion_views import MinionViews
-from catena.master.runners import event_runner, job_runner, manage_runner
+from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
 from catena.master.runners.parts import RunnerParts
+from catena.reactors.engine import Engine
 
 Runner = Callable[..., Awaitable[Any]]
 
@@ -42,6 +43,8 @@ INDEX: Mapping[str, Runner] = {
     "manage.up": manage_runner.up,
     "manage.versions": manage_runner.versions,
     "event.send": event_runner.send,
+    "reactor.list": reactor_runner.list_,
+    "reactor.status": reactor_runner.status,
 }
 
 
@@ -53,6 +56,8 @@ class Runners:
     bus: EventBus
     views: JobViews
     minions: MinionViews
+    #: Made after the dispatcher that calls runners, hence asked for late.
+    reactor: Callable[[], Engine]
 
     async def call(self, user: str, asked: RunnerCall) -> Any:
         """Run a function on the master and return its value.
@@ -63,7 +68,7 @@ class Runners:
         """
         if asked.fun not in INDEX:
             raise NotFoundError(unknown("runner", asked.fun[:80], INDEX))
-        parts = RunnerParts(self.bus, self.views, self.minions, user)
+        parts = RunnerParts(self.bus, self.views, self.minions, self.reactor(), user)
         runner = INDEX[asked.fun]
         signature = inspect.signature(runner)
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from catena.master.event_bus import EventBus
 from catena.master.job_views import JobViews
 from catena.master.minion_views import MinionViews
+from catena.reactors.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,5 +17,6 @@ class RunnerParts:
     bus: EventBus
     views: JobViews
     minions: MinionViews
+    reactor: Engine
     #: Who called.
     user: str

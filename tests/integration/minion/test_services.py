@@ -56,7 +56,7 @@ def test_an_event_of_a_job_reaches_the_master(run: Callable[..., None]) -> None:
         assert ret.success, ret
         await until(lambda: master.got(EventFired), "the event")
         event = master.got(EventFired)[0]
-        assert (event.tag, event.data["a"]) == ("my/tag", 1)
+        assert (event.tag, event.data["data"]["a"]) == ("my/tag", 1)
         await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
         assert agent.ask("status")["outbox"] == 0
 
