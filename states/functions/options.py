@@ -109,4 +109,9 @@ def synced(context: Context, kinds: Sequence[str]) -> List[str]:
     changed = [name for kind in wanted for name in context.host.sync(kind, context.saltenv)]
     if changed:
         context.forget_plugins()
+    if any(name.startswith("grains.") for name in changed) and isinstance(context.grains, dict):
+        # The run that brought them sees them, as in Salt.
+        fresh = context.host.collect_grains()
+        context.grains.clear()
+        context.grains.update(fresh)
     return changed

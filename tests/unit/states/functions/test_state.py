@@ -168,3 +168,12 @@ def test_unknown_options_name_the_nearest(w: Any) -> None:
 def test_test_is_apply_in_test_mode(world: Any) -> None:
     w = world("a: test.succeed_with_changes\n")
     assert next(iter(w.call("state.test", "t").values()))["result"] is None
+
+
+def test_a_highstate_sees_the_custom_grains_that_it_brings(world: Any) -> None:
+    w = world(
+        "a: {test.nop: [{name: {{ grains.rack }}}]}\n", files={"top.sls": "base: {'*': [t]}"}
+    )
+    w.host.fresh_grains = {"id": "m1", "rack": "r42"}
+    w.host.sync = lambda kind, saltenv="base": ["grains.rack"] if kind == "grains" else []
+    assert list(w.call("state.highstate")) == ["test_|-a_|-r42_|-nop"]
