@@ -200,6 +200,15 @@ class Keys:
                 shown[key.state].append(_shown(key, conflict))
         return shown
 
+    def owns_machine(self, minion: str, machine_id: str) -> bool:
+        """Return whether *minion* may say that it is that machine.
+
+        Not when the key of another asked to be accepted as that machine and its own did not.
+        """
+        accepted = [key for key in list(self._known.values()) if self.minion_of(key.fingerprint)]
+        owners = {key.minion for key in accepted if key.machine_id == machine_id}
+        return not owners or minion in owners
+
     def _twin(self, key: KnownKey) -> str:
         if not key.machine_id:
             return ""

@@ -101,6 +101,10 @@ class Presence:
         if not 0 < len(hello.session) <= SESSION_LIMIT or len(hello.boot_id) > SESSION_LIMIT:
             self._refuse(peer, envelope, "identity", "session or boot id out of range")
             return None
+        if not self._parts.keys.owns_machine(minion, hello.machine_id):
+            why = f"machine id {hello.machine_id} is that of another key; see `catena key list`"
+            self._refuse(peer, envelope, "duplicate_machine", why)
+            return None
         if hello.role == "caller":
             self._parts.link.send(peer, self._welcome(), envelope.msg_id)
             return self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))

@@ -38,7 +38,9 @@ def _mapping(value: Mapping[Any, Any], indent: int, colour: bool) -> Iterator[st
         return
     yield paint(f"{pad}----------", "cyan", colour)
     for key, item in value.items():
-        yield paint(f"{pad}{printable(str(key))}:", "cyan", colour)
+        # On one line: at the left margin it could pass for another minion.
+        name = printable(str(key)).replace("\n", "\\n")
+        yield paint(f"{pad}{name}:", "cyan", colour)
         yield from tree(item, indent + _STEP, colour)
 
 
@@ -50,4 +52,6 @@ def _sequence(value: Sequence[Any], indent: int, colour: bool) -> Iterator[str]:
             yield from tree(item, indent + 2, colour)
         else:
             text = printable(item) if isinstance(item, str) else str(item)
-            yield paint(f"{pad}- {text}", "green", colour)
+            first, *rest = text.splitlines() or [""]
+            yield paint(f"{pad}- {first}", "green", colour)
+            yield from (paint(f"{pad}  {line}", "green", colour) for line in rest)

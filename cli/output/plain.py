@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import json as json_library
-from typing import Any
+from math import isfinite
+from typing import Any, Dict, Mapping, Optional
 
-from catena.cli.output.text import printable
+from catena.cli.output.text import printable, visible
 
 
 def _jsonable(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def _finite(value: Any) -> Any:
+    """Return *value* with null for what is no number in JSON."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _dumped(value: Any, indent: Optional[int] = None) -> str:
+    """Return *value* as JSON that any parser reads and no terminal obeys."""
+    options: Dict[str, Any] = {"indent": indent, "ensure_ascii": False, "default": _jsonable}
+    try:
+        text = json_library.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        text = json_library.dumps(_finite(value), **options)
+    # JSON itself escapes the controls below U+0020 only.
+    return visible(text, "\\u{:04x}")
+
+
 def document(value: Any) -> str:
     """Return *value* as indented JSON."""
-    return json_library.dumps(value, indent=4, ensure_ascii=False, default=_jsonable)
+    return _dumped(value, 4)
 
 
 def json(minion: str, value: Any, colour: bool) -> str:
@@ -24,7 +45,7 @@ def json(minion: str, value: Any, colour: bool) -> str:
 
 def jsonl(minion: str, value: Any, colour: bool) -> str:
     """Return {minion: value} on one line."""
-    return json_library.dumps({minion: value}, ensure_ascii=False, default=_jsonable)
+    return _dumped({minion: value})
 
 
 def yaml(minion: str, value: Any, colour: bool) -> str:

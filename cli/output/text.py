@@ -17,7 +17,12 @@ _CODES: Mapping[str, str] = {
 
 def printable(text: str) -> str:
     """Return *text* with every control character as a visible escape."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+    return visible(text.replace("\r\n", "\n"), "\\x{:02x}")
+
+
+def visible(text: str, form: str) -> str:
+    """Return *text* with each control character's number written in *form*."""
+    return _CONTROL.sub(lambda match: form.format(ord(match[0])), text)
 
 
 def paint(text: str, colour: str, on: bool) -> str:

@@ -83,3 +83,16 @@ def test_a_table_is_as_wide_as_its_content_and_cuts_what_is_too_long() -> None:
     assert lines[0] == f"ID  {'OF':60}  WHY"
     assert lines[1] == f"a   {'y' * 59}…  {'x' * 100}"
     assert lines[2] == f"bb  {'-':60}  -"
+
+
+def test_json_is_json_whatever_a_host_sent() -> None:
+    said = {"n": float("nan"), "i": [float("inf"), 1.5], "t": "\x9b2J\u202e ä"}
+    text = renderer("json")("m", said, False)
+    assert json.loads(text) == {"m": {"n": None, "i": [None, 1.5], "t": "\x9b2J\u202e ä"}}
+    assert "\x9b" not in text and "\u202e" not in text and "ä" in text
+
+
+def test_no_text_of_a_host_reaches_the_left_margin() -> None:
+    said = {"a\nb:": ["c\nweb2:\n    True"], "d": "e\nweb3:"}
+    lines = renderer("nested")("web1", said, False).split("\n")
+    assert [line for line in lines if not line.startswith(" ")] == ["web1:"]
