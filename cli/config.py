@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
 from catena.cli.settings import read
 from catena.core.config.folders import rooted
@@ -36,22 +37,48 @@ def check(ctx: click.Context, which: str, show: bool) -> int:
     names = [which] if which else [name for name in _KINDS if (folder / name).exists()]
     if not names:
         raise ConfigError(f"{folder} has neither a master nor a minion file")
-    code = 0
-    for name in names:
+    return max(_check(folder / name, name, show) for name in names)
+
+
+def _check(path: Path, name: str, show: bool) -> int:
+    """Say what is to say about one configuration; return the exit code."""
+    kind, salt_keys = _KINDS[name]
+    try:
+        settings, loaded = load(kind, read(path), salt_keys)
+    except ConfigError as error:
+        click.echo(_named(path, kind, salt_keys, error), err=True)
+        return error.exit_code
+    for key in loaded.without_effect:
+        click.echo(f"{path}: {key} has no effect here", err=True)
+    for key in loaded.free_keys:
+        click.echo(f"{path}: {key} is no setting; config.get sees it", err=True)
+    for text in doubts(settings):
+        click.echo(f"{path}: {text}", err=True)
+    if show:
+        print(document({name: dataclasses.asdict(rooted(settings))}))
+    wrong = mistakes(settings)
+    for text in wrong or ["ok"]:
+        click.echo(f"{path}: {text}", err=True)
+    return ConfigError.exit_code if wrong else 0
+
+
+def _named(path: Path, kind: Any, salt_keys: Any, error: ConfigError) -> str:
+    """Return the text of *error* with the one file of a configuration that has the fault."""
+    from catena.renderers.config_files import files
+    from catena.renderers.config_files import read as read_files
+
+    # The main file is read together with the others, so it comes last.
+    for file in reversed(files(path)):
         try:
-            settings, loaded = load(_KINDS[name][0], read(folder / name), _KINDS[name][1])
-        except ConfigError as error:
-            click.echo(f"{folder / name}: {error}", err=True)
-            code = error.exit_code
-            continue
-        for key in loaded.without_effect:
-            click.echo(f"{folder / name}: {key} has no effect here", err=True)
-        for key in loaded.free_keys:
-            click.echo(f"{folder / name}: {key} is no setting; config.get sees it", err=True)
-        if show:
-            print(document({name: dataclasses.asdict(rooted(settings))}))
-        click.echo(f"{folder / name}: ok", err=True)
-    return code
+            data = read_files(file)
+        except ConfigError as fault:
+            # Its text names file and line.
+            return str(fault)
+        try:
+            load(kind, data, salt_keys)
+        except ConfigError as fault:
+            return f"{file}: {fault}"
+    return f"{path}: {error}"
 
 
 @config.command()

@@ -34,8 +34,14 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
     from catena.core.config.folders import rooted
     from catena.core.config.master import SALT_KEYS, MasterSettings
     from catena.core.config.schema import load
+    from catena.core.errors import ConfigError
 
-    settings, loaded = load(MasterSettings, read(Path(config_dir) / "master"), SALT_KEYS)
+    path = Path(config_dir) / "master"
+    data = read(path)
+    try:
+        settings, loaded = load(MasterSettings, data, SALT_KEYS)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     return rooted(settings), loaded
 
 

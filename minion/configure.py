@@ -9,6 +9,7 @@ from typing import Any, Dict, Mapping
 
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import Loaded, load
+from catena.core.errors import ConfigError
 from catena.minion import identity
 from catena.minion.blob import Start
 from catena.renderers import config_files
@@ -46,7 +47,10 @@ def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
     """
     data: Dict[str, Any] = config_files.read(config_dir / "minion")
     data.update(overrides)
-    settings, loaded = load(MinionSettings, data, SALT_KEYS)
+    try:
+        settings, loaded = load(MinionSettings, data, SALT_KEYS)
+    except ConfigError as error:
+        raise ConfigError(f"{config_dir / 'minion'}: {error}") from None
     return Configured(place_folders(settings, data, config_dir), loaded)
 
 

@@ -32,8 +32,9 @@ def option(
     high: Optional[float] = None,
     choices: Iterable[str] = (),
     grammar: str = "",
+    form: str = "",
 ) -> Any:
-    """Declare one setting: default, consequence, and what values are allowed.
+    """Declare one setting: default, consequence, what values are allowed (*form*: in words).
 
     A mutable default (list, dict) is copied for each record.
     """
@@ -43,6 +44,7 @@ def option(
         "high": high,
         "choices": tuple(choices),
         "grammar": grammar,
+        "form": form,
     }
     if isinstance(default, (list, dict)):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -93,18 +95,32 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
     try:
         settings = decode(kind, known, "config")
     except RecordError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(_of_type(str(error))) from None
     for name in known:
         _check(name, getattr(settings, name), fields[name].metadata)
     return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)))
 
 
+def _of_type(text: str) -> str:
+    """Return the text of a type error under the setting's own name, with the usual way out."""
+    name, _, fault = text.partition(".")[2].partition(": ")
+    if not fault:
+        return text
+    if fault.startswith("expected str, got") and "NoneType" not in fault:
+        fault += "; put it in quotes"
+    elif fault == "expected a list, got str":
+        fault += "; write it as [value] or as lines that begin with -"
+    return f"{name}: {fault}"
+
+
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
     if rule["choices"] and value not in rule["choices"]:
-        raise ConfigError(f"{name}: {unknown('value', str(value), rule['choices'])}")
+        hint = unknown("value", str(value), rule["choices"])
+        raise ConfigError(f"{name}: {hint} (one of {', '.join(rule['choices'])})")
     if rule["low"] is not None and value < rule["low"]:
         raise ConfigError(f"{name}: {value} is below {rule['low']}")
     if rule["high"] is not None and value > rule["high"]:
         raise ConfigError(f"{name}: {value} is above {rule['high']}")
     if rule["grammar"] and value and not re.fullmatch(rule["grammar"], value):
-        raise ConfigError(f"{name}: {value!r} does not match {rule['grammar']}")
+        meant = f"is not {rule['form']}" if rule["form"] else f"does not match {rule['grammar']}"
+        raise ConfigError(f"{name}: {value!r} {meant}")
