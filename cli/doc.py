@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING, Iterable, List, Optional
 
@@ -56,9 +55,7 @@ def _listing(registry: Registry) -> None:
 
 def _show(plugins: Iterable[Plugin]) -> None:
     for plugin in plugins:
-        signature = plugin.signature()
-        bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-        print(f"{plugin.name}{inspect.Signature(bare)}\n")
+        print(f"{plugin.name}{plugin.usage()}\n")
         for line in plugin.doc().splitlines():
             if not _CONTEXT.match(line):
                 print(f"    {line}" if line else "")

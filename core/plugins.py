@@ -85,6 +85,21 @@ def state(*, name: str = "", wants: tuple[str, ...] = ()) -> Callable[[F], F]:
     return mark
 
 
+class _Bare(str):
+    """A text that stands for itself in a signature."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _readable(param: inspect.Parameter) -> inspect.Parameter:
+    if isinstance(param.annotation, str):
+        param = param.replace(annotation=_Bare(param.annotation))
+    if " at 0x" in repr(param.default):
+        param = param.replace(default=_Bare("…"))
+    return param
+
+
 @dataclass(frozen=True)
 class Plugin:
     """One callable of a kind, with where it came from."""
@@ -99,6 +114,11 @@ class Plugin:
         """Return its signature without the context."""
         found = inspect.signature(self.call)
         return found.replace(parameters=list(found.parameters.values())[1:])
+
+    def usage(self) -> str:
+        """Return its arguments as people read them: no quotes around types, no addresses."""
+        found = [_readable(param) for param in self.signature().parameters.values()]
+        return str(inspect.Signature(found))
 
     def doc(self) -> str:
         """Return its docstring, or an empty string."""

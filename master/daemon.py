@@ -16,6 +16,7 @@ from catena.core.config.folders import rooted
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder
+from catena.core.privileges import become
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
@@ -384,6 +385,7 @@ def run(settings: MasterSettings) -> int:
         CatenaError: it could not start.
     """
     settings = rooted(settings)
+    become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
     return asyncio.run(_serve(settings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 
 _LEVELS = {
@@ -42,7 +43,12 @@ def set_up(log_file: str, level: str) -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640))
         handler = logging.FileHandler(path)
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    form = LineFormatter(
+        "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    # UTC, as the minions' logs and the events: hosts of a fleet live in several zones.
+    form.converter = time.gmtime
+    handler.setFormatter(form)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(_LEVELS[level])

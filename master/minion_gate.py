@@ -283,7 +283,7 @@ class MinionGate:
 
     def _push(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         if self._parts.push is None:
-            raise NotAllowedError("this master takes no files (setting file_recv)")
+            raise NotAllowedError("this master takes no files from minions")
         service, part = self._parts.push, envelope.message
         return self._serve(peer, envelope, asyncio.to_thread(service.put, minion, part))
 

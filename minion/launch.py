@@ -10,10 +10,12 @@ from typing import Any, Dict, NoReturn
 
 from catena.core import records
 from catena.core.errors import CatenaError, ConfigError
+from catena.core.privileges import become
 from catena.minion import blob, configure, upgrade
 from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv
 from catena.minion.place import place_of
+from catena.renderers import config_files
 from catena.runtime import agent_versions
 
 #: Says on stderr, once per start, what a Salt configuration has that means nothing here.
@@ -29,6 +31,11 @@ def launch(config_dir: Path) -> NoReturn:
         ConfigError: the configuration can't be used.
         BadNameError: this host has no usable name.
     """
+    if not config_files.files(config_dir / "minion"):
+        raise ConfigError(
+            f"{config_dir / 'minion'}: there is no such file; it says at least which `master:` "
+            "this minion has"
+        )
     configured = configure.read(config_dir)
     agent_dir = Path(configured.settings.agent_dir)
     if not upgrade.is_current(agent_dir):
@@ -36,30 +43,13 @@ def launch(config_dir: Path) -> NoReturn:
         os.execv(argv[0], argv)
     if configured.loaded.without_effect:
         sys.stderr.write(_WITHOUT_EFFECT + ", ".join(configured.loaded.without_effect) + "\n")
+    if not configured.settings.master and configured.settings.file_client == "remote":
+        sys.stderr.write("no `master:` is set: this minion has nothing to do but its own jobs\n")
     become(configured.settings.user)
     start = prepare(configure.start_of(configured, config_dir))
     handle = blob.write(start)
     argv = python_argv("catena.minion.daemon", str(handle))
     os.execv(argv[0], argv)
-
-
-def become(user: str) -> None:
-    """Give up root for *user* (config `user`); nothing happens where this is not root.
-
-    Raises:
-        ConfigError: there is no such user.
-    """
-    import pwd
-
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        raise ConfigError(f"user: this host has no user {user!r}") from None
-    if os.geteuid() != 0 or entry.pw_uid == 0:
-        return
-    os.initgroups(user, entry.pw_gid)
-    os.setgid(entry.pw_gid)
-    os.setuid(entry.pw_uid)
 
 
 def prepare(start: Start) -> Start:

@@ -37,7 +37,7 @@ _COMMENT_SHOWN = 2000
 INTERRUPTED = (
     "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
     "wholly or not at all. It is not started a second time by itself: look at the host, then "
-    "retry the chain from this action or cancel it."
+    "run it again with `catena chain retry`, or leave the chain as it is."
 )
 TOO_OFTEN = "Given up: the host or its agent stopped in each of {attempts} attempts at this."
 

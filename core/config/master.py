@@ -54,7 +54,6 @@ class MasterSettings:
     )
     reactor: List[Dict[str, Any]] = option([], "Event tag globs to SLS files.")
     reactor_defaults: bool = option(True, "React to minion starts by resuming their chains.")
-    file_recv: bool = option(False, "Let minions push files.")
     job_expiry_hours: int = option(
         24, "A job that a minion has not received by then is dropped.", low=1, high=8760
     )
@@ -91,45 +90,41 @@ class MasterSettings:
     events_per_second: int = option(
         200, "Events that one minion may send; more are counted and dropped.", low=1, high=100000
     )
-    file_chunk_window: int = option(
-        8, "Chunks of one file under way to one minion.", low=1, high=64
-    )
-    testing: bool = option(False, "Allow fault injection. Never set it on a real master.")
 
 
 #: Salt's master keys that mean nothing here; accepted and listed once.
 SALT_KEYS = frozenset(
-    """allow_minion_key_revoke auto_accept_minions auth_mode autosign_file autosign_grains_dir
-    autosign_timeout cachedir cli_summary client_acl_verify color conf_file con_cache
-    cython_enable default_include default_top drop_messages_signature_fail eauth_acl_module
-    enable_gpu_grains enable_ssh_minions enforce_mine_cache env_order event_match_type
-    event_publisher_niceness event_return event_return_blacklist event_return_queue
-    event_return_whitelist extension_modules external_auth ext_job_cache ext_pillar
-    ext_pillar_first file_buffer_size file_recv_max_size fileserver_backend fileserver_events
-    fileserver_limit_traversal fileserver_verify_config fips_mode gather_job_timeout gitfs_base
-    gitfs_branch gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes gitfs_root
-    gitfs_saltenv git_pillar_base git_pillar_provider hash_type include ipc_mode
-    ipc_write_buffer ipv6 job_cache keep_jobs keep_jobs_seconds key_logfile keysize key_cache
-    local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile log_granular_levels
+    """allow_minion_key_revoke auth_mode auto_accept_minions autosign_file autosign_grains_dir
+    autosign_timeout cachedir cli_summary client_acl_verify color con_cache conf_file
+    cython_enable decrypt_pillar default_include default_top drop_messages_signature_fail
+    eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache env_order
+    event_match_type event_publisher_niceness event_return event_return_blacklist
+    event_return_queue event_return_whitelist ext_job_cache ext_pillar ext_pillar_first
+    extension_modules external_auth failhard file_buffer_size file_recv file_recv_max_size
+    fileserver_backend fileserver_events fileserver_limit_traversal fileserver_verify_config
+    fips_mode gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
+    gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes gitfs_root gitfs_saltenv
+    hash_type include ipc_mode ipc_write_buffer ipv6 jinja_env jinja_lstrip_blocks
+    jinja_sls_env jinja_trim_blocks job_cache keep_jobs keep_jobs_seconds key_cache key_logfile
+    keysize local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile log_granular_levels
     log_level_logfile loop_interval master_id master_job_cache master_roots
     master_sign_key_name master_sign_pubkey master_tops max_event_size max_minions
-    max_open_files memcache_expire_seconds minion_data_cache minionfs_env module_dirs no_proxy
-    on_demand_ext_pillar open_mode order_masters outputter_dirs peer peer_run
-    permissive_pki_access pidfile pillar_cache pillar_cache_backend pillar_cache_ttl
-    pillar_opts pillar_safe_render_error pillar_includes_override_sls ping_on_rotate
-    preserve_minion_cache presence_events pub_hwm publish_port publish_session publisher_acl
-    publisher_acl_blacklist reactor_niceness reactor_refresh_interval reactor_worker_hwm
-    reactor_worker_threads renderer_blacklist renderer_whitelist req_server_niceness ret_port
-    roster roster_file rest_cherrypy rest_tornado netapi_enable_clients req_server returner
-    rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm schedule
-    sign_pub_messages show_jid show_timeout sock_dir sock_pool_size sqlite_queue_dir
-    ssh_config_file ssh_log_file ssh_minion_opts ssh_passwd ssh_port ssh_scan_ports ssh_sudo
-    ssh_timeout ssh_user ssh_use_home_key state_aggregate state_auto_order state_events
-    state_output state_output_diff state_output_profile state_top state_top_saltenv
-    state_verbose sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user syndic_wait
-    tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl tcp_master_pub_port
-    timeout thin_extra_mods token_dir token_expire top_file_merging_strategy transport user_uid
+    max_open_files memcache_expire_seconds minion_data_cache minionfs_env module_dirs
+    netapi_enable_clients no_proxy on_demand_ext_pillar open_mode order_masters outputter_dirs
+    peer peer_run permissive_pki_access pidfile pillar_cache pillar_cache_backend
+    pillar_cache_ttl pillar_includes_override_sls pillar_opts pillar_safe_render_error
+    ping_on_rotate presence_events preserve_minion_cache pub_hwm publish_port publish_session
+    publisher_acl publisher_acl_blacklist reactor_niceness reactor_refresh_interval
+    reactor_worker_hwm reactor_worker_threads renderer_blacklist renderer_whitelist req_server
+    req_server_niceness rest_cherrypy rest_tornado ret_port returner roster roster_file
+    rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm schedule show_jid
+    show_timeout sign_pub_messages sock_dir sock_pool_size sqlite_queue_dir ssh_config_file
+    ssh_log_file ssh_minion_opts ssh_passwd ssh_port ssh_scan_ports ssh_sudo ssh_timeout
+    ssh_use_home_key ssh_user state_aggregate state_auto_order state_events state_output
+    state_output_diff state_output_profile state_top state_top_saltenv state_verbose sudo_acl
+    svnfs_remotes syndic_dir syndic_master syndic_user syndic_wait tcp_keepalive
+    tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl tcp_master_pub_port test
+    thin_extra_mods timeout token_dir token_expire top_file_merging_strategy transport user_uid
     utils_dirs verify_env winrepo_dir worker_threads worker_threads_pool yaml_utf8 zmq_backlog
-    zmq_monitor jinja_env jinja_sls_env jinja_lstrip_blocks jinja_trim_blocks decrypt_pillar
-    failhard test""".split()
+    zmq_monitor""".split()
 )

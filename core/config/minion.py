@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Union
+from typing import Any, Dict, List
 
 from catena.core.clock import BOOT_ID_FILE
 from catena.core.config.schema import option
@@ -28,6 +28,7 @@ class MinionSettings:
         "SHA-256 fingerprint that the master's key must have. "
         "Empty: the first key seen is trusted and kept.",
         grammar="(?i)[0-9a-f]{2}(:?[0-9a-f]{2}){31}",
+        form="a fingerprint: 64 hexadecimal digits, as `catena key finger` prints them",
     )
     enrol_token: str = option("", "One-time token that gets this minion's key accepted at once.")
     root_dir: str = option("", "Prefix of every folder that is not set by itself.")
@@ -69,8 +70,6 @@ class MinionSettings:
     renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
-    state_output: str = option("full", "How much of a state run is shown.")
-    state_verbose: bool = option(True, "Show states that changed nothing.")
     boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
     reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
     reboot_deadline_minutes: int = option(
@@ -84,9 +83,6 @@ class MinionSettings:
     )
     resume_after_seconds: int = option(
         300, "With resume: local, how long the master has first.", low=0, high=86400
-    )
-    clock_agreement_minutes: int = option(
-        5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
     )
     template_idle_minutes: int = option(
         10, "The warm job template leaves after this long.", low=0, high=1440
@@ -104,8 +100,6 @@ class MinionSettings:
         "", "What runs at start: highstate, sls, top.", choices=("", "highstate", "sls", "top")
     )
     sls_list: List[str] = option([], "SLS files of startup_states: sls.")
-    disabled_requisites: Union[str, List[str]] = option([], "Requisites that are not obeyed.")
-    testing: bool = option(False, "Allow fault injection. Never set it on a real host.")
 
 
 #: Salt's minion keys that mean nothing here; accepted and listed once.
@@ -113,30 +107,29 @@ SALT_KEYS = frozenset(
     """acceptance_wait_time acceptance_wait_time_max always_verify_signature auth_safemode
     auth_timeout auth_tries autoload_dynamic_modules autosign_grains backup_mode beacons
     beacons_before_connect cache_jobs cache_sreqs cachedir clean_dynamic_modules
-    cmd_blacklist_glob cmd_safe cmd_whitelist_glob color conf_file cython_enable
-    default_include disable_grains disable_modules disable_returners enable_fqdns_grains
-    enable_gpu_grains enable_legacy_startup_events event_match_type extension_modules
-    fileserver_backend fileserver_limit_traversal fips_mode grains_cache
-    grains_cache_expiration grains_deep_merge grains_refresh_every hash_type include interface
-    ipc_mode ipv6 keysize lock_saltenv log_datefmt log_fmt_console log_fmt_logfile
-    log_granular_levels log_level_logfile loop_interval master_alive_interval master_failback
-    master_shuffle master_sign_key_name master_tries master_type max_event_size
-    metadata_server_grains mine_enabled mine_functions mine_interval mine_return_job
-    minion_id_caching minion_id_lowercase minion_pillar_cache minion_sign_messages module_dirs
-    module_executors multiprocessing outputter_dirs permissive_pki_access ping_interval
-    ping_on_rotate pillar_cache pillar_raise_on_missing pidfile process_count_max proxy_host
-    publish_port pub_ret random_master random_reauth_delay random_startup_delay
-    recon_default recon_max recon_randomize regex_cache_size rejected_retry
-    render_dirs req_server return_retry_timer return_retry_timer_max return_retry_tries
-    returner returner_dirs retry_dns retry_dns_count root_dir_mode schedule ssh_merge_pillar
-    snapper_states sock_dir sock_pool_size source_interface_name source_address
-    source_ret_port start_event_grains state_aggregate state_events state_output_diff
-    state_output_profile state_tabular state_auto_order startup_states_timeout states_dirs
-    strip_colors sudo_user syndic_finger sync_grains tcp_keepalive tcp_keepalive_cnt
-    tcp_keepalive_idle tcp_keepalive_intvl tcp_pub_port tcp_pull_port top_file transport
-    unique_jid use_master_when_local use_yamlloader_old verify_env verify_master_pubkey_sign
-    wait_for_dns winrepo_dir zmq_filtering zmq_monitor utils_dirs use_superseded
-    jinja_env jinja_sls_env jinja_lstrip_blocks jinja_trim_blocks user_info
-    file_buffer_size gather_job_timeout timeout decrypt_pillar
-    """.split()
+    cmd_blacklist_glob cmd_safe cmd_whitelist_glob color conf_file cython_enable decrypt_pillar
+    default_include disable_grains disable_modules disable_returners disabled_requisites
+    enable_fqdns_grains enable_gpu_grains enable_legacy_startup_events event_match_type
+    extension_modules file_buffer_size fileserver_backend fileserver_limit_traversal fips_mode
+    gather_job_timeout grains_cache grains_cache_expiration grains_deep_merge
+    grains_refresh_every hash_type include interface ipc_mode ipv6 jinja_env
+    jinja_lstrip_blocks jinja_sls_env jinja_trim_blocks keysize lock_saltenv log_datefmt
+    log_fmt_console log_fmt_logfile log_granular_levels log_level_logfile loop_interval
+    master_alive_interval master_failback master_shuffle master_sign_key_name master_tries
+    master_type max_event_size metadata_server_grains mine_enabled mine_functions mine_interval
+    mine_return_job minion_id_caching minion_id_lowercase minion_pillar_cache
+    minion_sign_messages module_dirs module_executors multiprocessing outputter_dirs
+    permissive_pki_access pidfile pillar_cache pillar_raise_on_missing ping_interval
+    ping_on_rotate process_count_max proxy_host pub_ret publish_port random_master
+    random_reauth_delay random_startup_delay recon_default recon_max recon_randomize
+    regex_cache_size rejected_retry render_dirs req_server retry_dns retry_dns_count
+    return_retry_timer return_retry_timer_max return_retry_tries returner returner_dirs
+    root_dir_mode schedule snapper_states sock_dir sock_pool_size source_address
+    source_interface_name source_ret_port ssh_merge_pillar start_event_grains
+    startup_states_timeout state_aggregate state_auto_order state_events state_output
+    state_output_diff state_output_profile state_tabular state_verbose states_dirs strip_colors
+    sudo_user sync_grains syndic_finger tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle
+    tcp_keepalive_intvl tcp_pub_port tcp_pull_port timeout top_file transport unique_jid
+    use_master_when_local use_superseded use_yamlloader_old user_info utils_dirs verify_env
+    verify_master_pubkey_sign wait_for_dns winrepo_dir zmq_filtering zmq_monitor""".split()
 )

@@ -10,6 +10,7 @@ from typing import Any
 from catena.client.requests import RunnerCall
 from catena.core import events
 from catena.core.errors import CatenaError, NotFoundError, UsageError
+from catena.core.plugins import Plugin
 from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
 from catena.master.event_bus import EventBus
@@ -74,9 +75,8 @@ class Runners:
         try:
             bound = signature.bind(parts, *asked.args, **asked.kwargs)
         except TypeError as error:
-            shown = signature.replace(parameters=list(signature.parameters.values())[1:])
-            text = str(shown).partition(" ->")[0]
-            raise UsageError(f"{asked.fun}{text}: {error}") from None
+            shown = Plugin(asked.fun, runner, None).usage().partition(" ->")[0]
+            raise UsageError(f"{asked.fun}{shown}: {error}") from None
         jid = self.jobs.new_jid()
         data: dict[str, Any] = {
             "fun": f"runner.{asked.fun}",

@@ -33,18 +33,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 MADE_BY = "<!-- Made by tests/unit/reference_pages.py (make docs); do not edit. -->"
 
-#: Settings that are read and checked, and that nothing acts on, although their names stand
-#: elsewhere in the code.
-UNUSED = frozenset(
-    {
-        (master.MasterSettings, "user"),
-        (master.MasterSettings, "file_recv"),
-        (master.MasterSettings, "testing"),
-        (minion.MinionSettings, "clock_agreement_minutes"),
-        (minion.MinionSettings, "testing"),
-    }
-)
-
 
 def cell(text: str) -> str:
     """Return *text* as it may stand in a table."""
@@ -75,10 +63,8 @@ def sources() -> str:
     return "\n".join(texts) + (config / "folders.py").read_text(encoding="utf-8")
 
 
-def is_used(kind: type[Any], name: str) -> bool:
-    """Return whether some code acts on a setting of one daemon."""
-    if (kind, name) in UNUSED:
-        return False
+def is_used(name: str) -> bool:
+    """Return whether some code acts on a setting."""
     return bool(re.search(rf"\b{name}\b", sources()))
 
 
@@ -106,8 +92,7 @@ def _settings_table(kind: type[Any]) -> Iterator[str]:
     defaults = kind()
     for field in dataclasses.fields(kind):
         default = _shown(getattr(defaults, field.name))
-        note = "" if is_used(kind, field.name) else " **Has no effect in this version.**"
-        meaning = cell(field.metadata["help"]) + note
+        meaning = cell(field.metadata["help"])
         yield f"| `{field.name}` | {default} | {_values(field)} | {meaning} |"
 
 
@@ -251,26 +236,10 @@ def cli_page() -> str:
 # -- functions ---------------------------------------------------------------------------------
 
 
-class _Bare(str):
-    """An annotation that is shown without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def _entry(name: str, signature: inspect.Signature, doc: str) -> str:
+def _entry(plugin: Plugin) -> str:
     """Return a row: name, arguments, first line of the text."""
-    text = str(inspect.Signature([_plain(param) for param in signature.parameters.values()]))
-    return f"| `{name}` | `{cell(text)}` | {cell(doc.partition(chr(10))[0])} |"
-
-
-def _plain(param: inspect.Parameter) -> inspect.Parameter:
-    """Return *param* as a page shows it: no quotes around types, no addresses of objects."""
-    if isinstance(param.annotation, str):
-        param = param.replace(annotation=_Bare(param.annotation))
-    if re.search(r" at 0x[0-9a-f]+>", repr(param.default)):
-        param = param.replace(default=_Bare("…"))
-    return param
+    first = plugin.doc().partition("\n")[0]
+    return f"| `{plugin.name}` | `{cell(plugin.usage())}` | {cell(first)} |"
 
 
 def _by_module(registry: Registry) -> Iterator[str]:
@@ -278,7 +247,7 @@ def _by_module(registry: Registry) -> Iterator[str]:
         plugins: Mapping[str, Plugin] = registry.module(prefix)
         yield from (f"### {prefix}", "", "| name | arguments | does |", "|---|---|---|")
         for name in sorted(plugins):
-            yield _entry(name, plugins[name].signature(), plugins[name].doc())
+            yield _entry(plugins[name])
         yield ""
 
 
@@ -311,10 +280,7 @@ def functions() -> str:
         "| name | arguments | does |",
         "|---|---|---|",
     ]
-    for name in sorted(RUNNERS):
-        found = inspect.signature(RUNNERS[name])
-        rest = found.replace(parameters=list(found.parameters.values())[1:])
-        lines.append(_entry(name, rest, inspect.getdoc(RUNNERS[name]) or ""))
+    lines += [_entry(Plugin(name, RUNNERS[name], None)) for name in sorted(RUNNERS)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -44,7 +44,7 @@ class ChunkReply:
 
 @dataclass(frozen=True)
 class FilePush:
-    """One piece of a file that a minion sends (cp.push; only where `file_recv` allows)."""
+    """One piece of a file that a minion sends (cp.push), where the master takes any."""
 
     path: str
     sha256: str

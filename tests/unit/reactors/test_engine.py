@@ -43,7 +43,7 @@ class TableBus:
 
 
 class EchoRenderer:
-    """One runner reaction per event, named after its tag; a tag with `broken` can't be rendered."""
+    """One runner reaction per event, named after its tag; `broken` in it can't be rendered."""
 
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
         if "broken" in tag:
