@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Tuple
+from typing import Any, Mapping, Tuple
 
 import click
 
@@ -13,7 +13,9 @@ from catena.cli.output import OUTPUTS
 from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
 from catena.cli.watch import follow
-from catena.client.requests import RunJob
+from catena.client.connection import MasterClient
+from catena.client.requests import KeyList, RunJob
+from catena.core.errors import CatenaError, UsageError
 
 
 @click.command(
@@ -57,6 +59,16 @@ def run(
         batch=options["batch"],
         deadline_seconds=options["deadline"],
     )
+    try:
+        return _send(client, request, options)
+    except UsageError as error:
+        why = _key_of(client, target)
+        if not why:
+            raise
+        raise UsageError(f"{error}{why}") from None
+
+
+def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> int:
     if options["detach"]:
         answer = client.request("job.run", request)
         print(f"Executed command with job ID: {answer['jid']}")
@@ -65,3 +77,17 @@ def run(
         return 0
     timeout = options["timeout"]
     return follow(client.stream("job.run", request, timeout), options["out"] or "", timeout)
+
+
+def _key_of(client: MasterClient, target: str) -> str:
+    """Return what is known of keys that *target* names and that are not accepted."""
+    try:
+        found = client.request("key.list", KeyList(target))
+    except CatenaError:
+        return ""
+    for state in ("pending", "rejected", "denied"):
+        names = [row["id"] for row in found.get(state, ())]
+        if names:
+            more = ", …" if len(names) > 5 else ""
+            return f"; {state} at `catena key list`: {', '.join(names[:5])}{more}"
+    return ""

@@ -6,6 +6,7 @@ in a temporary folder. A chain of six actions goes through them, with a reboot i
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def build(folder: Path) -> Fleet:
 
 def live(fleet: Fleet, *words: str) -> int:
     """Run one catena command with its output on this terminal; return its exit code."""
-    print(f"$ catena {' '.join(words)}", flush=True)
+    print(f"$ catena {shlex.join(words)}", flush=True)
     return subprocess.run(
         [sys.executable, "-m", "catena", "-c", str(fleet.config), *words], check=False
     ).returncode

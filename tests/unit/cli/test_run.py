@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+import pytest
+
+from catena.cli.main import run
+from catena.core.errors import NotFoundError
+
+
+class Refusing:
+    """A master that accepts nobody and knows some keys."""
+
+    def __init__(self, **keys: list[str]) -> None:
+        self._keys = {state: [{"id": name} for name in names] for state, names in keys.items()}
+
+    def request(self, verb: str, record: Any = None) -> Any:
+        assert verb == "key.list"
+        return self._keys
+
+    def stream(self, verb: str, record: Any, silence: float | None = None) -> Iterator[Any]:
+        raise NotFoundError("unknown minion 'web1'")
+        yield
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"pending": ["web1"]}, "unknown minion 'web1'; pending at `catena key list`: web1"),
+        ({"rejected": ["web1"]}, "unknown minion 'web1'; rejected at `catena key list`: web1"),
+        ({}, "unknown minion 'web1'"),
+    ],
+)
+def test_a_target_whose_key_waits_is_told_from_a_stranger(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    keys: dict[str, list[str]],
+    said: str,
+) -> None:
+    monkeypatch.setattr("catena.cli.run.connect", lambda ctx: Refusing(**keys))
+    assert run(["run", "web1", "test.ping"]) == 2
+    assert capsys.readouterr().err == f"catena: {said}\n"
