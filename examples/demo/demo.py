@@ -1,7 +1,7 @@
 """`make demo`: the main job of catena on this machine, in under half a minute.
 
-A master and three minions run as real processes with keys, configuration and boot ids of their own,
-in a temporary folder. A chain of six actions goes through them, with a reboot in the middle.
+A master and three minions run as real processes with keys, configuration and boot ids of their
+own, in a temporary folder. A chain of six actions goes through them, with a reboot in the middle.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def story(fleet: Fleet) -> int:
 
 EPILOGUE = """
 Simulated: the hosts. Each "machine" is a process tree with a root folder below {folder};
-its reboot command ends every process of the tree, writes a new boot id and starts the minion again.
+its reboot command ends all processes of the tree, writes a new boot id and starts the minion anew.
 Packages are installed from examples/states/packages into that root folder, not into this system.
 Everything else is the real thing: keys, sockets, rendering, states, the resume file, the reactor.
 
