@@ -200,6 +200,43 @@ def wait_script(context: Context, /, name: str, **options: Any) -> StateResult:
     return done("")
 
 
+@state()
+def call(
+    context: Context,
+    /,
+    name: str,
+    func: Any = None,
+    args: Any = (),
+    kws: Optional[Mapping[str, Any]] = None,
+    **options: Any,
+) -> StateResult:
+    """Call a Python function that a `#!py` SLS file hands over.
+
+    Args:
+        context: the call's context.
+        name: free.
+        func: the function; what it returns is the change, and False or 0 a failure.
+        args: its arguments.
+        kws: its keyword arguments.
+        options: output_loglevel, hide_output: accepted.
+    """
+    if not callable(func):
+        return failed("cmd.call needs a function, which only a #!py file can give")
+    if context.test:
+        return would(f"{name} would have been called")
+    value = func(*(args or ()), **dict(kws or {}))
+    told = value if isinstance(value, Mapping) else {}
+    passed = told.get("result", True) if told else value is None or bool(value)
+    changes = told.get("changes", {"retval": value}) if told else {"retval": value}
+    return StateResult(bool(passed), changes, str(told.get("comment", "")))
+
+
+@state()
+def wait_call(context: Context, /, name: str, **options: Any) -> StateResult:
+    """Call a Python function only when something that it watches changed."""
+    return done("")
+
+
 @state(wants=_WANTS)
 def mod_watch(context: Context, /, name: str, sfun: str = "run", **options: Any) -> StateResult:
     """Run the command or script because something that it watches changed."""
@@ -208,4 +245,6 @@ def mod_watch(context: Context, /, name: str, sfun: str = "run", **options: Any)
         return run(context, name, **options)
     if sfun in ("script", "wait_script"):
         return script(context, name, **options)
+    if sfun in ("call", "wait_call"):
+        return call(context, name, **options)
     return failed(f"cmd.{sfun} does not work with the watch requisite")

@@ -47,6 +47,9 @@ class MinionSettings:
     )
     file_roots: Dict[str, List[str]] = option({}, "Local file roots by environment.")
     pillar_roots: Dict[str, List[str]] = option({}, "Local pillar roots by environment.")
+    mine_functions: Dict[str, Any] = option(
+        {}, "Functions whose values this minion gives to the mine, with their arguments."
+    )
     nodegroups: Dict[str, Any] = option({}, "Named targets, for local highstates.")
     grains: Dict[str, Any] = option({}, "Static grains; they win over collected ones.")
     saltenv: str = option("", "Environment of state runs; base when empty.")
@@ -116,7 +119,7 @@ SALT_KEYS = frozenset(
     jinja_lstrip_blocks jinja_sls_env jinja_trim_blocks keysize lock_saltenv log_datefmt
     log_fmt_console log_fmt_logfile log_granular_levels log_level_logfile loop_interval
     master_alive_interval master_failback master_shuffle master_sign_key_name master_tries
-    master_type max_event_size metadata_server_grains mine_enabled mine_functions mine_interval
+    master_type max_event_size metadata_server_grains mine_enabled mine_interval
     mine_return_job minion_id_caching minion_id_lowercase minion_pillar_cache
     minion_sign_messages module_dirs module_executors multiprocessing outputter_dirs
     permissive_pki_access pidfile pillar_cache pillar_raise_on_missing ping_interval

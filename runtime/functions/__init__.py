@@ -1,4 +1,4 @@
-"""Execution functions that need the runtime: mgractionchains, cp, saltutil, grains, pillar."""
+"""Execution functions that need the runtime: mgractionchains, cp, saltutil, keys, pillar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ INDEX: Dict[str, str] = {
     "agent": "catena.runtime.functions.agent",
     "cp": "catena.runtime.functions.cp",
     "grains": "catena.runtime.functions.grains",
+    "key": "catena.runtime.functions.key",
     "mgractionchains": "catena.runtime.functions.mgractionchains",
+    "mine": "catena.runtime.functions.mine",
     "pillar": "catena.runtime.functions.pillar",
     "saltutil": "catena.runtime.functions.saltutil",
 }

@@ -9,6 +9,7 @@ from catena.states.file.managed import managed
 from catena.states.file.paths import absent, copy_, exists, hardlink, missing, rename, touch
 from catena.states.file.recurse import recurse
 from catena.states.file.serialize import serialize
+from catena.states.file.special import cached, decode, mknod, not_cached, patch, tidied
 from catena.states.file.symlink import symlink
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "accumulated_",
     "append",
     "blockreplace",
+    "cached",
     "comment",
     "copy_",
+    "decode",
     "directory",
     "exists",
     "hardlink",
@@ -25,12 +28,16 @@ __all__ = [
     "line",
     "managed",
     "missing",
+    "mknod",
+    "not_cached",
+    "patch",
     "prepend",
     "recurse",
     "rename",
     "replace_",
     "serialize",
     "symlink",
+    "tidied",
     "touch",
     "uncomment",
 ]

@@ -155,3 +155,42 @@ def test_every_function_of_the_runtime_can_be_explained() -> None:
         for plugin in plugins.values():
             assert plugin.doc(), plugin.name
             assert plugin.signature() is not None
+
+
+def test_a_minion_alone_has_a_mine_of_its_own(run: Any) -> None:
+    wanted = {"test.echo": ["x"], "alias": [{"mine_function": "grains.get"}, "os"]}
+    assert run("mine.update", mine_functions=wanted).ret.value is True
+    assert run("mine.get", "*", "alias").ret.value == {"web1": "Debian"}
+    assert run("mine.get", "*", "alias,test.echo").ret.value == {
+        "alias": {"web1": "Debian"},
+        "test.echo": {"web1": "x"},
+    }
+    assert run("mine.get", "db*", "alias").ret.value == {}
+    run("mine.delete", "alias")
+    assert run("mine.get", "*", "alias").ret.value == {}
+
+
+def test_templates_merge_and_serialize(run: Any) -> None:
+    one, two = {"a": {"x": 1, "l": [1]}}, {"a": {"y": 2, "l": [2]}}
+    assert run("slsutil.merge", one, two).ret.value == {"a": {"x": 1, "y": 2, "l": [2]}}
+    merged = run("slsutil.merge", one, two, strategy="aggregate").ret.value
+    assert merged == {"a": {"x": 1, "y": 2, "l": [1, 2]}}
+    assert run("slsutil.merge", one, two, strategy="overwrite").ret.value == two
+    assert run("slsutil.merge_all", [one, two, {"b": 1}]).ret.value["b"] == 1
+    assert run("slsutil.serialize", "json", one).ret.value == '{"a": {"x": 1, "l": [1]}}'
+    assert run("slsutil.deserialize", "yaml", "a: [1]").ret.value == {"a": [1]}
+    assert run("slsutil.serialize", "jsn", one).ret.retcode == 1
+
+
+def test_files_of_a_formula_are_found(run: Any, roots: Path) -> None:
+    (roots / "f" / "sub").mkdir(parents=True)
+    (roots / "f" / "defaults.yaml").write_text("port: 80\nlist: [1]\n")
+    (roots / "f" / "map.jinja").write_text("")
+    assert run("slsutil.findup", "f/sub", ["map.jinja"]).ret.value == "f/map.jinja"
+    assert run("slsutil.path_exists", "f/sub").ret.value is True
+    assert run("slsutil.file_exists", "f/none").ret.value is False
+    assert run("defaults.get", "f:port").ret.value == 80
+    assert run("defaults.merge", {"a": 1, "b": [1]}, {"b": [2]}, merge_lists=True).ret.value == {
+        "a": 1,
+        "b": [1, 2],
+    }

@@ -1,0 +1,158 @@
+"""mine.*: values of functions that other minions' templates look up.
+
+Here the part of one host: what this minion gives to the mine is computed and kept; without a
+master the mine is that of this minion alone, as in Salt. The master keeps no mine yet.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping as AbstractMapping
+from typing import Any, Dict, List, Mapping, Tuple, Union
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError, UsageError
+from catena.core.files import write_durable
+from catena.core.plugins import function
+from catena.core.target import Subject, parse
+from catena.runtime.host import LocalHost
+
+log = logging.getLogger(__name__)
+
+_FILE = "mine.json"
+
+
+def _kept(context: Context) -> Dict[str, Any]:
+    try:
+        data = json.loads((context.host.cache_dir / _FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return dict(data) if isinstance(data, AbstractMapping) else {}
+
+
+def _keep(context: Context, data: Mapping[str, Any]) -> None:
+    text = json.dumps(data, default=str)
+    write_durable(context.host.cache_dir / _FILE, text.encode("utf-8"))
+
+
+def _wanted(context: Context) -> Dict[str, Any]:
+    """Return the configured functions: alias -> their arguments; the pillar's win."""
+    found: Dict[str, Any] = {}
+    for tree in (context.opts, context.pillar):
+        given = tree.get("mine_functions") or {}
+        if isinstance(given, (list, tuple)):
+            parts = [e if isinstance(e, AbstractMapping) else {e: []} for e in given]
+            given = {key: value for part in parts for key, value in part.items()}
+        if not isinstance(given, AbstractMapping):
+            raise UsageError("mine_functions must be a mapping or a list")
+        found.update(given)
+    return found
+
+
+def _call_of(alias: str, given: Any) -> Tuple[str, List[Any], Dict[str, Any]]:
+    """Return (function, arguments, keyword arguments) of one entry of mine_functions."""
+    name, args, kwargs = alias, [], {}
+    if isinstance(given, AbstractMapping):
+        kwargs = dict(given)
+    for item in given if isinstance(given, (list, tuple)) else []:
+        if isinstance(item, AbstractMapping):
+            kwargs.update(item)
+        else:
+            args.append(item)
+    name = str(kwargs.pop("mine_function", alias))
+    for key in ("allow_tgt", "allow_tgt_type"):
+        kwargs.pop(key, None)
+    return name, args, kwargs
+
+
+@function()
+def update(context: Context, clear: bool = False, mine_functions: Any = None) -> bool:
+    """Compute what this minion gives to the mine; *clear* forgets what it gave before.
+
+    Args:
+        context: the call's context.
+        clear: forget values of functions that are no longer configured.
+        mine_functions: {alias: arguments} instead of the configured ones.
+    """
+    wanted = mine_functions if isinstance(mine_functions, AbstractMapping) else _wanted(context)
+    data = {} if clear else _kept(context)
+    for alias, given in wanted.items():
+        name, args, kwargs = _call_of(str(alias), given)
+        try:
+            data[str(alias)] = context.call(name, *args, **kwargs)
+        except CatenaError as error:
+            log.warning("mine function %s failed: %s", alias, error)
+    _keep(context, data)
+    return True
+
+
+@function()
+def send(context: Context, name: str, *args: Any, **kwargs: Any) -> bool:
+    """Compute one function's value and give it to the mine under *name*."""
+    given = {key: value for key, value in kwargs.items() if not key.startswith("__")}
+    fun, more, named = _call_of(name, [given] if given else [])
+    data = _kept(context)
+    data[name] = context.call(fun, *args, *more, **named)
+    _keep(context, data)
+    return True
+
+
+@function(name="get", reads=True)
+def get(
+    context: Context,
+    tgt: str,
+    fun: Union[str, List[str]],
+    tgt_type: str = "glob",
+    exclude_minion: bool = False,
+) -> Dict[str, Any]:
+    """Return minion -> value of a function in the mine; for several functions by function.
+
+    Args:
+        context: the call's context.
+        tgt: which minions.
+        fun: function or alias, or several (a list, or separated by commas).
+        tgt_type: kind of *tgt*.
+        exclude_minion: leave this minion out.
+    """
+    names = [each.strip() for each in fun.split(",")] if isinstance(fun, str) else list(fun)
+    minion = str(context.opts.get("id") or context.grains.get("id", ""))
+    if not isinstance(context.host, LocalHost):
+        log.warning("mine.get knows the values of this minion only: the master keeps no mine")
+    target = parse(tgt, tgt_type, context.opts.get("nodegroups") or {})
+    found: Dict[str, Dict[str, Any]] = {name: {} for name in names}
+    if target.matches(Subject(minion, context.grains, context.pillar)) and not exclude_minion:
+        data = _kept(context)
+        for name in names:
+            if name in data:
+                found[name] = {minion: data[name]}
+    if len(names) == 1:
+        return found[names[0]]
+    return {name: values for name, values in found.items() if values}
+
+
+@function()
+def delete(context: Context, fun: str) -> bool:
+    """Take the value of one function out of the mine."""
+    data = _kept(context)
+    data.pop(fun, None)
+    _keep(context, data)
+    return True
+
+
+@function()
+def flush(context: Context) -> bool:
+    """Take everything of this minion out of the mine."""
+    _keep(context, {})
+    return True
+
+
+@function(reads=True)
+def valid(context: Context) -> Dict[str, Any]:
+    """Return the configured functions, with the arguments they are called with."""
+    found: Dict[str, Any] = {}
+    for alias, given in _wanted(context).items():
+        name, args, kwargs = _call_of(str(alias), given)
+        shown: Any = [*args, *({key: value} for key, value in kwargs.items())]
+        found[str(alias)] = {name: shown} if name != alias else shown
+    return found
