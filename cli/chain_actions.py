@@ -10,12 +10,11 @@ import click
 from catena.cli.arguments import split, value
 from catena.client.connection import MasterClient
 from catena.client.requests import ChainAction
+from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
 from catena.core.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Largest script; larger programs belong into the file roots.
-SCRIPT_BYTES = 8 * 1024 * 1024
 _FILE = click.Path(exists=True, dir_okay=False)
 
 #: In the order of --help. Exactly one of the first ten says what the action is.
@@ -134,7 +133,7 @@ def upload(client: MasterClient, path: Path) -> Dict[str, Any]:
     Raises:
         UsageError: the file can't be read, or is too large for an action.
     """
-    limit = SCRIPT_BYTES if path.suffix != ".whl" else 8 * SCRIPT_BYTES
+    limit = WHEEL_BYTES if path.suffix == ".whl" else SCRIPT_BYTES
     try:
         if path.stat().st_size > limit:
             raise UsageError(f"{path}: larger than {limit} bytes; put it into the file roots")

@@ -85,19 +85,16 @@ def state(*, name: str = "", wants: tuple[str, ...] = ()) -> Callable[[F], F]:
     return mark
 
 
-class _Bare(str):
-    """A text that stands for itself in a signature."""
+class _Unshown:
+    """Stands for a default that has no readable form."""
 
     def __repr__(self) -> str:
-        return str(self)
+        return "…"
 
 
 def _readable(param: inspect.Parameter) -> inspect.Parameter:
-    if isinstance(param.annotation, str):
-        param = param.replace(annotation=_Bare(param.annotation))
-    if " at 0x" in repr(param.default):
-        param = param.replace(default=_Bare("…"))
-    return param
+    param = param.replace(annotation=param.empty)
+    return param.replace(default=_Unshown()) if " at 0x" in repr(param.default) else param
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class Plugin:
         return found.replace(parameters=list(found.parameters.values())[1:])
 
     def usage(self) -> str:
-        """Return its arguments as people read them: no quotes around types, no addresses."""
+        """Return its arguments as people read them: names and defaults, no types."""
         found = [_readable(param) for param in self.signature().parameters.values()]
         return str(inspect.Signature(found))
 

@@ -119,9 +119,9 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
         return ["Pillar failed to render with the following messages:", *error.errors], WENT_WRONG
     if isinstance(error, NotFoundError) and spec.fun in str(error):
         return str(error), WENT_WRONG
-    if isinstance(error, CatenaError):
+    if isinstance(error, (CatenaError, OSError)):
         return f"ERROR: {error}", WENT_WRONG
-    log.warning("%s of job %s failed", spec.fun, spec.jid, exc_info=error)
+    log.warning("%s of job %s failed: %r", spec.fun, spec.jid, error)
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return f"The function {spec.fun} raised an exception:\n{trace}", WENT_WRONG
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict
 
+#: Largest script of an action, and largest wheel of an agent upgrade, bytes.
+SCRIPT_BYTES = 1024 * 1024
+WHEEL_BYTES = 256 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class BlobPut:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.client.requests import ChainAction, ChainDocument
+from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
 from catena.core import ids
 from catena.core.errors import UsageError
 from catena.core.files import read_limited
@@ -35,8 +36,6 @@ from catena.renderers.source import LineMap, Rendered
 from catena.renderers.yaml import load_rendered
 
 MAX_BYTES = 4 * 1024 * 1024
-MAX_SCRIPT_BYTES = 1024 * 1024
-MAX_WHEEL_BYTES = 256 * 1024 * 1024
 
 _KEYS = ("label", "target", "actions")
 _COMMON = ("target", "repeat")
@@ -148,8 +147,8 @@ class _Reader:
 
     def _data(self, kind: ActionType, value: Any, place: tuple[Any, ...]) -> dict[str, Any]:
         if kind is ActionType.script:
-            path = self._file(value, MAX_SCRIPT_BYTES, place)
-            return {"sha256": self._upload(path, MAX_SCRIPT_BYTES), "name": path.name}
+            path = self._file(value, SCRIPT_BYTES, place)
+            return {"sha256": self._upload(path, SCRIPT_BYTES), "name": path.name}
         if kind is ActionType.cmd:
             return {"cmd": value}
         if kind is ActionType.apply:
@@ -167,8 +166,8 @@ class _Reader:
     def _agent(self, value: str, place: tuple[Any, ...]) -> dict[str, Any]:
         if not value.endswith(".whl"):
             return {"version": value}
-        path = self._file(value, MAX_WHEEL_BYTES, place)
-        return {"sha256": self._upload(path, MAX_WHEEL_BYTES), "filename": path.name}
+        path = self._file(value, WHEEL_BYTES, place)
+        return {"sha256": self._upload(path, WHEEL_BYTES), "filename": path.name}
 
     def _file(self, value: Any, limit: int, place: tuple[Any, ...]) -> Path:
         path = self._path.parent / str(value)

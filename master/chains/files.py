@@ -17,6 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
 from catena.core.errors import LimitError, UsageError
 from catena.core.files import private_folder, read_limited, write_durable
 from catena.master.chains import rows
@@ -28,8 +29,6 @@ from catena.master.chains.render import FOLDER, PlannedAction, script_path, whee
 #: roots win.
 SHIPPED = Path(__file__).parent / "sls"
 
-MAX_SCRIPT_BYTES = 1024 * 1024
-MAX_WHEEL_BYTES = 256 * 1024 * 1024
 
 #: An upload that no chain names yet is kept this long.
 FRESH_SECONDS = 24 * 3600
@@ -198,9 +197,9 @@ def uploads(action: PlannedAction) -> list[Upload]:
     """Return the uploaded files that an action needs."""
     data = action.plan.data
     if action.plan.type is ActionType.script:
-        return [Upload(script_path(action.id), data.sha256, MAX_SCRIPT_BYTES)]
+        return [Upload(script_path(action.id), data.sha256, SCRIPT_BYTES)]
     if action.plan.type is ActionType.upgrade_agent and data.sha256:
-        return [Upload(wheel_path(action.id, data.filename), data.sha256, MAX_WHEEL_BYTES)]
+        return [Upload(wheel_path(action.id, data.filename), data.sha256, WHEEL_BYTES)]
     return []
 
 

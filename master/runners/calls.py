@@ -75,7 +75,7 @@ class Runners:
         try:
             bound = signature.bind(parts, *asked.args, **asked.kwargs)
         except TypeError as error:
-            shown = Plugin(asked.fun, runner, None).usage().partition(" ->")[0]
+            shown = Plugin(asked.fun, runner, None).usage()
             raise UsageError(f"{asked.fun}{shown}: {error}") from None
         jid = self.jobs.new_jid()
         data: dict[str, Any] = {
