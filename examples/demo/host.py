@@ -5,6 +5,7 @@ all of them, writes a new boot id and starts the minion again. The minion itself
 and this file is only its `reboot_command`.
 
     python host.py start FOLDER
+    python host.py agent FOLDER
     python host.py reboot FOLDER
 """
 
@@ -53,6 +54,11 @@ def power_off(folder: Path) -> None:
 def power_on(folder: Path) -> None:
     """Give the host a new boot id and start its minion."""
     (folder / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
+    start_agent(folder)
+
+
+def start_agent(folder: Path) -> None:
+    """Start the host's minion, in the boot that the host is in."""
     with (folder / "minion.log").open("ab") as log:
         subprocess.Popen(
             [sys.executable, "-m", "catena", "-c", str(folder / "etc/catena"), "minion"],
@@ -83,6 +89,8 @@ def main(verb: str, folder: Path) -> None:
     """Do one thing to the host in *folder*."""
     if verb == "start":
         power_on(folder)
+    elif verb == "agent":
+        start_agent(folder)
     elif verb == "reboot":
         reboot(folder)
     elif verb == "cycle":

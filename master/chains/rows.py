@@ -156,6 +156,19 @@ def open_runs(conn: sa.Connection, minion: str = "") -> Sequence[sa.Row[Any]]:
     return conn.execute(query.order_by(RUNS.c.jid)).all()
 
 
+def ahead(conn: sa.Connection, chain_id: int) -> dict[str, str]:
+    """Return for each minion of a chain the label of the open chain right before it there."""
+    mine = RUNS.alias()
+    query = (
+        sa.select(RUNS.c.minion, CHAINS.c.label)
+        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
+        .join(mine, mine.c.minion == RUNS.c.minion)
+        .where(mine.c.chain_id == chain_id, mine.c.open == sa.true())
+        .where(RUNS.c.open == sa.true(), RUNS.c.jid < mine.c.jid)
+    )
+    return {row.minion: row.label for row in conn.execute(query.order_by(RUNS.c.jid))}
+
+
 def manifest(run: sa.Row[Any]) -> ChainManifest:
     """Return the manifest of a run."""
     return decode(ChainManifest, run.manifest, "manifest")

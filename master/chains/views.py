@@ -102,6 +102,7 @@ def show(conn: sa.Connection, row: sa.Row[Any]) -> ChainView:
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
     for entry in rows.entries(conn, row.id):
         by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id)))
+    ahead = rows.ahead(conn, row.id)
     runs = [run for n in range(row.epoch, 0, -1) for run in rows.runs(conn, row.id, n)]
     return ChainView(
         id=row.id,
@@ -117,7 +118,9 @@ def show(conn: sa.Connection, row: sa.Row[Any]) -> ChainView:
         dispatched=row.dispatched,
         archived=row.archived,
         jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
-        minions=tuple(_minion(name, found) for name, found in sorted(by_minion.items())),
+        minions=tuple(
+            _minion(name, found, ahead.get(name, "")) for name, found in sorted(by_minion.items())
+        ),
         history=tuple(_event(e) for e in rows.history(conn, row.id, HISTORY_LIMIT)),
     )
 
@@ -187,7 +190,7 @@ def _action(entry: sa.Row[Any], execution: sa.Row[Any] | None) -> ActionView:
     )
 
 
-def _minion(name: str, found: Sequence[ActionView]) -> MinionView:
+def _minion(name: str, found: Sequence[ActionView], ahead: str) -> MinionView:
     statuses = [action.status for action in found]
     order = (Status.failed, Status.picked_up, Status.queued, Status.completed)
     worst = next((each.value for each in order if each.value in statuses), Status.queued.value)
@@ -201,6 +204,8 @@ def _minion(name: str, found: Sequence[ActionView]) -> MinionView:
             "reboot": ", waits for the boot",
             "agent_upgrade": ", waits for the new agent",
         }.get(waiting[0], f", {waiting[0]}")
+    elif ahead and worst == Status.queued.value:
+        note += f", waits behind chain {ahead}"
     return MinionView(name, worst, note, tuple(found))
 
 

@@ -1,0 +1,301 @@
+"""Chains while things break: masters, agents and hosts that die, reboots and agents that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import host
+import pytest
+from fleet import Fleet, wait_for
+
+import catena
+from tests.acceptance.conftest import make_fleet, running
+
+#: Kills are at random moments; a failure says which seed it had.
+SEED = int(os.environ.get("CATENA_TEST_SEED", str(random.randrange(10**6))))
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    made = make_fleet({"web1": {}, "web2": {}}, chain_boundary_minutes=1)
+    made.add("stuck", {"reboot_command": ["true"], "reboot_deadline_minutes": 1})
+    made.add("alone", {"resume": "local", "resume_after_seconds": 0})
+    yield from running(made)
+
+
+def note(fleet: Fleet, chain: str, word: str) -> str:
+    """A command that writes chain, host and a word to a witness file."""
+    return f"echo {chain}:$CATENA_DEMO_HOST:{word} >> {fleet.folder / 'witness'}"
+
+
+def witness(fleet: Fleet, chain: str) -> Counter[str]:
+    """Return how often each word of a chain was written, as `host:word`."""
+    path = fleet.folder / "witness"
+    lines = path.read_text().split() if path.exists() else []
+    return Counter(
+        line.removeprefix(f"{chain}:{fleet.folder}/hosts/")
+        for line in lines
+        if line.startswith(f"{chain}:")
+    )
+
+
+def view(fleet: Fleet, label: str) -> dict[str, Any]:
+    """Return a chain; {} while the master is away."""
+    done = fleet.catena("chain", "show", label, "--out", "json", check=False)
+    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return found
+
+
+def ended(fleet: Fleet, label: str, patience: float = 60) -> dict[str, Any]:
+    def over() -> dict[str, Any]:
+        shown = view(fleet, label)
+        return shown if shown.get("state") in ("done", "failed", "cancelled") else {}
+
+    shown: dict[str, Any] = wait_for(f"the end of {label} (seed {SEED})", over, patience)
+    return shown
+
+
+def actions(shown: dict[str, Any], minion: str) -> list[tuple[str, str]]:
+    """Return (status, reason or comment) of each action of a minion."""
+    (mine,) = (m["actions"] for m in shown["minions"] if m["minion"] == minion)
+    return [(a["status"], a["reason"] or a["comment"]) for a in mine]
+
+
+def with_reboot(fleet: Fleet, label: str, target: str) -> None:
+    fleet.catena("chain", "create", label)
+    for action in (
+        ["--cmd", note(fleet, label, "first") + "; sleep 0.2"],
+        ["--reboot"],
+        ["--cmd", "sleep 0.2; " + note(fleet, label, "second")],
+    ):
+        fleet.catena("chain", "add", label, "-L", "-t", target, *action)
+
+
+def agent_of(fleet: Fleet, name: str) -> int:
+    """Return the pid of a host's daemon."""
+    for pid in host.processes(fleet.home(name)):
+        line = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+        if b"catena.minion.daemon" in line:
+            return pid
+    return 0
+
+
+def resume_file(fleet: Fleet, name: str) -> Path:
+    return fleet.home(name) / "etc/catena/minion.d/_mgractionchains.conf"
+
+
+@pytest.mark.timeout(120)
+def test_a_master_that_is_killed_at_any_moment_costs_a_chain_nothing(fleet: Fleet) -> None:
+    moments = random.Random(SEED)
+    for round_ in range(3):
+        label = f"master{round_}"
+        with_reboot(fleet, label, "web1,web2")
+        fleet.catena("chain", "schedule", label)
+        for _ in range(2):
+            # A moment, not an event: it may be any.
+            wait_for_moment(moments.random() * 1.2)
+            fleet.stop_master(signal.SIGKILL)
+            fleet.start_master()
+        shown = ended(fleet, label)
+        assert shown["state"] == "done", (SEED, shown)
+        wanted = {f"{h}:{w}": 1 for h in ("web1", "web2") for w in ("first", "second")}
+        assert witness(fleet, label) == wanted, SEED
+
+
+def wait_for_moment(seconds: float) -> None:
+    """Let *seconds* go by."""
+    subprocess.run(["sleep", f"{seconds:.3f}"], check=True)
+
+
+@pytest.mark.timeout(120)
+def test_an_agent_that_is_killed_at_any_moment_costs_a_chain_nothing(fleet: Fleet) -> None:
+    moments = random.Random(SEED)
+    for round_ in range(3):
+        label = f"agent{round_}"
+        with_reboot(fleet, label, "web1,web2")
+        fleet.catena("chain", "schedule", label)
+        for _ in range(3):
+            wait_for_moment(moments.random() * 0.6)
+            pid = agent_of(fleet, "web1")
+            if not pid:
+                continue
+            os.kill(pid, signal.SIGKILL)
+            tell_host(fleet, "web1", "agent")
+        shown = ended(fleet, label)
+        assert shown["state"] == "done", (SEED, shown)
+        assert set(witness(fleet, label).values()) == {1}, SEED
+
+
+def tell_host(fleet: Fleet, name: str, verb: str) -> None:
+    """Start a host, or only its agent (as systemd does), from a process that ends at once."""
+    subprocess.run([sys.executable, host.__file__, verb, str(fleet.home(name))], check=True)
+
+
+@pytest.mark.timeout(120)
+def test_after_a_power_cut_a_command_is_not_run_twice_but_shown_as_interrupted(
+    fleet: Fleet,
+) -> None:
+    label = "cut"
+    fleet.catena("chain", "create", label)
+    held = note(fleet, label, "begun") + f"; sleep 20; {note(fleet, label, 'ended')}"
+    fleet.catena("chain", "add", label, "-t", "web*", "--cmd", held)
+    fleet.catena("chain", "add", label, "-t", "web*", "--cmd", note(fleet, label, "after"))
+    fleet.catena("chain", "schedule", label)
+    wait_for("the command", lambda: witness(fleet, label)["web2:begun"])
+    while pids := list(host.processes(fleet.home("web2"))):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    tell_host(fleet, "web2", "start")
+    fleet.wait_up()
+    wait_for("the word", lambda: actions(view(fleet, label), "web2")[0][0] == "Failed")
+    assert actions(view(fleet, label), "web2") == [
+        ("Failed", "interrupted"), ("Failed", "Prerequisite failed"),
+    ]  # fmt: skip
+    assert witness(fleet, label) == {"web1:begun": 1, "web2:begun": 1}
+    fleet.catena("chain", "cancel", label)
+    assert [status for status, _ in actions(view(fleet, label), "web1")] == ["Failed"] * 2
+    wait_for("the end of the job", lambda: "sleep 20" not in commands(fleet, "web1"))
+
+
+def commands(fleet: Fleet, name: str) -> str:
+    found = []
+    for pid in host.processes(fleet.home(name)):
+        try:
+            found.append((Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" "))
+        except OSError:
+            continue
+    return b"\n".join(found).decode(errors="replace")
+
+
+def test_a_second_chain_waits_behind_the_first_and_says_so(fleet: Fleet) -> None:
+    gate = fleet.folder / "gate"
+    for label in ("front", "behind"):
+        fleet.catena("chain", "create", label)
+    held = f"until test -e {gate}; do sleep 0.05; done; " + note(fleet, "front", "done")
+    fleet.catena("chain", "add", "front", "-t", "web1", "--cmd", held)
+    fleet.catena("chain", "add", "behind", "-t", "web1", "--cmd", note(fleet, "behind", "done"))
+    fleet.catena("chain", "schedule", "front")
+    wait_for("the first", lambda: view(fleet, "front")["state"] == "running")
+    fleet.catena("chain", "schedule", "behind")
+
+    def queued() -> bool:
+        jobs = json.loads(fleet.catena("run", "web1", "saltutil.running", "--out", "json").stdout)
+        return [(job["state"], job["position"]) for job in jobs["web1"]] == [
+            ("running", 0), ("queued", 1),
+        ]  # fmt: skip
+
+    wait_for("the queue", queued)
+    assert "waits behind chain front" in fleet.catena("chain", "show", "behind").stdout
+    gate.touch()
+    assert ended(fleet, "behind")["state"] == "done"
+    assert view(fleet, "front")["state"] == "done"
+
+
+def test_a_resume_file_of_nobody_stops_a_chain_with_the_command_that_clears_it(
+    fleet: Fleet,
+) -> None:
+    path = resume_file(fleet, "web1")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("next_chunk: actionchains.actionchain_99_x_2\nactionchain_id: 99\n")
+    fleet.catena("chain", "create", "foreign")
+    fleet.catena("chain", "add", "foreign", "-t", "web1", "--cmd", note(fleet, "foreign", "ran"))
+    done = fleet.catena("chain", "schedule", "foreign", "--watch", check=False)
+    assert done.returncode == 1
+    assert "mgractionchains.clean" in done.stdout, done.stdout
+    assert str(path) in done.stdout
+    assert path.exists() and not witness(fleet, "foreign")
+    fleet.catena("run", "web1", "mgractionchains.clean")
+    assert not path.exists()
+    fleet.catena("chain", "retry", "foreign")
+    assert ended(fleet, "foreign")["state"] == "done"
+    assert witness(fleet, "foreign") == {"web1:ran": 1}
+
+
+def wheel(folder: Path, version: str) -> Path:
+    """Write a wheel of this code whose daemon ends at once, as version *version*."""
+    path = folder / f"catena-{version}-py3-none-any.whl"
+    top = Path(catena.__file__).parent
+    with zipfile.ZipFile(path, "w") as archive:
+        for home, folders, files in os.walk(top, followlinks=True):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            for name in files:
+                inside = f"catena/{(Path(home) / name).relative_to(top)}"
+                text = (Path(home) / name).read_bytes().decode()
+                if inside == "catena/__init__.py":
+                    text = text.replace(catena.__version__, version)
+                if inside == "catena/minion/daemon.py":
+                    assert "    start = blob.read(" in text
+                    text = text.replace(
+                        "    start = blob.read(", "    return\n    start = blob.read("
+                    )
+                archive.writestr(inside, text)
+    return path
+
+
+@pytest.mark.timeout(120)
+def test_an_agent_that_can_not_start_falls_back_and_fails_its_action(fleet: Fleet) -> None:
+    label = "upgrade"
+    fleet.catena("chain", "create", label)
+    bad = str(wheel(fleet.folder, "0.1.77"))
+    fleet.catena("chain", "add", label, "-t", "web2", "--cmd", note(fleet, label, "before"))
+    fleet.catena("chain", "add", label, "-t", "web2", "--upgrade-agent", bad)
+    fleet.catena("chain", "add", label, "-t", "web2", "--cmd", note(fleet, label, "after"))
+    fleet.catena("chain", "schedule", label)
+    shown = ended(fleet, label, 90)
+    assert shown["state"] == "failed"
+    first, second, third = actions(shown, "web2")
+    assert first[0] == "Completed"
+    assert second[0] == "Failed" and "the new agent ended" in second[1], second
+    assert third == ("Failed", "Prerequisite failed")
+    assert witness(fleet, label) == {"web2:before": 1}
+    fleet.wait_up()
+    version = fleet.catena("run", "web2", "agent.version", "--out", "json").stdout
+    assert json.loads(version) == {"web2": catena.__version__}
+    assert not resume_file(fleet, "web2").exists()
+
+
+@pytest.mark.timeout(120)
+def test_a_chain_goes_on_without_its_master_where_the_minion_is_told_so(fleet: Fleet) -> None:
+    with_reboot(fleet, "lonely", "alone")
+    before = (fleet.home("alone") / "boot_id").read_text()
+    fleet.catena("chain", "schedule", "lonely")
+    wait_for("the boot", lambda: (fleet.home("alone") / "boot_id").read_text() != before)
+    fleet.stop_master(signal.SIGKILL)
+    wait_for("the second", lambda: witness(fleet, "lonely")["alone:second"])
+    fleet.start_master()
+    assert ended(fleet, "lonely")["state"] == "done"
+    assert witness(fleet, "lonely") == {"alone:first": 1, "alone:second": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_reboot_that_never_happens_fails_within_its_deadline(fleet: Fleet) -> None:
+    with_reboot(fleet, "never", "stuck,web1")
+    fleet.catena("chain", "schedule", "never")
+    path = resume_file(fleet, "stuck")
+    wait_for("the resume file", path.exists)
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text()
+    for key in ("next_chunk", "actionchain_id", "next_action_id", "persist_boot_time", "boot_id"):
+        assert f"{key}: " in text
+    shown = ended(fleet, "never", 90)
+    first, second, third = actions(shown, "stuck")
+    assert first[0] == "Completed"
+    assert second[0] == "Failed" and "did not come back with a new boot" in second[1]
+    assert third == ("Failed", "Prerequisite failed")
+    assert [status for status, _ in actions(shown, "web1")] == ["Completed"] * 3
+    wait_for("the minion's word", lambda: not path.exists())
+    assert witness(fleet, "never")["stuck:second"] == 0
