@@ -388,7 +388,14 @@ def run(settings: MasterSettings) -> int:
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
-    return asyncio.run(_serve(settings))
+    try:
+        return asyncio.run(_serve(settings))
+    except CatenaError as error:
+        LOG.error("the master can't run: %s", error)
+        raise
+    except Exception:
+        LOG.exception("the master ends")
+        raise
 
 
 async def _serve(settings: MasterSettings) -> int:

@@ -217,9 +217,11 @@ class Presence:
         hello: Hello = claim.envelope.message
         if claim.code == "duplicate_key":
             why = f"{claim.minion} is connected from {winner.peer.address} with the same key"
+            way_out = ""
         else:
             why = f"machine id {hello.machine_id} is that of {winner.minion}, which is connected"
-        why = f"{why}; this one came from {claim.peer.address}: a clone?"
+            way_out = " `machine_id:` in its minion file sets another"
+        why = f"{why}; this one came from {claim.peer.address}: a clone?{way_out}"
         self._refuse(claim.peer, claim.envelope, claim.code, why)
         data = {
             "id": claim.minion,
