@@ -10,7 +10,8 @@ import click
 
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
-from catena.cli.output import OUTPUTS, renderer
+from catena.cli.output import OUTPUTS
+from catena.cli.output.answers import answer, state_options, style
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable, wants_colour
 
@@ -25,6 +26,7 @@ from catena.cli.output.text import printable, wants_colour
 @click.option(
     "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of the answer."
 )
+@state_options
 @click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's own code.")
 @click.pass_context
 def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
@@ -47,18 +49,13 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
         # An error, not an answer: stdout is data only.
         print(printable(ret.value), file=sys.stderr)
         return ret.retcode if options["retcode_passthrough"] else 1
-    _print(ret.value, ret.out, options["out"] or "")
+    if options["out"] == "json":
+        print(document({"local": ret.value}))
+    else:
+        shown = {"value": ret.value, "out": ret.out}
+        text = answer("local", shown, options["out"] or "", wants_colour(), style(options))
+        print(text, end="\n" if text else "")
     sys.stdout.flush()
     if options["retcode_passthrough"]:
         return ret.retcode
     return 1 if ret.retcode or not ret.success else 0
-
-
-def _print(value: Any, wanted: str, out: str) -> None:
-    if out == "json":
-        print(document({"local": value}))
-        return
-    name = out or (wanted if wanted in {"highstate", "txt"} else "nested")
-    text = renderer(name)("local", value, wants_colour())
-    if text:
-        print(text)

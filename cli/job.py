@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from catena.cli.output import OUTPUTS, renderer
+from catena.cli.output.answers import state_options, style
 from catena.cli.output.jobs import job_text
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
@@ -55,10 +56,18 @@ def show(ctx: click.Context, jid: str, out: str) -> None:
 @click.argument("jid")
 @click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None)
 @click.option("--timeout", "-t", type=click.FloatRange(min=0), help="Seconds to watch.")
+@state_options
 @click.pass_context
-def watch(ctx: click.Context, jid: str, out: Optional[str], timeout: Optional[float]) -> int:
+def watch(
+    ctx: click.Context, /, jid: str, out: Optional[str], timeout: Optional[float], **options: Any
+) -> int:
     """Follow a job from its start; answers already given are shown first."""
-    return follow(connect(ctx).stream("job.watch", JobWatch(jid), timeout), out or "", timeout)
+    return follow(
+        connect(ctx).stream("job.watch", JobWatch(jid), timeout),
+        out or "",
+        timeout,
+        style(options),
+    )
 
 
 @job.command()

@@ -10,6 +10,7 @@ import click
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
+from catena.cli.output.answers import state_options, style
 from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
 from catena.cli.watch import follow
@@ -38,6 +39,7 @@ from catena.core.errors import CatenaError, UsageError
 @click.option(
     "--deadline", type=click.IntRange(min=1), help="Seconds after which a minion kills the job."
 )
+@state_options
 @click.pass_context
 def run(
     ctx: click.Context, /, target: str, function: str, arguments: Tuple[str, ...], **options: Any
@@ -76,7 +78,9 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
             print(f"{name}: no such minion is accepted here", file=sys.stderr)
         return 0
     timeout = options["timeout"]
-    return follow(client.stream("job.run", request, timeout), options["out"] or "", timeout)
+    return follow(
+        client.stream("job.run", request, timeout), options["out"] or "", timeout, style(options)
+    )
 
 
 def _key_of(client: MasterClient, target: str) -> str:

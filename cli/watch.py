@@ -6,7 +6,8 @@ import sys
 import time
 from typing import Any, Dict, Iterator, Mapping, Optional
 
-from catena.cli.output import renderer
+from catena.cli.output.answers import answer
+from catena.cli.output.highstate import FULL, StateStyle
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
@@ -24,10 +25,12 @@ class JobPrinter:
 
     Args:
         out: name of an output; "" takes the one that each return asks for.
+        style: of state runs.
     """
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, style: StateStyle = FULL) -> None:
         self._out = out
+        self._style = style
         self._values: Dict[str, Any] = {}
         self._colour = wants_colour()
 
@@ -36,8 +39,7 @@ class JobPrinter:
         if self._out in _WHOLE:
             self._values[minion] = ret["value"]
             return
-        name = self._out or (ret["out"] if ret["out"] in {"highstate", "txt"} else "nested")
-        text = renderer(name)(minion, ret["value"], self._colour)
+        text = answer(minion, ret, self._out, self._colour, self._style)
         if text:
             print(text, flush=True)
 
@@ -51,7 +53,12 @@ class JobPrinter:
             print(dump(self._values).rstrip("\n"))
 
 
-def follow(items: Iterator[Mapping[str, Any]], out: str, timeout: Optional[float] = None) -> int:
+def follow(
+    items: Iterator[Mapping[str, Any]],
+    out: str,
+    timeout: Optional[float] = None,
+    style: StateStyle = FULL,
+) -> int:
     """Print a job's stream until nothing more can come; return the exit code.
 
     Args:
@@ -59,8 +66,9 @@ def follow(items: Iterator[Mapping[str, Any]], out: str, timeout: Optional[float
         out: --out, or "".
         timeout: seconds to watch, absent minions included; None: until every minion that is
             connected has answered. The job itself goes on whatever we do.
+        style: of state runs.
     """
-    follower, printer = JobFollower(wait_for_absent=timeout is not None), JobPrinter(out)
+    follower, printer = JobFollower(wait_for_absent=timeout is not None), JobPrinter(out, style)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
         for item in items:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Iterator, List, Mapping
 
 from catena.cli.output.nested import nested, tree
@@ -23,7 +24,31 @@ def is_state_run(value: Any) -> bool:
     )
 
 
-def highstate(minion: str, value: Any, colour: bool) -> str:
+@dataclass(frozen=True)
+class StateStyle:
+    """How much of a state run is shown; Salt's `state_output` and `state_verbose`."""
+
+    #: "full"; "terse": a line per state; "mixed": failures in full; "changes": those and changes.
+    output: str = "full"
+    #: False: states that are as they should be, and changed nothing, are only counted.
+    verbose: bool = True
+
+    def in_full(self, state: Mapping[str, Any]) -> bool:
+        """Return whether *state* gets a block of its own."""
+        if self.output == "full" or state.get("result") is False:
+            return True
+        return self.output == "changes" and bool(state.get("changes"))
+
+    def shows(self, state: Mapping[str, Any]) -> bool:
+        """Return whether *state* is shown at all."""
+        return self.verbose or state.get("result") is not True or bool(state.get("changes"))
+
+
+OUTPUTS = ("changes", "full", "mixed", "terse")
+FULL = StateStyle()
+
+
+def highstate(minion: str, value: Any, colour: bool, style: StateStyle = FULL) -> str:
     """Return the state run of *minion*; compile errors as a list; anything else nested."""
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
         lines = [paint(f"{minion}:", "light_red", colour)]
@@ -32,7 +57,7 @@ def highstate(minion: str, value: Any, colour: bool) -> str:
     if not is_state_run(value):
         return nested(minion, value, colour)
     return "\n".join(
-        [paint(f"{minion}:", _run_colour(value), colour), *_run(minion, value, colour)]
+        [paint(f"{minion}:", _run_colour(value), colour), *_run(minion, value, colour, style)]
     )
 
 
@@ -43,24 +68,45 @@ def _run_colour(states: Mapping[str, Mapping[str, Any]]) -> str:
     return "yellow" if any(result is None for result in results) else "cyan"
 
 
-def _run(minion: str, states: Mapping[str, Mapping[str, Any]], colour: bool) -> Iterator[str]:
+def _run(
+    minion: str, states: Mapping[str, Mapping[str, Any]], colour: bool, style: StateStyle
+) -> Iterator[str]:
     ordered = sorted(
         states.items(),
         key=lambda item: (item[1].get("result") is False, item[1].get("__run_num__", 0)),
     )
     for key, state in ordered:
-        yield from _block(key, state, colour)
+        if not style.shows(state):
+            continue
+        if style.in_full(state):
+            yield from _block(key, state, colour)
+        else:
+            yield _line(key, state, colour)
     yield ""
     yield from _summary(minion, list(states.values()), colour)
+
+
+def _hue(state: Mapping[str, Any]) -> str:
+    unchanged = "cyan" if state.get("changes") else "green"
+    return {True: unchanged, None: "yellow"}.get(state.get("result"), "light_red")
+
+
+def _line(key: str, state: Mapping[str, Any], colour: bool) -> str:
+    """Return a state on one line, as Salt's terse output has it."""
+    module, _, name, function = (printable(part) for part in key.split("_|-", 3))
+    word = {True: "Changed" if state.get("changes") else "Clean", None: "Differs"}.get(
+        state.get("result"), "Failed"
+    )
+    text = f"  Name: {name} - Function: {module}.{function} - Result: {word}"
+    times = f" Started: - {state.get('start_time', '')} Duration: {_duration(state)}"
+    return paint(printable(text + times), _hue(state), colour)
 
 
 def _block(key: str, state: Mapping[str, Any], colour: bool) -> Iterator[str]:
     module, ident, name, function = (printable(part) for part in key.split("_|-", 3))
     result = state.get("result")
     changes = state.get("changes") or {}
-    hue = {True: "cyan" if changes else "green", False: "light_red", None: "yellow"}.get(
-        result, "light_red"
-    )
+    hue = _hue(state)
     yield paint(_RULE, hue, colour)
     rows = [("ID", state.get("__id__") or ident), ("Function", f"{module}.{function}")]
     if name != ident:
@@ -89,7 +135,7 @@ def _changes(changes: Any, colour: bool) -> Iterator[str]:
     inner = changes.get("ret") if isinstance(changes, Mapping) else None
     if inner is not None and is_state_run(inner):
         # An action of a chain is a state run of its own.
-        for line in _run("this action", inner, colour):
+        for line in _run("this action", inner, colour, FULL):
             yield f"{'':{_INDENT}}{line}"
         return
     yield from tree(changes, _INDENT, colour)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from catena.cli.output import OUTPUTS, renderer
-from catena.cli.output.highstate import highstate
+from catena.cli.output.highstate import StateStyle, highstate
 from catena.cli.output.table import table
 from catena.cli.output.text import printable
 
@@ -96,3 +96,25 @@ def test_no_text_of_a_host_reaches_the_left_margin() -> None:
     said = {"a\nb:": ["c\nweb2:\n    True"], "d": "e\nweb3:"}
     lines = renderer("nested")("web1", said, False).split("\n")
     assert [line for line in lines if not line.startswith(" ")] == ["web1:"]
+
+
+def test_a_terse_run_has_a_line_per_state_and_the_same_summary() -> None:
+    text = highstate("web1", states(good=True, bad=False), False, StateStyle("terse"))
+    assert "  Name: /tmp/good - Function: file.managed - Result: Changed" in text
+    assert "ID: good" not in text
+    assert "ID: bad" in text
+    assert "Total states run:     2" in text
+
+
+def test_changes_shows_what_changed_in_full() -> None:
+    quiet = {key: {**row, "changes": {}} for key, row in states(still=True).items()}
+    text = highstate("web1", {**states(good=True), **quiet}, False, StateStyle("changes"))
+    assert "ID: good" in text
+    assert "Name: /tmp/still - Function: file.managed - Result: Clean" in text
+
+
+def test_states_that_did_nothing_are_only_counted_when_so_asked() -> None:
+    quiet = {key: {**row, "changes": {}} for key, row in states(still=True).items()}
+    text = highstate("web1", quiet, False, StateStyle(verbose=False))
+    assert "still" not in text
+    assert "Total states run:     1" in text
