@@ -13,13 +13,15 @@ import os
 import socket
 import struct
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 log = logging.getLogger(__name__)
 
 # struct tcp_info of linux/tcp.h: tcpi_bytes_received, since Linux 4.1.
 _BYTES_RECEIVED_AT = 128
 _TCP_INFO_BYTES = 136
+# tcpi_state, its first byte.
+_ESTABLISHED = 1
 
 
 @dataclass
@@ -51,6 +53,22 @@ def bytes_received(fd: int) -> Optional[int]:
         return None
     number: int = struct.unpack_from("=Q", info, _BYTES_RECEIVED_AT)[0]
     return number
+
+
+def remote(fd: int) -> Optional[Tuple[Any, ...]]:
+    """Return the address and port at the far end of *fd*; None when it is no open connection."""
+    try:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
+    except OSError:
+        return None
+    try:
+        state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        end: Tuple[Any, ...] = sock.getpeername()
+    except OSError:
+        return None
+    finally:
+        sock.detach()
+    return end if state == _ESTABLISHED else None
 
 
 def cut(fd: int, port: int) -> bool:

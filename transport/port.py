@@ -7,13 +7,13 @@ import logging
 import time
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
 
 import zmq
 
 from catena.core.errors import UnreachableError
-from catena.transport.connections import Connections
+from catena.transport.connections import Connections, remote
 from catena.transport.keys import BadKeyError, KeyPair, fingerprint
 from catena.transport.peers import Peer
 from catena.transport.sockets import (
@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 BATCH = 64
 #: How long a last word to a connection may take before it is cut.
 LAST_WORD_SECONDS = 0.2
+#: When an end is looked at again that does not look like one.
+SURE_SECONDS = 0.1
 #: Bad frames that end a connection.
 BAD_FRAMES = 64
 #: Connections whose bytes are looked up per second, at most: about 1 % of a core.
@@ -56,6 +58,8 @@ class Live:
     bad: int = 0
     #: It is about to be cut: nothing of it counts any more.
     ending: bool = False
+    #: Address and port of its far end: descriptors are used again at once, these are not.
+    remote: Optional[Tuple[Any, ...]] = None
 
 
 @dataclass(frozen=True)
@@ -280,7 +284,8 @@ class Port:
         except BadKeyError:
             return None
         peer = Peer(self.name, routing_id, user_id, address, key)
-        live = Live(peer, fd if isinstance(fd, int) else -1, time.monotonic())
+        number = fd if isinstance(fd, int) else -1
+        live = Live(peer, number, time.monotonic(), remote=remote(number))
         self.live[routing_id] = live
         self._by_fd[live.fd] = routing_id
         return live
@@ -302,7 +307,19 @@ class Port:
                 self._connections.closed(event.value)
                 self._disconnected(event.value)
 
-    def _disconnected(self, fd: int) -> None:
+    def _disconnected(self, fd: int, sure: bool = False) -> None:
+        """A connection on *fd* ended. A newer one may have the number already."""
+        routing_id = self._by_fd.get(fd)
+        live = self.live.get(routing_id) if routing_id is not None else None
+        if live is None:
+            return
+        if live.remote is None or remote(fd) != live.remote:
+            self._forget(live)
+        elif not sure and self._loop is not None:
+            # Either the event is of an older connection, or libzmq is about to close this one.
+            self._loop.call_later(SURE_SECONDS, self._disconnected, fd, True)
+
+    def _gone(self, fd: int) -> None:
         routing_id = self._by_fd.get(fd)
         live = self.live.get(routing_id) if routing_id is not None else None
         if live is not None:
@@ -328,7 +345,7 @@ class Port:
         for fd in self._connections.check(now):
             self.counters["over"] += 1
             log.warning("%s: a connection is over its budget of bytes or time: cut", self.name)
-            self._disconnected(fd)
+            self._gone(fd)
         for live in list(self.live.values()):
             if live.fd not in self._connections and now - live.heard > FORGET_SECONDS:
                 self._forget(live)

@@ -277,6 +277,27 @@ def test_a_revoked_key_is_told_and_cut_within_a_second(network: Network) -> None
     asyncio.run(story())
 
 
+def test_the_end_of_an_older_connection_on_the_same_descriptor_ends_nobody(
+    network: Network,
+) -> None:
+    async def story() -> None:
+        async with a_master() as master:
+            keys = generate()
+            master.table.accept(keys.public)
+            sock = Client(network, keys).dial(master)
+            sock.send(wire.pack(Ping(1)))
+            await answer(sock)
+            port = master.gateway._ports["control"]
+            (live,) = port.live.values()
+            for sure in (False, True):
+                port._disconnected(live.fd, sure)
+                assert master.only_peer(keys) == live.peer
+            sock.close(linger=0)
+            await until(lambda: master.gone == [live.peer])
+
+    asyncio.run(story())
+
+
 def test_a_dropped_minion_hears_the_last_word_and_is_not_heard(network: Network) -> None:
     async def story() -> None:
         async with a_master() as master:
