@@ -88,6 +88,9 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise LimitError(f"{os.fspath(path)}: not a regular file")
         data = stream.read(limit + 1)
+    if data is None:
+        # Some files of /proc look regular and would block.
+        raise LimitError(f"{os.fspath(path)}: nothing to read")
     if len(data) > limit:
         raise LimitError(f"{os.fspath(path)}: larger than {limit} bytes")
     return data

@@ -34,7 +34,7 @@ from catena.transport.messages import (
 from catena.transport.peers import Endpoints
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 15.0
 #: Long enough for a message that must not come, on a master that has answered a later one.
 QUIET_SECONDS = 0.3
 
@@ -176,7 +176,12 @@ class Hostile:
 
     def ask(self, message: Any, socket: str = "control", seconds: float = PATIENCE_SECONDS) -> Any:
         """Return what answers *message*; raises SilenceError when nothing does."""
-        msg_id = self.say(message, socket)
+        return self.answer(self.say(message, socket), socket, seconds)
+
+    def answer(
+        self, msg_id: bytes, socket: str = "control", seconds: float = PATIENCE_SECONDS
+    ) -> Any:
+        """Return what answers the message of that id."""
         return self.until(lambda env: env.reply_to == msg_id, socket, seconds).message
 
     def receive(self, kind: type[T], seconds: float = PATIENCE_SECONDS) -> T:
@@ -205,8 +210,12 @@ class Hostile:
     def hears_nothing(self, socket: str = "control", seconds: float = QUIET_SECONDS) -> bool:
         return not self.socket(socket).poll(seconds * 1000, zmq.POLLIN)
 
+    def ping(self) -> None:
+        """Have a ping answered; everything that was sent before has been looked at then."""
+        assert isinstance(self.ask(Ping(1)), Pong)
+
     def is_deaf(self) -> bool:
-        """Return whether the master has stopped to answer pings."""
+        """Return whether the master does not answer a ping; may be wrong where it is slow."""
         try:
             self.ask(Ping(1), seconds=QUIET_SECONDS)
         except SilenceError:

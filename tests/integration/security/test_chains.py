@@ -62,6 +62,6 @@ def test_another_minions_actions_do_not_move(
     for event in ("begin", "end"):
         data = {"chain_id": chain, "action_id": theirs[0], "event": event, "outcome": "done"}
         evil.say(JobProgressed(JobProgress(own, len(event), "action", data)))
-    assert not evil.is_deaf()
+    evil.ping()
     assert shown(site, "shared", "victim") == before
     assert {a["state"] for a in shown(site, "shared", "evil")["actions"]} != {"DONE"}

@@ -22,7 +22,6 @@ HERE = object()
 REFUSED: list[tuple[Any, ...]] = [
     ("pkg.install", HERE),
     ("pkg.remove", HERE),
-    ("pkg.hold", HERE),
     ("pkg.latest_version", HERE),
     ("pkg.file_list", HERE),
     ("service.start", HERE),
