@@ -6,13 +6,16 @@ module of the same name (`_modules/test.py`) wins over it, as over every built-i
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Protocol
+from typing import Any, Callable, Dict, List, Mapping, Match, Protocol
 
 import catena
-from catena.core.errors import CatenaError, UsageError
+from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
+
+_COUNTED = re.compile(r"takes (\d+) positional arguments? but (\d+) were given")
 
 
 class Jobs(Protocol):
@@ -86,11 +89,17 @@ def answer(spec: JobSpec, jobs: Jobs, now: float) -> JobReturn:
         value = INLINE[spec.fun](jobs, *spec.args, **spec.kwargs)
         success = True
     except (TypeError, ValueError, CatenaError) as error:
-        value, success = f"{UsageError.__name__}: {spec.fun}: {_clean(error)}", False
+        value, success = f"ERROR: {spec.fun}: {_clean(error)}", False
     retcode = 0 if success else 1
     return JobReturn(spec.jid, spec.fun, spec.args, success, retcode, value, now, 0.0)
 
 
 def _clean(error: Exception) -> str:
-    # Python says "_find_job() missing 1 required positional argument: 'jid'".
-    return str(error).partition("() ")[2] or str(error)
+    # Python says "_find_job() missing 1 required positional argument: 'jid'", and counts *jobs*.
+    text = str(error).partition("() ")[2] or str(error)
+    return _COUNTED.sub(_without_jobs, text)
+
+
+def _without_jobs(counted: Match[str]) -> str:
+    takes, given = int(counted[1]) - 1, int(counted[2]) - 1
+    return f"takes {takes} positional arguments, {given} were given"

@@ -24,7 +24,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
-from catena.core.suggest import nearest, unknown
+from catena.core.suggest import nearest
 from catena.core.types import StateResult
 from catena.runtime.salt_names import salt_names
 
@@ -206,7 +206,11 @@ class CustomRegistry(Registry):
             return found
         text = self.missing(name)
         if text.endswith("available."):
-            text = f"{text} {unknown(self.kind, name, self._nearby(name)).capitalize()}"
+            near = nearest(name, self._nearby(name))
+            if near:
+                text = f"{text} Did you mean {near!r}?"
+            elif self.kind == "function" and name.partition(".")[0] not in self._built_in:
+                text = f"{text} Custom modules come with saltutil.sync_modules."
         raise NotFoundError(text)
 
     def _nearby(self, name: str) -> List[str]:
