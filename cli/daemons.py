@@ -27,7 +27,8 @@ def master(ctx: click.Context) -> int:
         from catena.master.daemon import run
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"the master needs {error.name}; install it with: pip install 'catena[master]'"
+            f"the master needs {error.name}: install catena with its extra, as in pip install "
+            "'./catena-VERSION.whl[master]'"
         ) from None
     return run(settings)
 
