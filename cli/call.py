@@ -21,8 +21,12 @@ from catena.cli.output.text import printable, wants_colour
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--local", is_flag=True, help="Without a master: files and pillar from local roots.")
 @click.option("--config-dir", "-c", help="Folder of the minion file.")
-@click.option("--file-root", type=click.Path(file_okay=False), help="States, with --local.")
-@click.option("--pillar-root", type=click.Path(file_okay=False), help="Pillar, with --local.")
+@click.option(
+    "--file-root", type=click.Path(exists=True, file_okay=False), help="States, with --local."
+)
+@click.option(
+    "--pillar-root", type=click.Path(exists=True, file_okay=False), help="Pillar, with --local."
+)
 @click.option(
     "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of the answer."
 )

@@ -327,7 +327,8 @@ class AgentLink:
         was_up = self.connected
         self._close("control", "bulk")
         wait = self._policy.lost(self._now, cause, at_least)
-        self._note("info", f"{reason}; next attempt in {wait:.1f} s")
+        where = "" if was_up else f"{self._config.master} port {self._config.port} not reached: "
+        self._note("info", f"{where}{reason}; next attempt in {wait:.1f} s")
         if was_up:
             self._enrolment.forget_state()
             self._events.append(Lost(reason))

@@ -54,6 +54,9 @@ def highstate(minion: str, value: Any, colour: bool, style: StateStyle = FULL) -
         lines = [paint(f"{minion}:", "light_red", colour)]
         lines += [f"    {line}" for error in value for line in printable(error).splitlines()]
         return "\n".join(lines)
+    if value == {}:
+        head = paint(f"{minion}:", "light_red", colour)
+        return f"{head}\n    No states: the files that were asked for render to nothing."
     if not is_state_run(value):
         return nested(minion, value, colour)
     return "\n".join(

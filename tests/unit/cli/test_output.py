@@ -118,3 +118,8 @@ def test_states_that_did_nothing_are_only_counted_when_so_asked() -> None:
     text = highstate("web1", quiet, False, StateStyle(verbose=False))
     assert "still" not in text
     assert "Total states run:     1" in text
+
+
+def test_a_run_without_states_says_so() -> None:
+    assert highstate("web1", {}, False).splitlines()[0] == "web1:"
+    assert "No states" in highstate("web1", {}, False)
