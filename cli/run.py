@@ -39,6 +39,11 @@ from catena.core.errors import CatenaError, UsageError
 @click.option(
     "--deadline", type=click.IntRange(min=1), help="Seconds after which a minion kills the job."
 )
+@click.option(
+    "--expire",
+    type=click.IntRange(min=1),
+    help="Seconds after which a minion that was away does not begin it any more.",
+)
 @state_options
 @click.pass_context
 def run(
@@ -60,6 +65,7 @@ def run(
         follow=not options["detach"],
         batch=options["batch"],
         deadline_seconds=options["deadline"],
+        expiry_seconds=options["expire"],
     )
     try:
         return _send(client, request, options)

@@ -24,8 +24,6 @@ from catena.transport.messages import JobReturned
 #: How often a job is begun whose process died: one that never began, or a chain (its journal
 #: knows which actions ended). Any other job is begun once.
 ATTEMPTS = 3
-#: What a job has beyond its deadline to end by its own means.
-GRACE_SECONDS = 5.0
 #: How often running jobs are looked at for what no descriptor tells.
 LOOK_SECONDS = 1.0
 #: How much a job may print past its functions' own capture, before it is killed.
@@ -402,7 +400,7 @@ class JobRunner:
         self._listener.on_done(folder.jid, folder.read_aside())
 
     def _bound(self, jid: str, running: Running, now: float) -> None:
-        if running.age(now) > running.deadline_seconds + GRACE_SECONDS:
+        if running.age(now) > running.deadline_seconds:
             self._kill(jid, f"killed: not done after {running.deadline_seconds:.0f} seconds")
         elif self.store.folder(jid).output_size() > max(running.spec_limit, OUTPUT_FLOOR):
             self._kill(jid, f"killed: it printed more than {running.spec_limit} bytes")

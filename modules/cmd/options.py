@@ -209,6 +209,9 @@ def words_of(cmd: Words, shell: Optional[str]) -> Tuple[str, ...]:
     Raises:
         CommandExecutionError: no command, or unbalanced quotes.
     """
+    if isinstance(cmd, (bool, int, float)) or cmd is None:
+        # A command line reads `yes` and `5` as YAML does.
+        raise UsageError(f"cmd: {cmd!r} is no command; quote it twice: \"'yes'\"")
     if not isinstance(cmd, str):
         words: List[str] = [str(word) for word in cmd]
         return argv_of([shell, "-c", shlex.join(words)] if shell else words)
