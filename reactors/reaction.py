@@ -142,7 +142,11 @@ def _new_style(args: Any, where: str) -> dict[str, Any]:
         raise RenderError(f"{where}: args is a list of `- key: value`")
     keywords: dict[str, Any] = {}
     for item in args:
-        # A bare word is a keyword without a value, as Salt reads it.
+        # A bare word is a keyword without a value, as Salt reads it; anything else is no name.
+        if not isinstance(item, Mapping) and not str(item).isidentifier():
+            raise RenderError(
+                f"{where}: args names its values, as in `- name: value`; {item!r} goes below arg"
+            )
         keywords.update(item if isinstance(item, Mapping) else {str(item): None})
     return keywords
 

@@ -56,6 +56,7 @@ def test_list_targets_are_joined() -> None:
         ({"x": {"runner.a.b": "text"}}, "list of"),
         ({"x": {"runner.a.b": [{"a": 1, "b": 2}]}}, "one `key: value`"),
         ({"x": {"runner.a.b": [{"args": "text"}]}}, "args is a list"),
+        ({"x": {"runner.a.b": [{"args": ["/tmp/x"]}]}}, "'/tmp/x' goes below arg"),
         ({"x": {"runner.a.b": [{"order": "soon"}]}}, "order is"),
     ],
 )
