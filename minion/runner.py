@@ -28,6 +28,8 @@ ATTEMPTS = 3
 LOOK_SECONDS = 1.0
 #: How much a job may print past its functions' own capture, before it is killed.
 OUTPUT_FLOOR = 1024 * 1024
+#: How many of its last lines the agent's log repeats.
+OUTPUT_LINES = 20
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 _RESUME = "mgractionchains.resume"
 
@@ -346,10 +348,17 @@ class JobRunner:
             os.close(running.pidfd)
         folder = self.store.folder(jid)
         if folder.has_return():
+            self._repeat_output(folder)
             self._done(folder)
         else:
             self._without_return(folder, running)
         self.start_next()
+
+    def _repeat_output(self, folder: JobFolder) -> None:
+        """Log what a job said beside its answer: warnings, a custom grain that can't be loaded."""
+        if folder.output_size():
+            for line in folder.output_tail().splitlines()[-OUTPUT_LINES:]:
+                self._log.warning(f"job {folder.jid}: {line}")
 
     def _without_return(self, folder: JobFolder, running: Running) -> None:
         spec = folder.read_spec().spec
