@@ -351,6 +351,7 @@ class MinionGate:
             self._audit(peer, envelope, error)
             failure = failure_of(error)
         else:
-            log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
+            if self._audits.allow(peer.user_id):
+                log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
             failure = m.Failure("CatenaError", "the master could not do that; its log says why")
         self._parts.link.send(peer, failure, envelope.msg_id)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from catena.core import events
 from catena.core.clock import Clock
-from catena.core.errors import NotAllowedError, TryLaterError
+from catena.core.errors import LimitError, NotAllowedError, TryLaterError
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobProgress, JobReturn
 from catena.core.records import encode
@@ -38,6 +38,9 @@ ADOPTED_AHEAD = timedelta(hours=1)
 #: Such jobs of one minion per second, and at once: nobody asked for them.
 ADOPTED_RATE = 0.5
 ADOPTED_BURST = 60.0
+RETCODE_LIMIT = 2**31
+#: Times of minions, since the epoch: about the year 5000. NaN is none either.
+SECONDS_LIMIT = 1e11
 _NO_JOB = "no job of this minion has that id"
 
 
@@ -81,6 +84,7 @@ class Returns:
     def progressed(self, minion: str, progress: JobProgress) -> asyncio.Future[Any]:
         """A running job made a step."""
         checked_jid(progress.jid)
+        _check_times(progress.when)
         return self._parts.store.post(
             lambda conn: self._progress(conn, minion, progress), lazy=True
         )
@@ -92,8 +96,12 @@ class Returns:
 
         Raises:
             BadNameError: the jid is none.
+            LimitError: a number in it makes no sense.
         """
         checked_jid(ret.jid)
+        _check_times(ret.started, ret.duration_seconds)
+        if abs(ret.retcode) > RETCODE_LIMIT:
+            raise LimitError(f"a retcode of {ret.retcode}")
 
         def store(conn: sa.Connection) -> None:
             orders = self._store(conn, minion, ret)
@@ -211,6 +219,11 @@ class Returns:
         state = Delivery.received.value
         row = {"jid": ret.jid, "minion": minion, "state": state, "changed": now}
         conn.execute(sa.insert(DELIVERIES).values(row))
+
+
+def _check_times(*seconds: float) -> None:
+    if not all(abs(value) < SECONDS_LIMIT for value in seconds):
+        raise LimitError("a time that makes no sense")
 
 
 def _insert_progress(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:

@@ -30,6 +30,8 @@ from catena.master.store.chain_tables import RUNS
 START = "mgractionchains.start"
 RESUME = "mgractionchains.resume"
 CLEAN = "mgractionchains.clean"
+#: Above every id that a store counts up to.
+ID_LIMIT = 2**63
 
 
 class ChainResults:
@@ -125,6 +127,8 @@ class ChainResults:
         data = progress.data
         chain_id, action_id = data.get("chain_id"), data.get("action_id")
         if progress.kind != "action" or type(chain_id) is not int or type(action_id) is not int:
+            return ()
+        if not 0 < chain_id < ID_LIMIT:
             return ()
         run = rows.newest_run(conn, chain_id, minion)
         if run is None or not run.open or not _is_current(run, progress.jid):
