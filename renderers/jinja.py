@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import (
@@ -21,9 +22,11 @@ from typing import (
     Iterator,
     List,
     Mapping,
+    MutableMapping,
     Optional,
     Sequence,
     Tuple,
+    Union,
 )
 
 import jinja2
@@ -49,6 +52,7 @@ from catena.renderers.source import (
     UndefinedNameError,
     plain,
     sls_variables,
+    template_variables,
 )
 
 MAX_OUTPUT = 64 * 1024 * 1024
@@ -96,6 +100,11 @@ def render(
     environment = environment_for(context, source.saltenv)
     names = _names(context, source, sls_names)
     names.update(variables)
+    with environment.seeing(names):
+        return _rendered(environment, source, names)
+
+
+def _rendered(environment: Environment, source: Source, names: Dict[str, Any]) -> JinjaText:
     template = environment.template(source, names)
     # Salt renders without the last line end and puts it back, so that a trimming end tag can't
     # eat it.
@@ -209,6 +218,36 @@ class Environment(SandboxedEnvironment):
         self.tests.update(TESTS)
         self.globals.update(GLOBALS)
         self.globals.pop("lipsum", None)
+        self._names: Dict[str, Any] = {}
+
+    @contextmanager
+    def seeing(self, names: Dict[str, Any]) -> Iterator[None]:
+        """Let every template that is loaded meanwhile see *names*, however deep it is imported.
+
+        A function that a template calls may render another one with this environment.
+        """
+        before = self._names
+        self._names = names
+        try:
+            yield
+        finally:
+            self._names = before
+
+    def get_template(
+        self,
+        name: Union[str, jinja2.Template],
+        parent: Optional[str] = None,
+        globals: Optional[MutableMapping[str, Any]] = None,
+    ) -> jinja2.Template:
+        """Return a template of the file roots, which sees the names of this rendering."""
+        # Jinja hands the names on to the first import only, and keeps what that rendered to.
+        template = super().get_template(name, parent, globals)
+        if getattr(template, "catena_names", None) is not self._names:
+            template.catena_names = self._names  # type: ignore[attr-defined]  # ours
+            # Imported without context a template finds its own place, not its importer's.
+            template.globals.update({**self._names, **template_variables(str(template.name))})
+            template._module = None
+        return template
 
     def join_path(self, template: str, parent: str) -> str:
         """Return the path of *template*, as named inside *parent*."""

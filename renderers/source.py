@@ -133,6 +133,18 @@ def plain(data: Mapping[str, Any]) -> Dict[str, Any]:
     return data if isinstance(data, dict) else dict(data)
 
 
+def template_variables(path: str) -> Dict[str, str]:
+    """Return the names that a template of the file roots has for its own place."""
+    bare = path[len("salt://") :] if path.startswith("salt://") else path
+    folder = bare.rpartition("/")[0]
+    return {
+        "tpldir": folder or ".",
+        "tplfile": bare,
+        "tpldot": folder.replace("/", "."),
+        "tplpath": f"salt://{bare}",
+    }
+
+
 def sls_variables(source: Source) -> Dict[str, str]:
     """Return the names that an SLS file has for its own place (Salt's; case `slsvars/*`)."""
     folder, _, file = source.path.rpartition("/")

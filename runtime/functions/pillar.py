@@ -57,7 +57,8 @@ def get(
         key: name or path.
         default: value where there is none; "" by default.
         merge: lay the pillar's value over *default* instead of replacing it.
-        merge_nested_lists: with *merge*, append lists; the default, as in Salt.
+        merge_nested_lists: with *merge*, append lists within mappings; None: as
+            `pillar_merge_lists` says.
         delimiter: between the names of a path.
         pillarenv: compile the pillar of this environment anew for the answer.
         saltenv: accepted; the environment of the pillar is *pillarenv*.
@@ -77,7 +78,11 @@ def get(
     if found is MISSING:
         return _shown(context, default, unmask)
     if merge and default is not MISSING:
-        lists = merge_nested_lists is not False
+        # A list that is the value itself is appended; one within only when that is asked for, as
+        # in Salt (recorded from the ntp and nginx formulas).
+        lists = merge_nested_lists
+        if lists is None:
+            lists = bool(context.opts.get("pillar_merge_lists"))
         if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
             found = laid_over(default, found, lists)
         elif isinstance(default, list) and isinstance(found, list):

@@ -94,11 +94,24 @@ def _body(
             )
             continue
         seen.add(state)
-        listed = (*items, fun.partition(".")[0]) if fun else tuple(items)
+        single = tuple(_single(items))
+        listed = (*single, fun.partition(".")[0]) if fun else single
         faults = [f"{text}{at(place)}" for text in _items(id_, listed, origin.sls)]
         errors += faults
         if not faults:
             yield _declaration(id_, state, listed, place, origin)
+
+
+def _single(items: List[Any]) -> Iterator[Any]:
+    """Yield the arguments one by one: people write `- context:` with its values not indented.
+
+    Salt takes each pair of such an item for an argument of its own, and formulas rely on it.
+    """
+    for item in items:
+        if isinstance(item, Mapping) and len(item) > 1:
+            yield from ({key: value} for key, value in item.items())
+        else:
+            yield item
 
 
 def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
@@ -109,13 +122,14 @@ def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
                     f"'{item}' of state '{id_}' in SLS '{sls}' has a space in it, so it can't be "
                     "a function; is a ':' missing?"
                 )
-        elif not isinstance(item, Mapping) or len(item) != 1:
+        elif not isinstance(item, Mapping):
             yield (
                 f"Arguments of state '{id_}' in SLS '{sls}' must be `- name: value`, one pair per "
                 f"line; found {str(item)[:80]}"
             )
         else:
-            yield from _argument(id_, *next(iter(item.items())), sls)
+            for key, value in item.items():
+                yield from _argument(id_, key, value, sls)
 
 
 def _argument(id_: str, key: Any, value: Any, sls: Any) -> Iterator[str]:

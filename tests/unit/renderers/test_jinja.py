@@ -269,3 +269,17 @@ def test_output_is_limited(make_context: Any, monkeypatch: pytest.MonkeyPatch) -
 
 def test_huge_ranges_are_refused(make_context: Any) -> None:
     assert isinstance(fault(make_context(), "{{ range(10**9)|list }}"), TemplateFaultError)
+
+
+def test_imports_of_imports_see_the_names_of_each_rendering(make_context: Any) -> None:
+    context = make_context(
+        {
+            "one.jinja": "{% import 'two.jinja' as two %}{% set got = two.got %}",
+            "two.jinja": "{% set got = sls ~ salt['test.echo']('!') ~ tplfile %}",
+        }
+    )
+    for name in ("first", "second"):
+        source = Source(
+            "{% import 'one.jinja' as one %}{{ one.got }}", f"salt://{name}.sls", sls=name
+        )
+        assert jinja.render(context, source, {}).text == f"{name}!two.jinja"

@@ -82,10 +82,10 @@ def test_pillar_is_read_by_path_with_defaults(session: Session) -> None:
     assert get("nested:list:0") == "x"
     assert get("nope") == ""
     assert get("nope", 5) == 5
-    assert get("nested", {"list": ["d"], "more": 1}, merge=True) == {
-        "list": ["d", "x", "y"],
-        "more": 1,
-    }
+    more = {"list": ["d"], "more": 1}
+    assert get("nested", more, merge=True) == {"list": ["x", "y"], "more": 1}
+    assert get("nested", more, merge=True, merge_nested_lists=True)["list"] == ["d", "x", "y"]
+    assert get("nested:list", ["d"], merge=True) == ["d", "x", "y"]
     assert session.context.call("pillar.keys", "nested") == ["list"]
 
 

@@ -115,7 +115,6 @@ def test_one_id_in_two_files_is_a_conflict_that_names_both(world: Any) -> None:
         ("a:\n  test: []\n", "No function declared"),
         ("a:\n  test: [nop, fail_with_changes]\n", "Too many functions"),
         ("a:\n  test.nop: []\n  test.fail_with_changes: []\n", "multiple state declarations"),
-        ("a:\n  test.nop:\n    - x: 1\n      y: 2\n", "one pair per line"),
         ("a:\n  test.nop:\n    - 'x 1'\n", "is a ':' missing?"),
         ("a:\n  test.nop:\n    - require: b\nb: test.nop\n", "needs to be formed as a list"),
         ("a:\n  test.nop:\n    - require: [{test: b, cmd: c}]\n", "one `module: id` pair"),
@@ -136,6 +135,13 @@ def test_malformed_files_stop_the_run_and_say_where(world: Any, text: Any, phras
 
 def test_all_faults_are_told_at_once(world: Any) -> None:
     assert len(world("a: x\nb: y\nc: [1]\n").faults()) == 3
+
+
+def test_several_arguments_may_share_an_item(world: Any) -> None:
+    w = world(
+        "a:\n  test.succeed_without_changes:\n    - name:\n      comment: hey\n      order: 1\n"
+    )
+    assert w.ran()["a"]["comment"] == "hey"
 
 
 def test_function_may_stand_in_the_list(world: Any) -> None:
