@@ -14,6 +14,8 @@ from catena.core.suggest import unknown
 #: A word that a person means as an option; -1 is a number.
 _OPTION = re.compile(r"--?[A-Za-z]")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
+#: As in cli.main; not imported from there, which imports every command's module late.
+_OWN = frozenset({"-c", "--config-dir"})
 
 
 class FunctionCommand(click.Command):
@@ -41,6 +43,8 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         option = known.get(name)
         if option is None:
+            if name in _OWN:
+                raise UsageError(f"{name} comes before the command: catena {name} DIR …")
             wrong = name if word.startswith("--") else word
             raise UsageError(
                 f"{unknown('option', wrong, known)} (words for the function that begin with - "

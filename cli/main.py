@@ -28,6 +28,9 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
 }
 
+#: The options of `catena` itself, which people put behind the command.
+_OWN = frozenset({"-c", "--config-dir"})
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported on first use."""
@@ -80,6 +83,9 @@ def run(arguments: List[str]) -> int:
         result: Any = cli.main(args=arguments, prog_name="catena", standalone_mode=False)
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.NoSuchOption) and error.option_name in _OWN:
+            name = error.option_name
+            print(f"{name} comes before the command: catena {name} DIR …", file=sys.stderr)
         return UsageError.exit_code
     except click.Abort:
         print("aborted", file=sys.stderr)

@@ -54,3 +54,11 @@ def test_talking_to_the_master_imports_no_zeromq_and_no_yaml() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["key", "list"], ["run", "*", "test.ping"]])
+def test_the_folder_of_the_files_comes_before_the_command(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert run([*words, "-c", "/somewhere"]) == 2
+    assert "-c comes before the command: catena -c DIR" in capsys.readouterr().err
