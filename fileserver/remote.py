@@ -28,6 +28,9 @@ CHUNK_BYTES = 512 * 1024
 #: Pieces that are asked for before the first has come.
 WINDOW = 8
 LIST_LIMIT = 64 * 1024 * 1024
+DAY_SECONDS = 24 * 3600
+#: A content that no job used for so long leaves the cache.
+KEEP_SECONDS = 30 * DAY_SECONDS
 #: Files whose list changed while they were fetched are looked up anew this often.
 _ATTEMPTS = 3
 
@@ -69,6 +72,7 @@ class CachingClient:
 
     def __init__(self, source: ChunkSource, cache_dir: Path) -> None:
         self._source = source
+        self._folder = cache_dir
         self._store = ContentStore(cache_dir)
         self._lists: Dict[str, Manifest] = {}
 
@@ -137,6 +141,18 @@ class CachingClient:
     def prune(self, unused_seconds: float) -> int:
         """Remove contents that no job used for that long; return how many files went."""
         return self._store.prune(unused_seconds)
+
+    def prune_daily(self) -> None:
+        """Remove contents that no job used for KEEP_SECONDS; at most once a day."""
+        stamp = self._folder / ".pruned"
+        try:
+            if time.time() - stamp.stat().st_mtime < DAY_SECONDS:
+                return
+        except FileNotFoundError:
+            # Never yet; other faults of the disk are the next job's to report.
+            pass
+        stamp.touch(mode=0o600)
+        self.prune(KEEP_SECONDS)
 
     def _list(self, saltenv: str) -> Manifest:
         for attempt in range(_ATTEMPTS):

@@ -7,6 +7,7 @@ finds the outcome in the job's folder.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -86,6 +87,10 @@ def run(start: Start, jid: str) -> int:
     if isinstance(service, KeptPillar) and not aside.pending_resume:
         service.forget()
     service.close()
+    if session:
+        # The return is kept already: a full disk here takes nothing with it.
+        with contextlib.suppress(OSError):
+            files.prune_daily()
     return 0
 
 

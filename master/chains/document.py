@@ -27,7 +27,7 @@ from typing import Any
 from catena.client.requests import ChainAction, ChainDocument
 from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
 from catena.core import ids
-from catena.core.errors import UsageError
+from catena.core.errors import RenderError, UsageError
 from catena.core.files import read_limited
 from catena.core.records import encode
 from catena.core.suggest import unknown
@@ -73,11 +73,15 @@ def read(path: Path) -> ReadDocument:
     Raises:
         BadDocumentError: unknown key (with the nearest), missing or odd value, no such script;
             the message names file and line.
-        YamlFaultError: it is not YAML.
         OSError: the file can't be read.
     """
     text = read_limited(path, MAX_BYTES).decode("utf-8", "replace")
-    return _Reader(load_rendered(text, str(path), text, LineMap()), path).document()
+    try:
+        rendered = load_rendered(text, str(path), text, LineMap())
+    except RenderError as error:
+        # It is a wrong request, whatever is wrong with it.
+        raise BadDocumentError(str(error)) from None
+    return _Reader(rendered, path).document()
 
 
 class _Reader:

@@ -111,6 +111,10 @@ def _handler(verb: _Verb) -> Handler:
     return lambda caller, asked: verb(asked, caller.name)
 
 
+#: How long a transaction may take to be committed before the scheduler looks.
+COMMIT_SECONDS = 0.05
+
+
 class _ThreadSafeWake:
     """Wakes the scheduler from the store's writer thread."""
 
@@ -120,4 +124,8 @@ class _ThreadSafeWake:
 
     def __call__(self) -> None:
         if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._event.set)
+            self.loop.call_soon_threadsafe(self._soon, self.loop)
+
+    def _soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Observers run inside a transaction: what they left to do is seen after its commit.
+        loop.call_later(COMMIT_SECONDS, self._event.set)

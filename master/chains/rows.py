@@ -169,6 +169,15 @@ def ahead(conn: sa.Connection, chain_id: int) -> dict[str, str]:
     return {row.minion: row.label for row in conn.execute(query.order_by(RUNS.c.jid))}
 
 
+def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
+    """Return whether an action that ended by progress waits for its return to say what changed."""
+    return any(
+        row.started is not None and row.changes is None
+        for row in newest(conn, chain_id).values()
+        if row.state in (ExecutionState.DONE.value, ExecutionState.FAILED.value)
+    )
+
+
 def manifest(run: sa.Row[Any]) -> ChainManifest:
     """Return the manifest of a run."""
     return decode(ChainManifest, run.manifest, "manifest")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -46,6 +47,9 @@ from catena.master.store.chain_tables import ACTIONS, CHAINS, RUNS
 #: A time that lies further back than this was meant otherwise.
 PAST_SECONDS = 60
 FUTURE_SECONDS = 10 * 366 * 24 * 3600
+#: How often, and with what pause, a watcher looks for returns that follow the last progress.
+RETURN_LOOKS = 20
+RETURN_PAUSE_SECONDS = 0.1
 
 
 class ChainService:
@@ -281,7 +285,15 @@ class ChainService:
             if event.tag in ends or event.tag.endswith("/deleted"):
                 break
         if not event.tag.endswith("/deleted"):
+            await self._await_returns(row.id)
             yield {"type": "chain", **await self._show(row.id)}
+
+    async def _await_returns(self, chain_id: int) -> None:
+        """Give the last returns a moment: progress ends a chain, only they tell what changed."""
+        for _ in range(RETURN_LOOKS):
+            if not await self._parts.store.read(partial(rows.owes_changes, chain_id)):
+                return
+            await asyncio.sleep(RETURN_PAUSE_SECONDS)
 
     async def render(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Render a chain and return its chunk files; nothing is run.

@@ -57,6 +57,16 @@ class Program:
     async def echo(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
         await connection.send(ClientReply(params), msg_id)
 
+    async def turned(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        # Number 0 is answered after number 2.
+        if params["n"] == 0:
+            await self.started.wait()
+        if params["n"] == 4:
+            raise NotFoundError("no number 4")
+        await connection.send(ClientReply(params["n"]), msg_id)
+        if params["n"] == 2:
+            self.started.set()
+
     async def count(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
         for number in range(params["to"]):
             await connection.send(ClientItem(number), msg_id)
@@ -117,6 +127,23 @@ def test_a_request_is_answered_and_its_sender_known(tmp_path: Path) -> None:
         answer = await in_thread(path, lambda c: c.request(ask("echo", a=[1]), timeout=5))
         assert answer == ClientReply({"a": [1]})
         assert program.peers == [LocalPeer(os.getuid(), os.getgid(), os.getpid())]
+
+    served(tmp_path, story)
+
+
+def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(tmp_path: Path) -> None:
+    def use(client: LocalClient) -> list[int]:
+        asked = [ask("turned", n=n) for n in range(6)]
+        found = []
+        with pytest.raises(NotFoundError, match="no number 4"):
+            for reply in client.pipelined(asked, 3, timeout=5):
+                found.append(reply.value)
+        # What was under way at the failure does not disturb what comes after.
+        assert client.request(ask("echo", still="here"), timeout=5).value == {"still": "here"}
+        return found
+
+    async def story(path: Path, program: Program) -> None:
+        assert await in_thread(path, use) == [0, 1, 2, 3]
 
     served(tmp_path, story)
 

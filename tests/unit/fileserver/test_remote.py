@@ -191,6 +191,32 @@ def test_a_file_can_take_the_place_of_a_folder(
     assert found.name == "thing"
 
 
+def test_the_cache_is_pruned_once_a_day(source: Any, cache: Path) -> None:
+    client = CachingClient(source, cache)
+    held = client.fetch("top.sls")
+    assert held is not None
+    client.prune_daily()
+    os.utime(held, (1, 1))
+    client.prune_daily()
+    assert held.exists()
+    os.utime(cache / ".pruned", (1, 1))
+    client.prune_daily()
+    assert not held.exists()
+
+
+def test_many_files_come_together_and_a_changed_one_is_looked_up_anew(
+    source: Any, cache: Path, tree: Path
+) -> None:
+    client = CachingClient(source, cache)
+    client.entries()
+    (tree / "top.sls").write_text("changed: {}\n")
+    found = client.fetch_all(["app/init.sls", "top.sls", "no.such", "app/files/x.conf"])
+    assert [path.read_bytes() if path else None for path in found] == [
+        (tree / "app/init.sls").read_bytes(), b"changed: {}\n", None,
+        (tree / "app/files/x.conf").read_bytes(),
+    ]  # fmt: skip
+
+
 def test_contents_that_no_job_used_for_long_are_pruned(source: Any, cache: Path) -> None:
     client = CachingClient(source, cache)
     used, unused = client.fetch("top.sls"), client.fetch("app/init.sls")
