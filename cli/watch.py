@@ -7,8 +7,7 @@ import time
 from typing import Any, Dict, Iterator, Mapping, Optional
 
 from catena.cli.output.answers import answer
-from catena.cli.output.highstate import FULL, StateStyle
-from catena.cli.output.plain import document
+from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
 from catena.core.errors import TryLaterError, UnreachableError
@@ -46,6 +45,8 @@ class JobPrinter:
     def finish(self) -> None:
         """Print what was kept."""
         if self._out == "json":
+            from catena.cli.output.plain import document
+
             print(document(self._values))
         elif self._out == "yaml":
             from catena.renderers.yaml import dump

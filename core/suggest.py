@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Iterable, Optional
 
 
@@ -14,6 +13,9 @@ def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> Opti
         candidates: the right names.
         likeness: how alike they must be, 0 to 1; at 0.75 only a slip of the fingers is.
     """
+    # Only a wrong name pays for it.
+    from difflib import get_close_matches
+
     found = get_close_matches(name, list(candidates), n=1, cutoff=likeness)
     return found[0] if found else None
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, TypeVar
 import click
 
 from catena.cli.output import renderer
-from catena.cli.output.highstate import OUTPUTS, StateStyle, highstate
+from catena.cli.output.style import OUTPUTS, StateStyle
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,5 +49,7 @@ def answer(minion: str, ret: Mapping[str, Any], out: str, colour: bool, how: Sta
     """
     name = out or (ret["out"] if ret["out"] in _ASKED else "nested")
     if name == "highstate":
+        from catena.cli.output.highstate import highstate
+
         return highstate(minion, ret["value"], colour, how)
     return renderer(name)(minion, ret["value"], colour)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Iterator, List, Mapping
 
 from catena.cli.output.nested import nested, tree
+from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.text import paint, printable
 
 _RULE = "----------"
@@ -22,30 +22,6 @@ def is_state_run(value: Any) -> bool:
             for key, ret in value.items()
         )
     )
-
-
-@dataclass(frozen=True)
-class StateStyle:
-    """How much of a state run is shown; Salt's `state_output` and `state_verbose`."""
-
-    #: "full"; "terse": a line per state; "mixed": failures in full; "changes": those and changes.
-    output: str = "full"
-    #: False: states that are as they should be, and changed nothing, are only counted.
-    verbose: bool = True
-
-    def in_full(self, state: Mapping[str, Any]) -> bool:
-        """Return whether *state* gets a block of its own."""
-        if self.output == "full" or state.get("result") is False:
-            return True
-        return self.output == "changes" and bool(state.get("changes"))
-
-    def shows(self, state: Mapping[str, Any]) -> bool:
-        """Return whether *state* is shown at all."""
-        return self.verbose or state.get("result") is not True or bool(state.get("changes"))
-
-
-OUTPUTS = ("changes", "full", "mixed", "terse")
-FULL = StateStyle()
 
 
 def highstate(minion: str, value: Any, colour: bool, style: StateStyle = FULL) -> str:

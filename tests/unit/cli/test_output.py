@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 
 from catena.cli.output import OUTPUTS, renderer
-from catena.cli.output.highstate import StateStyle, highstate
+from catena.cli.output.highstate import highstate
+from catena.cli.output.style import StateStyle
 from catena.cli.output.table import table
 from catena.cli.output.text import printable
 
