@@ -106,6 +106,8 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool) -> int:
     print(f"chain {made['id']}: {made['label']}")
     if at or watching:
         client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
+    else:
+        click.echo(f"a draft; run it with: catena chain schedule {made['id']}", err=True)
     return _follow(ctx, str(made["id"])) if watching else 0
 
 

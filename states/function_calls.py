@@ -19,6 +19,8 @@ from catena.core.types import StateResult
 PASSED_ON = ("creates", "runas", "runas_password", "saltenv", "test", "umask")
 #: How many failed states of a nested run a comment names.
 _FAULTS_SHOWN = 5
+#: So many of the last lines of a failed command are shown.
+_LINES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,22 @@ def _has_false_result(value: Mapping[str, Any]) -> bool:
 
 
 def faults(value: Any) -> Iterator[str]:
-    """Yield what failed in the value of a function that runs states, in a line each."""
+    """Yield what failed in the value of a function that runs states, a text each."""
     if isinstance(value, list):
         yield from (str(text) for text in value)
     elif isinstance(value, Mapping):
         for key, row in value.items():
             if isinstance(row, Mapping) and row.get("result") is False:
-                yield f"{key}: {row.get('comment', '')}"
+                yield f"{key}: {row.get('comment', '')}{_evidence(row.get('changes'))}"
+
+
+def _evidence(changes: Any) -> str:
+    """Return what a failed command left: its exit code and the end of what it wrote."""
+    if not isinstance(changes, Mapping) or not changes.get("retcode"):
+        return ""
+    written = str(changes.get("stderr") or changes.get("stdout") or "").strip().splitlines()
+    lines = "".join(f"\n  {line}" for line in written[-_LINES_SHOWN:])
+    return f", exit code {changes['retcode']}{lines}"
 
 
 def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> StateResult:
