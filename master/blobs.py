@@ -16,8 +16,9 @@ from catena.core.files import private_folder, rename_durable
 #: Largest file that a client may send (agent packages are the largest of them).
 BLOB_LIMIT = 256 * 1024 * 1024
 PIECE_LIMIT = 8 * 1024 * 1024
-#: Pieces that stay incomplete for this long are dropped.
-PARTIAL_SECONDS = 24 * 3600
+#: A file, or pieces of one, that nobody sent for this long is dropped: a request that names a
+#: file takes a copy of its own.
+KEEP_SECONDS = 24 * 3600
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -54,7 +55,10 @@ class Blobs:
             raise BadBlobError("sha256, index or count of a piece make no sense")
         if len(piece.data) > PIECE_LIMIT:
             raise LimitError(f"a piece has at most {PIECE_LIMIT} bytes")
-        if self.path(piece.sha256) is not None:
+        held = self.path(piece.sha256)
+        if held is not None:
+            # Sent again means wanted again.
+            os.utime(held)
             return True
         folder = private_folder(self._partial / f"{piece.sha256}.{piece.count}")
         # Not durable: only the joined file is, and the hash says whether it is right.
@@ -87,8 +91,12 @@ class Blobs:
         rename_durable(whole, self._folder / sha256)
 
     def sweep(self) -> None:
-        """Drop pieces of files that were never finished."""
-        old = time.time() - PARTIAL_SECONDS
-        for folder in self._partial.iterdir():
-            if folder.stat().st_mtime < old:
-                shutil.rmtree(folder)
+        """Drop files that were taken or forgotten, and pieces that were never finished."""
+        old = time.time() - KEEP_SECONDS
+        for path in (*self._partial.iterdir(), *self._folder.iterdir()):
+            if path == self._partial or path.stat().st_mtime >= old:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()

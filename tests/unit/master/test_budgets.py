@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -85,6 +86,18 @@ def test_an_uploaded_file_is_kept_under_its_hash(tmp_path: Path) -> None:
     assert found is not None
     assert found.read_bytes() == data
     assert found.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_nobody_sends_again_is_dropped_after_a_day(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    old, wanted = (hashlib.sha256(data).hexdigest() for data in (b"old", b"wanted"))
+    for digest, data in ((old, b"old"), (wanted, b"wanted")):
+        assert blobs.put(BlobPut(digest, 0, 1, data))
+        os.utime(tmp_path / "blobs" / digest, (1, 1))
+    assert blobs.put(BlobPut(wanted, 0, 1, b"wanted"))
+    blobs.sweep()
+    assert blobs.path(old) is None
+    assert blobs.path(wanted) is not None
 
 
 @pytest.mark.parametrize("sha256", ["../../etc/passwd", "A" * 64, "a" * 63, ""])
