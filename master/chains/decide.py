@@ -321,6 +321,18 @@ def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
     ]
 
 
+def prove_by_progress(facts: Sequence[ExecutionFact], chunk: int) -> list[Change]:
+    """Return the boundaries that an action of chunk number *chunk* proves by having begun.
+
+    The minion begins a chunk when it has the proof, and its actions require the verify state.
+    """
+    return [
+        Change(fact.action_id, ExecutionEvent.succeed)
+        for fact in facts
+        if fact.is_open and fact.picked_up and fact.chunk < chunk
+    ]
+
+
 def boundary_overdue(picked_up: ClockReading, now: ClockReading, allowed_seconds: float) -> bool:
     """Return whether a proof is missing for too long, by both clocks.
 

@@ -140,6 +140,8 @@ class ChainResults:
             return ()
         ledger = Ledger(conn, self._clocks.read(), minion)
         self._begin_chain(ledger, chain_id)
+        facts = [rows.fact(each) for each in found]
+        ledger.apply(found, decide.prove_by_progress(facts, row.chunk), "")
         ledger.move_execution(row, change, run.boot_id)
         if change.event is not ExecutionEvent.begin:
             ledger.settle(chain_id, (minion,))

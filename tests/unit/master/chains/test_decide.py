@@ -21,6 +21,7 @@ from catena.master.chains.decide import (
     judge_due,
     judge_report,
     prove_boot,
+    prove_by_progress,
     settle,
     to_retry,
 )
@@ -120,6 +121,19 @@ def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
     assert told(prove_boot(picked, "b")) == {0: ("succeed", "")}
     report = Report({99: Outcome(2, True)}, frozenset({2}))
     assert told(judge_report(picked, report)) == {0: ("succeed", ""), 1: ("succeed", "")}
+
+
+def test_an_action_that_begins_proves_the_boundaries_before_its_chunk() -> None:
+    upgrade = Boundary.agent_upgrade
+    facts = [
+        fact(0, RUNNING, waits_for=upgrade, picked_up=True),
+        fact(1, RUNNING, 2, waits_for=upgrade, picked_up=True),
+        fact(2, NEW, 2),
+        fact(3, NEW, 3),
+    ]
+    assert told(prove_by_progress(facts, 1)) == {}
+    assert told(prove_by_progress(facts, 2)) == {0: ("succeed", "")}
+    assert told(prove_by_progress(facts, 3)) == {0: ("succeed", ""), 1: ("succeed", "")}
 
 
 def test_a_return_from_before_the_boot_needs_no_further_proof() -> None:
