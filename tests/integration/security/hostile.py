@@ -166,7 +166,7 @@ class Hostile:
     def raw(self, *frames: bytes, socket: str = "control") -> None:
         """Send frames as they are; wait until they have left, as a blocking peer would."""
         sock = self.socket(socket)
-        assert sock.poll(PATIENCE_SECONDS * 1000, zmq.POLLOUT), "the master takes nothing"
+        assert sock.poll(int(PATIENCE_SECONDS * 1000), zmq.POLLOUT), "the master takes nothing"
         sock.send_multipart(frames, zmq.NOBLOCK)
 
     def say(self, message: Any, socket: str = "control") -> bytes:
@@ -197,7 +197,7 @@ class Hostile:
                 return kept.pop(index)
         sock = self.socket(socket)
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and sock.poll(left * 1000, zmq.POLLIN):
+        while (left := end - time.monotonic()) > 0.001 and sock.poll(int(left * 1000), zmq.POLLIN):
             envelope = wire.unpack(sock.recv(), socket=socket, receiver="minion")
             if isinstance(envelope.message, Ping):
                 self.raw(wire.pack(Pong(envelope.message.seq), reply_to=envelope.msg_id))
@@ -208,7 +208,7 @@ class Hostile:
         raise SilenceError(f"{self.name}: nothing on {socket} in {seconds} s")
 
     def hears_nothing(self, socket: str = "control", seconds: float = QUIET_SECONDS) -> bool:
-        return not self.socket(socket).poll(seconds * 1000, zmq.POLLIN)
+        return not self.socket(socket).poll(int(seconds * 1000), zmq.POLLIN)
 
     def ping(self) -> None:
         """Have a ping answered; everything that was sent before has been looked at then."""

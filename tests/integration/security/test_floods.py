@@ -11,6 +11,7 @@ import pytest
 
 from catena.transport import wire
 from catena.transport.messages import (
+    TYPES,
     EventFired,
     Failure,
     JobReturned,
@@ -116,7 +117,7 @@ def test_bad_frames_cost_their_sender_the_connection(flooder: Hostile) -> None:
 
 
 def test_a_flood_of_every_unknown_type_is_refused(flooder: Hostile) -> None:
-    for number in {*range(256)} - {*wire.TYPES}:
+    for number in {*range(256)} - {*TYPES}:
         flooder.raw(bytes([number, 1]) + bytes(32) + b"\x80")
     assert flooder.is_deaf()
 
@@ -126,9 +127,7 @@ def test_returns_that_are_never_completed_are_few(flooder: Hostile) -> None:
         part = ReturnPart(f"{20260101000000000000 + number}", DIGEST, 0, 8, b"")
         msg_id = flooder.say(part, "bulk")
         if number >= 64:
-            answer = flooder.until(
-                lambda e, i=msg_id: e.reply_to == i, "bulk", PATIENCE_SECONDS
-            ).message
+            answer = flooder.answer(msg_id, "bulk")
             assert isinstance(answer, Failure) and "unfinished returns" in answer.message
 
 
@@ -139,11 +138,7 @@ def test_pieces_beyond_the_limit_are_dropped(flooder: Hostile) -> None:
         part = ReturnPart(f"{20260102000000000000 + number}", DIGEST, 0, 8, piece)
         msg_id = flooder.say(part, "bulk")
         if number >= 8:
-            answers.append(
-                flooder.until(
-                    lambda e, i=msg_id: e.reply_to == i, "bulk", PATIENCE_SECONDS
-                ).message
-            )
+            answers.append(flooder.answer(msg_id, "bulk"))
     assert {answer.code for answer in answers} == {"LimitError"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 from fleet import Fleet
 
+from catena.client.connection import MasterClient
+from catena.client.requests import record
 from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.messages import ClientRequest
@@ -106,29 +107,29 @@ def test_secrets_are_in_no_log_event_or_list(fleet: Fleet) -> None:
     for words in SECRET_WORK:
         fleet.catena(*words, check=False)
     token = fleet.catena("key", "token").stdout.split()[0]
-    seen = logs(fleet)
-    fleet.catena("event", "send", "end/of/look")
-    end = fleet.catena("event", "watch", "end/of/look", "--after", "0", "--count", "1", "--jsonl")
-    count = json.loads(end.stdout)["seq"]
-    watch = ("event", "watch", "*", "--after", "0", "--count", str(count), "--jsonl")
-    seen += fleet.catena(*watch).stdout
-    seen += fleet.catena("job", "list", "--out", "json").stdout
-    for job in json.loads(fleet.catena("job", "list", "--out", "json").stdout):
-        seen += fleet.catena("job", "show", job["jid"], "--out", "json").stdout
+    seen = [logs(fleet)]
+    client = MasterClient(fleet.folder / "master/run/catena/master/master.sock")
+    end = client.request("event.send", record("EventSend")(tag="end/of/look"))["seq"]
+    watch = record("EventWatch")(tag="*", after=0, count=end)
+    seen += [str(event) for event in client.stream("event.watch", watch, 10.0)]
+    jobs = client.request("job.list", record("JobList")())
+    seen += [str(client.request("job.show", record("JobShow")(job["jid"]))) for job in jobs]
     # What a state itself prints where its file is wrong is for who may read the file.
-    lines = [line for line in seen.splitlines() if CANARY in line and "broken" not in line]
-    assert not lines
-    assert token not in seen
+    found = [text for text in seen if CANARY in text and "broken" not in text]
+    assert not found
+    assert token not in "".join(seen)
 
 
 def test_no_secret_is_an_argument_of_a_process(fleet: Fleet) -> None:
-    mark = fleet.home("m1") / "waits"
-    command = f"touch {mark}; read line; sleep 0"
-    words = ["run", "m1", "cmd.run", f"cat /proc/[0-9]*/cmdline | tr '\\0' ' ' #{mark}"]
-    done = fleet.catena(*words, f"stdin={CANARY}-stdin", f"env={{KEY: {CANARY}-env}}", check=False)
-    # The command line of our own `catena run` is ours; the minion's and the master's are not.
-    shown = [part for part in done.stdout.split("catena") if CANARY in part]
-    assert all(" run m1 cmd.run" in part for part in shown), (command, shown)
+    mark = f"CATENA_DEMO_HOST={fleet.home('m1')}"
+    script = (
+        f"for p in /proc/[0-9]*; do grep -qsz '^{mark}$' $p/environ && "
+        "tr '\\0' ' ' <$p/cmdline && echo; done; true"
+    )
+    given = (f"stdin={CANARY}-stdin", f"env={{KEY: {CANARY}-env}}")
+    shown = fleet.catena("run", "m1", "cmd.run", script, *given).stdout
+    assert "catena.minion.daemon" in shown
+    assert CANARY not in shown
 
 
 def test_nothing_that_is_written_is_open_to_others(fleet: Fleet) -> None:
