@@ -68,4 +68,8 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
 def show(ctx: click.Context, name: str, out: str) -> None:
     """Show one minion: grains, jobs, chains."""
     found = connect(ctx).request("minion.show", MinionShow(name))
-    print(document(found) if out == "json" else renderer("nested")(name, found, wants_colour()))
+    if out == "json":
+        print(document(found))
+        return
+    moments = {key: clock(found[key], with_date=True) for key in ("since", "last_seen")}
+    print(renderer("nested")(name, {**found, **moments}, wants_colour()))

@@ -71,6 +71,8 @@ def run(
         return _send(client, request, options)
     except UsageError as error:
         why = _key_of(client, target)
+        if "," in target and request.tgt_type == "glob":
+            why = "; a list of ids takes -L"
         if not why:
             raise
         raise UsageError(f"{error}{why}") from None

@@ -40,3 +40,11 @@ def test_a_target_whose_key_waits_is_told_from_a_stranger(
     monkeypatch.setattr("catena.cli.run.connect", lambda ctx: Refusing(**keys))
     assert run(["run", "web1", "test.ping"]) == 2
     assert capsys.readouterr().err == f"catena: {said}\n"
+
+
+def test_a_list_without_its_option_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catena.cli.run.connect", lambda ctx: Refusing())
+    assert run(["run", "web1,web2", "test.ping"]) == 2
+    assert capsys.readouterr().err.endswith("; a list of ids takes -L\n")
