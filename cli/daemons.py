@@ -71,5 +71,5 @@ def show(ctx: click.Context, name: str, out: str) -> None:
     if out == "json":
         print(document(found))
         return
-    moments = {key: clock(found[key], with_date=True) for key in ("since", "last_seen")}
+    moments = {key: clock(found.get(key, 0.0), with_date=True) for key in ("since", "last_seen")}
     print(renderer("nested")(name, {**found, **moments}, wants_colour()))
