@@ -17,7 +17,7 @@ from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
 from catena.master import batch, job_rows
-from catena.master.delivery import UNDER_WAY, Cause, Delivery
+from catena.master.delivery import OPEN, UNDER_WAY, Cause, Delivery
 from catena.master.event_bus import EventBus
 from catena.master.handover import Handover, Moves
 from catena.master.job_model import JobRequest, Order, ReturnObserver, Submitted, Within
@@ -143,6 +143,14 @@ class Jobs:
             if what == "stopping":
                 self._parts.handover.cancel(minion, jid, text)
         return outcome
+
+    async def abandon(self, minion: str, reason: str) -> None:
+        """Cancel every open job of *minion*: whoever has its name next is another host."""
+        open_states = [state.value for state in OPEN]
+        rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(open_states)
+        query = sa.select(DELIVERIES.c.jid).where(rule)
+        for jid in await self._store.read(lambda conn: conn.execute(query).scalars().all()):
+            await self.cancel(jid, (minion,), reason=reason)
 
     async def expire(self) -> int:
         """End deliveries whose time is over and that were not handed over; return how many."""

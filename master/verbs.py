@@ -142,6 +142,10 @@ class Verbs:
         """Accept, reject, delete or rotate keys."""
         keys = self._parts.keys
         changed = await keys.change(asked.action, asked.match, asked.include, caller.name)
+        if asked.action == "delete":
+            for name in changed:
+                if name not in keys.ids():
+                    await self._parts.jobs.abandon(name, f"its key was deleted by {caller.name}")
         if asked.action == "rotate":
             # Only who is connected can make a new key now; the others are not named.
             sessions = [self._parts.sessions.get(name) for name in changed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from catena.master import enrol
 from catena.transport import sockets, wire
 from catena.transport.keys import generate, token_proof
 from catena.transport.messages import (
+    Envelope,
     EventFired,
     Failure,
+    JobOrder,
     JobReturned,
     KeyAnnounce,
     KeyTaken,
@@ -122,6 +125,22 @@ def test_a_deleted_minion_is_cut_within_a_second(site: Site) -> None:
     minion.drop("control")
     with pytest.raises(SilenceError):
         minion.ask(minion.hello(), seconds=0.5)
+
+
+def test_a_new_host_under_an_old_id_gets_nothing_of_the_old_one(site: Site) -> None:
+    site.minion("reused").drop("control")
+    asked = record("RunJob")(tgt="reused", tgt_type="list", fun="cmd.run", args=("secret",))
+    waiting = site.ask("job.run", asked)["jid"]
+    site.decide("delete", "reused")
+    heir = site.minion("reused")
+    mine = site.ask("job.run", asked)["jid"]
+    # The older of two jobs would come first.
+    assert heir.until(_is_job_of("cmd.run"), "control", PATIENCE_SECONDS).message.spec.jid == mine
+    assert mine != waiting
+
+
+def _is_job_of(fun: str) -> Callable[[Envelope], bool]:
+    return lambda e: isinstance(e.message, JobOrder) and e.message.spec.fun == fun
 
 
 def test_a_rejected_minion_is_cut_and_stays_out(site: Site) -> None:
