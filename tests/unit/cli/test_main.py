@@ -62,3 +62,22 @@ def test_the_folder_of_the_files_comes_before_the_command(
 ) -> None:
     assert run([*words, "-c", "/somewhere"]) == 2
     assert "-c comes before the command: catena -c DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("target", "code"), [("/dev/full", 1), ("/dev/null", 0)])
+def test_output_that_can_not_be_written_is_a_failure(target: str, code: int) -> None:
+    words = [sys.executable, "-m", "catena", "config", "keys", "minion"]
+    with Path(target).open("w") as out:
+        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == code
+    assert ("can't be written" in done.stderr) is bool(code)
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    words = [sys.executable, "-m", "catena", "config", "keys", "minion"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert said == b""
