@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import time
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
@@ -58,8 +58,7 @@ def send(
     body.update({key: value for key, value in kwargs.items() if not key.startswith("__")})
     if data is not None:
         body.update(data if isinstance(data, Mapping) else {"data": data})
-    stamp = datetime.datetime.now(datetime.timezone.utc).isoformat()
-    whole = {"cmd": "_minion_event", "pretag": None, "data": body, "tag": tag, "ts": stamp}
+    whole = {"cmd": "_minion_event", "pretag": None, "data": body, "tag": tag, "ts": time.time()}
     return _fire(context, whole, tag)
 
 

@@ -165,12 +165,14 @@ class Engine:
         del self._lanes[minion]
 
     async def _react(self, event: Event) -> None:
+        # As Salt's reactor files have it.
+        data = {**event.data, "_stamp": event.stamp}
         for rule in self.rules:
             if not rule.matches(event.tag):
                 continue
             for file in rule.files:
                 try:
-                    reactions = await self._renderer.render(file, event.tag, event.data)
+                    reactions = await self._renderer.render(file, event.tag, data)
                 except CatenaError as error:
                     await self._failed(event, file, "", error)
                     continue

@@ -30,7 +30,7 @@ FILES = {
     ),
     "others.sls": (
         "runs:\n  runner.event.send:\n  - args:\n    - tag: my/runner\n"
-        "    - data: {n: {{ data['data']['n'] }}}\n"
+        "    - data: {n: {{ data['data']['n'] }}, year: {{ data['_stamp'][:2] }}}\n"
         "keys:\n  wheel.key.reject:\n  - args:\n    - match: stranger\n"
         "here:\n  caller.file.append:\n  - args:\n    - path: WITNESS\n"
         "    - args: caller:{{ data['data']['n'] }}\n"
@@ -84,7 +84,7 @@ def test_every_kind_of_reaction_happens_and_broken_files_stop_no_other(fleet: Fl
     wait_for("the reactions", lambda: len(witness(fleet)) == 3)
     assert sorted(witness(fleet)) == ["caller:7", "new:7", "old:7"]
     (sent,) = events(fleet, "my/runner", 1)
-    assert sent["data"] == {"n": 7}
+    assert sent["data"] == {"n": 7, "year": 20}
     wait_for("the rejected key", lambda: not pending())
     failed = [event["data"] for event in events(fleet, "catena/reactor/failed", len(BROKEN))]
     assert [data["file"].rpartition("/")[2] for data in failed] == BROKEN
