@@ -12,7 +12,6 @@ from catena.cli.output.table import clock, table
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect, master_settings
 from catena.cli.targets import target_options, target_type
-from catena.client.requests import MinionList, MinionShow
 from catena.core.errors import ConfigError
 
 
@@ -50,6 +49,8 @@ def minion(ctx: click.Context) -> None:
 @click.pass_context
 def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) -> None:
     """List accepted minions: up or down since when, version, boot, chain."""
+    from catena.client.requests import MinionList
+
     rows = connect(ctx).request("minion.list", MinionList(target, target_type(options)))
     if out == "json":
         print(document(rows))
@@ -67,6 +68,8 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
 @click.pass_context
 def show(ctx: click.Context, name: str, out: str) -> None:
     """Show one minion: grains, jobs, chains."""
+    from catena.client.requests import MinionShow
+
     found = connect(ctx).request("minion.show", MinionShow(name))
     if out == "json":
         print(document(found))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Mapping
 import click
 
 from catena.cli.socket_path import master_socket
-from catena.client.connection import MasterClient
 
 if TYPE_CHECKING:
+    from catena.client.connection import MasterClient
     from catena.core.config.master import MasterSettings
     from catena.core.config.schema import Loaded
 
@@ -31,7 +31,7 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
     Raises:
         ConfigError: they can't be used; the message names the setting.
     """
-    from catena.core.config.folders import rooted
+    from catena.core.config.folders import placed
     from catena.core.config.master import SALT_KEYS, MasterSettings
     from catena.core.config.schema import load
     from catena.core.errors import ConfigError
@@ -47,4 +47,7 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
 
 def connect(ctx: click.Context) -> MasterClient:
     """Return a client of the master that `--config-dir` names."""
+    # A daemon starts without it.
+    from catena.client.connection import MasterClient
+
     return MasterClient(master_socket(ctx.find_root().obj))

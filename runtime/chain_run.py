@@ -32,7 +32,6 @@ from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_record import ActionState, ChainState
 from catena.runtime.chain_store import Chain, ChainStore
-from catena.runtime.chunk_run import ChunkHooks, ChunkRunner
 from catena.runtime.host import After, AfterKind, BaseHost, Place
 from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile, ResumePoint
 
@@ -210,6 +209,8 @@ class ChainHost:
             return
         view = chain.view.action(action.action_id)
         if view.state in (ActionState.armed, ActionState.begun):
+            from catena.runtime.chunk_run import ChunkHooks
+
             hooks = ChunkHooks(chain, number, self.host, self.host.cancelled)
             hooks.prove_reboot(action, view.key, "system.reboot")
 
@@ -252,6 +253,9 @@ class ChainHost:
     # -- both ----------------------------------------------------------------------------------
 
     def _run(self, chain: Chain, context: Context, number: int) -> Dict[str, Any]:
+        # An agent that starts only looks where its chain stands: it needs no compiler.
+        from catena.runtime.chunk_run import ChunkRunner
+
         results = ChunkRunner(chain, context, self.host, self.file).run(number)
         if chain.ended and chain.view.state is not ChainState.done:
             self.file.clear()
