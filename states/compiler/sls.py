@@ -158,7 +158,10 @@ class SlsTree:
                         f"{at(rendered.place('include', index))}"
                     )
                 for one in found:
-                    self._includers.setdefault((wanted_env, one), []).append(sls)
+                    # What includes its includer does not own it (recorded from the apache and
+                    # rabbitmq formulas, whose files include each other).
+                    if one not in self._open:
+                        self._includers.setdefault((wanted_env, one), []).append(sls)
                     self._read((wanted_env, one))
 
     def _wanted(self, sls: Sls, entry: Any, place: SourceLine) -> Iterator[Sls]:

@@ -26,6 +26,14 @@ def test_dotted_names_reach_files_and_folders(world: Any) -> None:
     assert rows["extra"]["__sls__"] == "web.conf.extra"
 
 
+def test_what_includes_its_includer_does_not_own_it(world: Any) -> None:
+    w = world(
+        "include: [inner]\na:\n  test.nop:\n    - require: [{sls: inner}]\n",
+        files={"inner.sls": "include: [t]\n" + nops("i")},
+    )
+    assert list(w.ran()) == ["i", "a"]
+
+
 def test_relative_includes_start_at_the_folder_of_the_file(world: Any) -> None:
     files = {
         "app/init.sls": "include: [.db, .sub.leaf]\n" + nops("app"),
