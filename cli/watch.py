@@ -80,7 +80,10 @@ def follow(
                 break
     except KeyboardInterrupt:
         printer.finish()
-        _say(f"detached; the job goes on: catena job watch {follower.jid}")
+        if follower.jid:
+            _say(f"detached; the job goes on: catena job watch {follower.jid}")
+        else:
+            _say("interrupted before the master confirmed the job; see: catena job list")
         return 130
     except UnreachableError as error:
         # Silence up to the deadline is no fault; silence before it is a master that went away.
