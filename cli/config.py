@@ -11,7 +11,7 @@ import click
 from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
 from catena.cli.settings import read
-from catena.core.config.folders import rooted
+from catena.core.config.folders import placed
 from catena.core.config.master import SALT_KEYS as MASTER_KEYS
 from catena.core.config.master import MasterSettings
 from catena.core.config.minion import SALT_KEYS as MINION_KEYS
@@ -44,7 +44,8 @@ def _check(path: Path, name: str, show: bool) -> int:
     """Say what is to say about one configuration; return the exit code."""
     kind, salt_keys = _KINDS[name]
     try:
-        settings, loaded = load(kind, read(path), salt_keys)
+        data = read(path)
+        settings, loaded = load(kind, data, salt_keys)
     except ConfigError as error:
         click.echo(_named(path, kind, salt_keys, error), err=True)
         return error.exit_code
@@ -55,7 +56,8 @@ def _check(path: Path, name: str, show: bool) -> int:
     for text in doubts(settings):
         click.echo(f"{path}: {text}", err=True)
     if show:
-        print(document({name: dataclasses.asdict(rooted(settings))}))
+        where = placed(settings, data, path.parent, name)
+        print(document({name: dataclasses.asdict(where)}))
     wrong = mistakes(settings)
     for text in wrong or ["ok"]:
         click.echo(f"{path}: {text}", err=True)

@@ -42,7 +42,7 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
         settings, loaded = load(MasterSettings, data, SALT_KEYS)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return rooted(settings), loaded
+    return placed(settings, data, Path(config_dir), "master"), loaded
 
 
 def connect(ctx: click.Context) -> MasterClient:

@@ -8,8 +8,11 @@ way, the full reader decides.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Optional
+
+from catena.core.config.folders import placed
 
 RUN_DIR = "/run/catena/master"
 NAME = "master.sock"
@@ -19,6 +22,14 @@ _LINE = re.compile(r"(root_dir|run_dir)[ \t]*:(.*)\Z")
 _PLAIN_PATH = re.compile(r"[ \t]+(/[A-Za-z0-9_./-]*)[ \t]*\Z")
 #: Marks of YAML that could give a key a meaning which a single line does not show.
 _ODD = re.compile(r"(?m)^(---|\.\.\.|%|\{|<<|[\"'?&*!])|\t*\|\s*$|>\s*$")
+
+
+@dataclass(frozen=True)
+class _Where:
+    """The settings that place a socket; as in MasterSettings, which costs 7 ms to import."""
+
+    root_dir: str
+    run_dir: str
 
 
 def master_socket(config_dir: str) -> Path:
@@ -32,10 +43,8 @@ def master_socket(config_dir: str) -> Path:
         from catena.cli.settings import master_settings
 
         return Path(master_settings(config_dir)[0].run_dir) / NAME
-    root, run = found.get("root_dir", "").rstrip("/"), found.get("run_dir", RUN_DIR)
-    if root and not run.startswith(f"{root}/"):
-        run = f"{root}/{run.lstrip('/')}"
-    return Path(run) / NAME
+    settings = _Where(found.get("root_dir", ""), found.get("run_dir", RUN_DIR))
+    return Path(placed(settings, found, Path(config_dir), "master").run_dir) / NAME
 
 
 def _scan(folder: Path) -> Optional[Dict[str, str]]:

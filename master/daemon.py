@@ -12,7 +12,6 @@ from pathlib import Path
 
 from catena import __version__
 from catena.core.clock import Clock, SystemClock, read_boot_id
-from catena.core.config.folders import rooted
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder
@@ -250,7 +249,7 @@ class Master:
             rules.parse(self.settings.reactor, self.settings.reactor_defaults),
             self.bus,
             WorkerRenderer(self.workers),
-            ClientPerformer(self.dispatcher.ask, self.workers),
+            ClientPerformer(self.dispatcher.ask, self.workers, self.bus, self.jobs.new_jid),
         )
 
     async def start(self) -> None:
@@ -384,7 +383,6 @@ def run(settings: MasterSettings) -> int:
     Raises:
         CatenaError: it could not start.
     """
-    settings = rooted(settings)
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping
 
+from catena.core.config.folders import placed
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import Loaded, load
 from catena.core.errors import ConfigError
 from catena.minion import identity
 from catena.minion.blob import Start
 from catena.renderers import config_files
-
-#: Where a packaged agent has its configuration.
-CONFIG_DIR = "/etc/catena"
-#: Folders that follow root_dir, or another configuration folder, unless they are set.
-_FOLDERS = {
-    "cache_dir": "cache",
-    "pki_dir": "pki",
-    "run_dir": "run",
-    "log_file": "log/minion",
-    "agent_dir": "agent",
-}
 
 
 @dataclass(frozen=True)
@@ -51,29 +40,7 @@ def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
         settings, loaded = load(MinionSettings, data, SALT_KEYS)
     except ConfigError as error:
         raise ConfigError(f"{config_dir / 'minion'}: {error}") from None
-    return Configured(place_folders(settings, data, config_dir), loaded)
-
-
-def place_folders(
-    settings: MinionSettings, given: Mapping[str, Any], config_dir: Path
-) -> MinionSettings:
-    """Return *settings* with each folder where it belongs.
-
-    A folder that was set stays. With root_dir the others lie below it; with a configuration
-    outside /etc/catena and no root_dir they lie beside that configuration, under `state`, so that
-    two agents never share one and no root is needed.
-    """
-    changes: Dict[str, Any] = {}
-    beside = config_dir.resolve() != Path(CONFIG_DIR)
-    for name, short in _FOLDERS.items():
-        value = str(getattr(settings, name))
-        if name in given or value == "-":
-            continue
-        if settings.root_dir:
-            changes[name] = str(Path(settings.root_dir) / value.lstrip("/"))
-        elif beside:
-            changes[name] = str(config_dir.resolve() / "state" / short)
-    return dataclasses.replace(settings, **changes)
+    return Configured(placed(settings, data, config_dir, "minion"), loaded)
 
 
 def start_of(configured: Configured, config_dir: Path) -> Start:

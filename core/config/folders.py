@@ -1,27 +1,50 @@
-"""Where settings put files: `root_dir` before every absolute folder that is not under it."""
+"""Where the daemons keep their files: one rule for master and minion."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, Container, Dict, Mapping, TypeVar, cast
 
 C = TypeVar("C")
 
-#: Settings that name a folder or file of the daemon itself.
-_OWN = ("cache_dir", "state_dir", "pki_dir", "run_dir", "log_file", "agent_dir")
+#: Where a packaged installation has its configuration.
+CONFIG_DIR = "/etc/catena"
+#: Folder of what belongs to a configuration that lies elsewhere.
+BESIDE = "state"
+#: Setting -> its name below BESIDE, for the settings that name a daemon's own folder or file.
+_SHORT: Mapping[str, str] = {
+    "cache_dir": "cache",
+    "state_dir": "lib",
+    "pki_dir": "pki",
+    "run_dir": "run",
+    "log_file": "log",
+    "agent_dir": "agent",
+}
 
 
-def rooted(settings: C) -> C:
-    """Return *settings* with `root_dir` put before the daemon's own folders, as Salt does."""
+def placed(settings: C, given: Container[str], config_dir: Path, kind: str) -> C:
+    """Return *settings* with each of the daemon's own folders where it belongs.
+
+    A folder that was set stays. With root_dir the others lie below it, as Salt puts them; with a
+    configuration outside /etc/catena and no root_dir they lie beside that configuration, so that
+    two daemons never share one by accident and no root is needed.
+
+    Args:
+        settings: MasterSettings or MinionSettings.
+        given: names that the configuration set.
+        config_dir: folder of the configuration.
+        kind: "master" or "minion", for folders beside the configuration.
+    """
     record = cast(Any, settings)
-    root = record.root_dir.rstrip("/")
-    if not root:
-        return settings
-    changes = {name: _under(root, getattr(record, name)) for name in _OWN if hasattr(record, name)}
+    beside = config_dir.resolve() != Path(CONFIG_DIR)
+    changes: Dict[str, Any] = {}
+    for name, short in _SHORT.items():
+        value = getattr(record, name, "-")
+        if name in given or value == "-":
+            continue
+        if record.root_dir:
+            changes[name] = str(Path(record.root_dir) / value.lstrip("/"))
+        elif beside:
+            changes[name] = str(config_dir.resolve() / BESIDE / kind / short)
     return cast(C, dataclasses.replace(record, **changes))
-
-
-def _under(root: str, path: str) -> str:
-    if path == "-" or path.startswith(f"{root}/"):
-        return path
-    return f"{root}/{path.lstrip('/')}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from catena.core.clock import ManualClock
-from catena.core.config.folders import rooted
+from catena.core.config.folders import placed
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn, JobSpec
@@ -183,7 +183,8 @@ async def a_master(**settings: Any) -> AsyncIterator[Bench]:
             "file_roots": {"base": [f"{folder}/srv"]},
             "pillar_roots": {"base": [f"{folder}/pillar"]},
         }
-        bench = Bench(rooted(MasterSettings(root_dir=folder, **{**base, **settings})))
+        made = MasterSettings(root_dir=folder, **{**base, **settings})
+        bench = Bench(placed(made, (), Path(folder), "master"))
         await bench.start()
         try:
             yield bench

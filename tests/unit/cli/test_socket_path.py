@@ -46,4 +46,11 @@ def test_later_files_win_and_state_files_do_not_count(tmp_path: Path) -> None:
 
 
 def test_no_file_at_all_is_the_default(tmp_path: Path) -> None:
-    assert socket_path.master_socket(str(tmp_path)) == Path("/run/catena/master/master.sock")
+    beside = tmp_path / "state" / "master" / "run" / "master.sock"
+    assert socket_path.master_socket(str(tmp_path)) == beside
+
+
+def test_a_packaged_master_has_the_usual_socket(tmp_path: Path) -> None:
+    usual = Path("/run/catena/master/master.sock")
+    if not Path("/etc/catena/master").exists():
+        assert socket_path.master_socket("/etc/catena") == usual

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from catena.core.config.folders import placed
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import ConfigError
 from catena.core.ids import BadNameError
@@ -18,9 +19,9 @@ def write(folder: Path, text: str) -> Path:
 
 def test_folders_of_another_configuration_lie_beside_it(tmp_path: Path) -> None:
     settings = configure.read(write(tmp_path, "id: a\npki_dir: /keys\n")).settings
-    assert settings.cache_dir == str(tmp_path / "state" / "cache")
+    assert settings.cache_dir == str(tmp_path / "state" / "minion" / "cache")
     assert settings.pki_dir == "/keys"
-    assert settings.log_file == str(tmp_path / "state" / "log" / "minion")
+    assert settings.log_file == str(tmp_path / "state" / "minion" / "log")
 
 
 def test_root_dir_goes_before_what_is_not_set_by_itself(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_root_dir_goes_before_what_is_not_set_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_packaged_agent_has_the_usual_folders() -> None:
-    settings = configure.place_folders(MinionSettings(), {}, Path("/etc/catena"))
+    settings = placed(MinionSettings(), (), Path("/etc/catena"), "minion")
     assert settings == MinionSettings()
 
 
