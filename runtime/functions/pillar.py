@@ -78,16 +78,24 @@ def get(
     if found is MISSING:
         return _shown(context, default, unmask)
     if merge and default is not MISSING:
-        # A list that is the value itself is appended; one within only when that is asked for, as
-        # in Salt (recorded from the ntp and nginx formulas).
         lists = merge_nested_lists
         if lists is None:
             lists = bool(context.opts.get("pillar_merge_lists"))
-        if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
-            found = laid_over(default, found, lists)
-        elif isinstance(default, list) and isinstance(found, list):
-            found = append_new(default, found)
+        found = _laid(default, found, lists)
     return _shown(context, found, unmask)
+
+
+def _laid(default: Any, found: Any, lists: bool) -> Any:
+    """Return *found* laid over *default*.
+
+    A list that is the value itself is appended; one within a mapping only when that is asked for,
+    as in Salt (recorded from the ntp and nginx formulas).
+    """
+    if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
+        return laid_over(default, found, lists)
+    if isinstance(default, list) and isinstance(found, list):
+        return append_new(default, found)
+    return found
 
 
 @function(name="fetch", reads=True)
