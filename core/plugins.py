@@ -13,17 +13,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
 
-from catena.core.errors import CatenaError, NotFoundError
+from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 from catena.core.types import StateResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK = "__catena__"
-
-
-class PluginConflictError(CatenaError):
-    """Two plug-ins of one kind claim the same name."""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, List, Mapping, Sequence
 
 #: What stands in the place of a hidden value (Salt's mask, which people's tools know).
 MASK = "**********"
 
-#: Shorter texts are not replaced inside other texts: they would tear holes into ordinary words.
-_SHORTEST_SECRET = 4
 _DEPTH_LIMIT = 100
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|(^|[^a-z])pass($|[^a-z])|secret|token|api_?key|private_?key"
@@ -68,45 +66,3 @@ def _hide_argument(value: Any) -> Any:
         name, sign, _ = value.partition("=")
         return f"{name}={MASK}" if sign and is_secret_name(name) else value
     return hide_named(value)
-
-
-def describe_call(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return a call as one line for a log, secret-sounding arguments hidden."""
-    shown = [_one(value) for value in args]
-    shown += [f"{key}={_one(value)}" for key, value in hide_named(dict(kwargs)).items()]
-    return f"{fun}({', '.join(shown)})"
-
-
-def _one(value: Any) -> str:
-    if isinstance(value, str) and _hide_argument(value) != value:
-        return str(_hide_argument(value))
-    text = repr(hide_named(value))
-    return text if len(text) <= 200 else text[:200] + "…"
-
-
-class Redactor:
-    """Replaces known secrets wherever they stand in a text.
-
-    Args:
-        secrets: the values; texts shorter than four characters are left out.
-    """
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        kept = sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, kept))) if kept else None
-
-    def __call__(self, text: str) -> str:
-        """Return *text* with every secret replaced by the mask."""
-        return self._pattern.sub(MASK, text) if self._pattern else text
-
-    def data(self, value: Any) -> Any:
-        """Return nested data with every secret in its texts replaced."""
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, Mapping):
-            found: Dict[Any, Any] = {key: self.data(item) for key, item in value.items()}
-            return found
-        if isinstance(value, (list, tuple)):
-            items: List[Any] = [self.data(item) for item in value]
-            return items
-        return value

@@ -10,7 +10,6 @@ from typing import Any, List, Optional, Tuple, Union
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.arguments import listed
 from catena.modules.file import attributes, content
 from catena.modules.file.attributes import Wanted
 from catena.modules.file.inspect import existing, expand, list_backups
@@ -367,8 +366,3 @@ def check_perms(
 def lines_of(values: Any) -> List[str]:
     """Return the lines that file.write and file.append were given, as strings."""
     return [str(value) for value in (values if isinstance(values, (list, tuple)) else [values])]
-
-
-def names_of(values: Any) -> List[str]:
-    """Return one or several names as strings."""
-    return [str(value) for value in listed(values)]

@@ -6,7 +6,7 @@ import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
@@ -409,8 +409,3 @@ def managed(context: Context, /, name: str, source: Any = None, **options: Any) 
         return failed(str(refusal))
     changes = {**forced, **result.changes}
     return replace(result, changes=changes, warnings=(*result.warnings, *warnings))
-
-
-def sources_of(value: Any) -> List[Any]:
-    """Return one or several sources as a list."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
