@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from catena.client.requests import KeyChange, RunJob, RunnerCall
-from catena.core.errors import NotFoundError
+from catena.core import events
+from catena.core.errors import CatenaError, NotFoundError
 from catena.core.records import decode
 from catena.core.suggest import unknown
+from catena.master.event_bus import EventBus
 from catena.master.workers import Workers
 from catena.reactors.engine import USER
 from catena.reactors.reaction import Kind, Reaction
@@ -45,11 +47,17 @@ class ClientPerformer:
     Args:
         ask: the dispatcher; it authorises and handles a request as any other user's.
         workers: for `caller` reactions, which run on the master's own host.
+        bus: where calls of wheel functions are told of; jobs and runners tell of themselves.
+        new_jid: gives each of them its number.
     """
 
-    def __init__(self, ask: Ask, workers: Workers) -> None:
+    def __init__(
+        self, ask: Ask, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
+    ) -> None:
         self._ask = ask
         self._workers = workers
+        self._bus = bus
+        self._new_jid = new_jid
 
     async def perform(self, reaction: Reaction, key: str) -> None:
         """Do what *reaction* says; a job that was stored under *key* is not stored again."""
@@ -60,10 +68,27 @@ class ClientPerformer:
                 USER, "runner.call", RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
             )
         elif reaction.kind is Kind.wheel:
-            await self._ask(USER, "key.change", _key_change(reaction))
+            await self._wheel(reaction)
         else:
             params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
             await self._workers.call("call", params)
+
+    async def _wheel(self, reaction: Reaction) -> None:
+        jid = self._new_jid()
+        data: dict[str, Any] = {
+            "fun": f"wheel.{reaction.fun}",
+            "jid": jid,
+            "user": USER,
+            "fun_args": [*reaction.args, *([reaction.kwargs] if reaction.kwargs else [])],
+        }
+        await self._bus.fire(events.wheel_new(jid), data)
+        try:
+            value = await self._ask(USER, "key.change", _key_change(reaction))
+        except CatenaError as error:
+            data |= {"return": str(error), "success": False}
+            await self._bus.fire(events.wheel_ret(jid), data)
+            raise
+        await self._bus.fire(events.wheel_ret(jid), {**data, "return": value, "success": True})
 
 
 def _job(reaction: Reaction, key: str) -> RunJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -86,6 +87,8 @@ def test_every_kind_of_reaction_happens_and_broken_files_stop_no_other(fleet: Fl
     (sent,) = events(fleet, "my/runner", 1)
     assert sent["data"] == {"n": 7, "year": 20}
     wait_for("the rejected key", lambda: not pending())
+    (told,) = events(fleet, "salt/wheel/*/ret", 1)
+    assert (told["data"]["fun"], told["data"]["success"]) == ("wheel.key.reject", True)
     failed = [event["data"] for event in events(fleet, "catena/reactor/failed", len(BROKEN))]
     assert [data["file"].rpartition("/")[2] for data in failed] == BROKEN
     texts = ("undefined.sls:3", "unparsable.sls:1", "frob", "no.such", "missing.sls")
@@ -111,6 +114,10 @@ def test_the_order_of_a_minion_is_kept_and_nothing_is_lost_with_a_killed_master(
     fleet.start_master()
     assert child.wait(60) == 0
     wanted = [f"new:{n}" for n in range(8)]
-    wait_for("all reactions", lambda: list(dict.fromkeys(witness(fleet))) == wanted)
-    assert witness(fleet) == wanted
+    # Their jobs may overlap on the minion; they are ordered in the order of the events.
+    wait_for("all reactions", lambda: len(witness(fleet)) >= len(wanted))
+    assert sorted(witness(fleet)) == wanted
+    jobs = json.loads(fleet.catena("runner", "jobs.list_jobs", "--out", "json").stdout)
+    asked = [str(job["Arguments"]) for _, job in sorted(jobs.items()) if job["User"] == "Reactor"]
+    assert re.findall(r"new:(\d) ", " ".join(asked))[-8:] == [str(n) for n in range(8)]
     wait_for("no lag", lambda: status(fleet).get("lag") == 0)
