@@ -112,10 +112,10 @@ def settings() -> str:
         "where one is near, the right name. `catena config check` finds them without starting",
         "anything. A dotted key such as `mysql.host` is kept for modules that ask for it.",
         "",
-        "`cache_dir`, `state_dir`, `pki_dir`, `run_dir`, `log_file` and `agent_dir` stay where they",
-        "are set. Where they are not, `root_dir` is put before their defaults; with a configuration",
-        "outside `/etc/catena` and no `root_dir` they lie beside it, in `state/master` or",
-        "`state/minion`, so that no root is needed.",
+        "`cache_dir`, `state_dir`, `pki_dir`, `run_dir`, `log_file` and `agent_dir` stay where",
+        "they are set. Where they are not, `root_dir` is put before their defaults; with a",
+        "configuration outside `/etc/catena` and no `root_dir` they lie beside it, in",
+        "`state/master` or `state/minion`, so that no root is needed.",
         "",
     ]
     for title, module, kind in (

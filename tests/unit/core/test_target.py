@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.core.target import Nodegroups, Subject, TargetError, match_data, parse, traverse
+from catena.core.nested import traverse
+from catena.core.target import Nodegroups, Subject, TargetError, match_data, parse
 
 WEB = Subject(
     "web1.example.org",
