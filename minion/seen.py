@@ -39,14 +39,19 @@ class SeenJobs:
         """Remember *jid*, durably.
 
         Raises:
-            OSError: it could not be written.
+            OSError: it could not be written; nothing of it is in the file.
         """
         expiry = int(max(not_after + MARGIN_SECONDS, now) if not_after else now + KEEP_SECONDS)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(self._path, flags, 0o600)
+        before = os.fstat(handle).st_size
         try:
             write_all(handle, f"{expiry} {jid} {why}\n".encode("ascii"))
             os.fsync(handle)
+        except OSError:
+            # What a full disk took in part would spoil the next line.
+            os.ftruncate(handle, before)
+            raise
         finally:
             os.close(handle)
         self._seen[jid] = (expiry, why)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+
+import pytest
 
 from catena.minion.seen import KEEP_SECONDS, MARGIN_SECONDS, SeenJobs
 
@@ -40,6 +44,25 @@ def test_a_torn_last_line_harms_neither_what_is_before_nor_what_comes_after(
     again = SeenJobs(path, 1000.0)
     again.add(B, 0.0, 1000.0)
     assert {A, B} <= set(SeenJobs(path, 1000.0)._seen)
+
+
+def test_a_line_that_a_full_disk_cut_does_not_spoil_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "seen"
+    seen = SeenJobs(path, 1000.0)
+
+    def full(handle: int, data: bytes) -> None:
+        os.write(handle, data[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("catena.minion.seen.write_all", full)
+        with pytest.raises(OSError, match="No space"):
+            seen.add(A, 0.0, 1000.0)
+    assert A not in seen
+    seen.add(B, 0.0, 1000.0)
+    assert set(SeenJobs(path, 1000.0)._seen) == {B}
 
 
 def test_garbage_is_skipped(tmp_path: Path) -> None:
