@@ -34,7 +34,9 @@ class TemplateLink:
         self._on_forked = on_forked
         self._on_gone = on_gone
         self._pair: Optional[socket.socket] = None
+        #: Of the template that is there, and of those that were let go and have not been reaped.
         self._pid = 0
+        self._left: List[int] = []
         self._asked: List[str] = []
         self.last_used = 0.0
 
@@ -70,16 +72,17 @@ class TemplateLink:
             self._loop.forget(self._pair.fileno())
             self._pair.close()
             self._pair = None
+            self._left.append(self._pid)
 
     def reap(self) -> None:
-        """Collect a template that has ended, so that no zombie stays."""
-        if self._pid and self._pair is None:
+        """Collect templates that have ended, so that no zombie stays."""
+        for pid in list(self._left):
             try:
-                done, _ = os.waitpid(self._pid, os.WNOHANG)
+                done, _ = os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
-                done = self._pid
+                done = pid
             if done:
-                self._pid = 0
+                self._left.remove(pid)
 
     def _start(self, start: Start) -> None:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
