@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -61,8 +62,11 @@ def prepare(start: Start) -> Start:
     place = place_of(start)
     failure = agent_versions.untold_failure(start.cache_dir)
     if failure:
-        # A chain that waits for the new agent must fail there, not go on under the old one.
+        # A chain that waits for the new agent must fail there, not go on under the old one. Noted
+        # as told only once that is on disk: a cut in between refuses it at the next start.
         chain_run.refuse_boundary(place, failure)
+        with contextlib.suppress(OSError):  # a full disk does not keep the agent away
+            agent_versions.tell_failure(start.cache_dir)
     after = chain_run.pending_after(place)
     chain = chain_run.open_chain(place)
     return dataclasses.replace(

@@ -225,12 +225,18 @@ def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
 
 
 def untold_failure(cache_dir: Path) -> str:
-    """Return why the last change was taken back, once; "" when there is nothing to tell."""
+    """Return why the last change was taken back; "" when `tell_failure` was called since."""
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.state is not UpgradeState.fell_back or upgrade.told:
         return ""
-    write(cache_dir, replace(upgrade, told=True))
     return f"agent {upgrade.version} was taken back: {upgrade.reason}"
+
+
+def tell_failure(cache_dir: Path) -> None:
+    """Note that a chain which waited for the new agent knows of `untold_failure`, durably."""
+    upgrade = read(cache_dir)
+    if upgrade is not None and upgrade.state is UpgradeState.fell_back:
+        write(cache_dir, replace(upgrade, told=True))
 
 
 def _unpack(wheel: Path, site: Path) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 import catena
 from catena.core.clock import read_boot_id
+from catena.core.config.minion import MinionSettings
 from catena.core.errors import NotFoundError
-from catena.minion import processes, upgrade
-from catena.runtime import agent_versions
+from catena.minion import launch, processes, upgrade
+from catena.minion.blob import Start
+from catena.runtime import agent_versions, chain_run
 from catena.runtime.agent_versions import BadWheelError, Upgrade, UpgradeState
 
 
@@ -36,7 +38,30 @@ def test_current_is_switched_and_taken_back(tmp_path: Path) -> None:
     assert agent_versions.fall_back(tmp_path, cache, "it hangs")
     assert agent_versions.current(tmp_path) == "1.0"
     assert "it hangs" in agent_versions.untold_failure(cache)
+    agent_versions.tell_failure(cache)
     assert agent_versions.untold_failure(cache) == ""
+
+
+def test_a_change_taken_back_is_not_told_before_the_chain_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {name: str(tmp_path / name) for name in ("cache_dir", "pki_dir", "run_dir")}
+    start = Start(MinionSettings(**state), "m1", "mach1", str(tmp_path))
+    start.cache_dir.mkdir()
+    agent_versions.write(start.cache_dir, Upgrade(UpgradeState.fell_back, "9.9", "", 0.0))
+    refused: list[str] = []
+
+    def cut(_place: object, _reason: str) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain_run, "refuse_boundary", cut)
+        with pytest.raises(KeyboardInterrupt):
+            launch.prepare(start)
+    monkeypatch.setattr(chain_run, "refuse_boundary", lambda _, reason: refused.append(reason))
+    launch.prepare(start)
+    launch.prepare(start)
+    assert len(refused) == 1 and "9.9" in refused[0]
 
 
 def test_only_installed_versions_become_current(tmp_path: Path) -> None:
