@@ -479,7 +479,8 @@ def read_pending(place: Place) -> Dict[str, Any]:
 def pending_after(place: Place) -> Optional[After]:
     """Return a promised reboot or agent restart that has not happened, to be done now.
 
-    Asked when the agent starts. It is promised at most `ISSUES` times in all.
+    Asked when the agent starts, which has to come up whatever is wrong here (a full disk, no tool
+    that reboots): the chain then waits on. It is promised at most `ISSUES` times in all.
     """
     chains = _chains_at(place)
     if not chains.store.folder.is_dir():
@@ -489,6 +490,9 @@ def pending_after(place: Place) -> Optional[After]:
             return chains.promise_again()
     except TryLaterError:
         return None  # the chunk still runs, in a process that outlived the agent
+    except (CatenaError, OSError) as error:
+        log.error("what a waiting chain asks for can't be promised again: %s", error)
+        return None
 
 
 def refuse_boundary(place: Place, reason: str) -> bool:
@@ -505,7 +509,7 @@ def refuse_boundary(place: Place, reason: str) -> bool:
     try:
         with chains.store.lock(wait=False), chains.waiting_chain() as chain:
             if chain:
-                chain.record("refused", reason=reason)
+                chain.record("refused", True, reason=reason)
             return chain is not None
     except TryLaterError:
         return False  # no chain waits: one runs

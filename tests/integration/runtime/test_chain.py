@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from catena.core.errors import InvalidStateError
 from catena.core.job import ActionKind
 from catena.runtime import chain_run
-from catena.runtime.host import AfterKind
+from catena.runtime.host import AfterKind, BaseHost
 from catena.runtime.journal import Journal
 
 IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
@@ -351,6 +352,25 @@ def test_a_promised_reboot_is_promised_again_but_not_for_ever(host: Any) -> None
         assert again is not None
         assert again.kind is AfterKind.reboot
     assert chain_run.pending_after(host.place) is None
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "full"), InvalidStateError("no tool")])
+def test_the_agent_comes_up_when_a_reboot_can_not_be_promised_again(
+    host: Any, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference(host)
+    host.start()
+
+    def fail(*_: Any) -> None:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        broken = (
+            (Journal, "append") if isinstance(fault, OSError) else (BaseHost, "reboot_command")
+        )
+        patch.setattr(*broken, fail)
+        assert chain_run.pending_after(host.place) is None
+    assert chain_run.pending_after(host.place) is not None
 
 
 def test_a_reboot_that_has_happened_is_not_promised_again(host: Any) -> None:
