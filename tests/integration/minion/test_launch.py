@@ -88,7 +88,7 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(tmp_path: Path) -> N
     process = subprocess.Popen(argv, stderr=subprocess.PIPE)
     try:
         end = time.monotonic() + 10
-        while not (tmp_path / "state" / "run" / "minion.sock").exists():
+        while not (tmp_path / "state" / "minion" / "run" / "minion.sock").exists():
             assert time.monotonic() < end and process.poll() is None
             time.sleep(0.01)
     finally:
