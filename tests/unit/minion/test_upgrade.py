@@ -45,8 +45,8 @@ def test_current_is_switched_and_taken_back(tmp_path: Path) -> None:
 def test_a_change_taken_back_is_not_told_before_the_chain_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = {name: str(tmp_path / name) for name in ("cache_dir", "pki_dir", "run_dir")}
-    start = Start(MinionSettings(**state), "m1", "mach1", str(tmp_path))
+    settings = MinionSettings(cache_dir=str(tmp_path / "c"), pki_dir=str(tmp_path / "p"))
+    start = Start(settings, "m1", "mach1", str(tmp_path))
     start.cache_dir.mkdir()
     agent_versions.write(start.cache_dir, Upgrade(UpgradeState.fell_back, "9.9", "", 0.0))
     refused: list[str] = []
