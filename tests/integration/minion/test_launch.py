@@ -96,7 +96,7 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(tmp_path: Path) -> N
         _, err = process.communicate(timeout=10)
     assert err.decode().count("mine_interval") == 1
     assert process.returncode == 0
-    assert (tmp_path / "state" / "run").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "state" / "minion" / "run").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
