@@ -221,8 +221,9 @@ def _end_of(row: sa.Row[Any], data: dict[str, Any]) -> Change | None:
     if outcome in ("failed", "interrupted"):
         reason = "interrupted" if outcome == "interrupted" else ""
         return Change(row.action_id, ExecutionEvent.fail, reason, said)
+    armed = outcome == "armed" and waits is Boundary.reboot
     upgraded = outcome == "done" and waits is Boundary.agent_upgrade
-    if outcome == "armed" or upgraded:
+    if armed or upgraded:
         if row.picked_up is not None:
             return None
         return Change(row.action_id, ExecutionEvent.begin, waits.value, said, picked_up=True)

@@ -251,6 +251,21 @@ def test_a_reboot_that_does_not_come_fails_and_the_minion_is_told(tmp_path: Path
     with_bench(tmp_path, body)
 
 
+def test_an_action_that_is_no_boundary_can_not_be_armed(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("patch", CMD, CMD)
+        (one, _) = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        place: dict[str, Any] = {"chain_id": chain, "action_id": one}
+        await bench.progresses(jid, 1, **place, event="end", outcome="armed")
+        assert await bench.states("patch") == ["NEW", "NEW"]
+        # No proof could ever come, and the scheduler would have no words for that.
+        bench.clock.advance(2 * HOUR)
+        await bench.chains.scheduler.tick()
+
+    with_bench(tmp_path, body)
+
+
 def test_an_upgrade_of_the_agent_is_proven_by_the_next_chunk(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         upgrade = ("upgrade_agent", {"version": "2.0"})
