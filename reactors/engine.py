@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event
 from catena.reactors.reaction import Reaction
 from catena.reactors.rules import Rule
@@ -31,6 +31,8 @@ OWN_TAGS = "catena/reactor/"
 LANES = 16
 #: How often the cursor is saved while events flow, seconds.
 SAVE_SECONDS = 1.0
+#: How soon a reaction is tried again that could not be done at the moment, seconds.
+AGAIN_SECONDS = 5.0
 
 
 class Bus(Protocol):
@@ -112,7 +114,9 @@ class Engine:
         return Status(position, self._bus.last - position, self._failures, self._last_failure)
 
     async def run(self) -> None:
-        """React until cancelled."""
+        """React until cancelled; what an earlier run left undone is read again."""
+        self._lanes.clear()
+        self._open.clear()
         self._read = await self._bus.cursor(CONSUMER)
         saver = asyncio.create_task(self._keep_cursor(self._read))
         try:
@@ -181,26 +185,37 @@ class Engine:
 
     async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:
         key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"
-        try:
-            await self._performer.perform(reaction, key)
-        except CatenaError as error:
-            await self._failed(event, file, reaction.id, error)
+        while True:
+            try:
+                await self._performer.perform(reaction, key)
+            except TryLaterError as error:
+                LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            except CatenaError as error:
+                await self._failed(event, file, reaction.id, error)
+            return
 
     async def _failed(self, event: Event, file: str, entry: str, error: CatenaError) -> None:
         """Make a failure visible; the other reactions go on."""
         self._failures += 1
         self._last_failure = f"{event.tag}: {error}"
         LOG.error("reaction to %s (%s %s) failed: %s", event.tag, file, entry, error)
-        await self._bus.fire(
-            f"{OWN_TAGS}failed",
-            {"event": event.seq, "tag": event.tag, "file": file, "id": entry, "error": str(error)},
-        )
+        data = {"event": event.seq, "tag": event.tag, "file": file, "id": entry}
+        try:
+            await self._bus.fire(f"{OWN_TAGS}failed", {**data, "error": str(error)})
+        except CatenaError as unsaid:
+            # The log and the status have it; the lane must go on.
+            LOG.warning("the failure could not be put on the bus: %s", unsaid)
 
     async def _keep_cursor(self, saved: int) -> None:
         try:
             while True:
                 await asyncio.sleep(SAVE_SECONDS)
-                saved = await self._save(saved)
+                try:
+                    saved = await self._save(saved)
+                except CatenaError as error:
+                    LOG.warning("the reactor's position could not be saved: %s", error)
         finally:
             with suppress(CatenaError):
                 await self._save(saved)

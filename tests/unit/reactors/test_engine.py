@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from catena.core.errors import CatenaError
+import pytest
+
+from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event
 from catena.reactors.engine import Engine
 from catena.reactors.reaction import Kind, Reaction
@@ -149,3 +151,86 @@ def test_what_the_reactor_started_does_not_start_it_again() -> None:
     bus.add("catena/reactor/failed")
     asyncio.run(run_engine(bus, recorder))
     assert recorder.done == []
+
+
+class FailingBus(TableBus):
+    """A table that can't be written while `down`."""
+
+    down = True
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        if self.down:
+            raise TryLaterError("no space")
+        await super().advance(consumer, seq)
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        if self.down:
+            raise TryLaterError("no space")
+        return await super().fire(tag, data, source)
+
+
+def test_a_failure_that_cant_be_stored_does_not_end_its_minions_lane() -> None:
+    bus, recorder = FailingBus(), Recorder()
+    bus.add("go/refused", "a")
+    bus.add("go/fine", "a")
+    engine = asyncio.run(run_engine(bus, recorder))
+    assert recorder.done == ["go/fine"]
+    assert engine.status().lag == 0
+
+
+def test_a_reaction_that_cant_be_stored_now_is_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
+    answers = iter([TryLaterError("locked"), TryLaterError("locked"), None])
+
+    class Busy(Recorder):
+        async def perform(self, reaction: Reaction, key: str) -> None:
+            error = next(answers)
+            if error is not None:
+                raise error
+            await super().perform(reaction, key)
+
+    bus, recorder = TableBus(), Busy()
+    bus.add("go/1")
+    engine = asyncio.run(run_engine(bus, recorder))
+    assert recorder.done == ["go/1"]
+    assert engine.status().failures == 0
+
+
+def test_the_position_is_saved_again_after_a_time_when_it_could_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("catena.reactors.engine.SAVE_SECONDS", 0)
+    bus = FailingBus()
+    bus.add("stay/1")
+    saved: list[int] = []
+
+    async def scenario() -> None:
+        engine = Engine([], bus, EchoRenderer(), Recorder())
+        task = asyncio.create_task(engine.run())
+        await settle()
+        bus.down = False
+        await settle()
+        saved.append(bus.saved)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert saved == [1]
+
+
+def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> None:
+    bus, recorder = TableBus(), Recorder()
+    bus.add("go/1", "a")
+
+    async def scenario() -> None:
+        recorder.hold["go/1"] = asyncio.Event()
+        engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder)
+        for _ in range(2):
+            task = asyncio.create_task(engine.run())
+            await settle()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            recorder.hold["go/1"].set()
+
+    asyncio.run(scenario())
+    assert recorder.done == ["go/1"]
