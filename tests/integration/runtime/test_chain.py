@@ -365,10 +365,10 @@ def test_the_agent_comes_up_when_a_reboot_can_not_be_promised_again(
         raise fault
 
     with monkeypatch.context() as patch:
-        broken = (
-            (Journal, "append") if isinstance(fault, OSError) else (BaseHost, "reboot_command")
-        )
-        patch.setattr(*broken, fail)
+        if isinstance(fault, OSError):
+            patch.setattr(Journal, "append", fail)
+        else:
+            patch.setattr(BaseHost, "reboot_command", fail)
         assert chain_run.pending_after(host.place) is None
     assert chain_run.pending_after(host.place) is not None
 
