@@ -251,13 +251,24 @@ class Daemon:
         folder = self._runner.store.folder(jid)
         self._open_jobs.add(jid)
         self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link), now)
-        if aside != Aside():
-            self.start = dataclasses.replace(self.start, pending_resume=aside.pending_resume)
-        self._set_chain(aside.open_chain)
+        self._learn(aside)
         if aside.after:
             self._after.promise(jid, aside.after, now, AWAIT_STORED_SECONDS)
         if upgrade.wants_restart(self.start.cache_dir) and not self._runner.queue.serial_running:
             self._after.promise(jid, {"kind": "restart_agent"}, now, AWAIT_STORED_SECONDS)
+
+    def _learn(self, aside: Aside) -> None:
+        """Note what an ended job knew of chains.
+
+        A job that the agent ended knew nothing, and one of an earlier boot may be wrong: a chain
+        waits as long as its resume file is there.
+        """
+        waits = self._resume_file()
+        if aside != Aside() or not waits:
+            pending = aside.pending_resume if waits else {}
+            self.start = dataclasses.replace(self.start, pending_resume=pending)
+        if aside.open_chain or not waits:
+            self._set_chain(aside.open_chain)
 
     def on_position(self, jid: str, position: int) -> None:
         """A job waits at another place in line."""

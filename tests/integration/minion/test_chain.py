@@ -123,6 +123,33 @@ def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
     run(scenario)
 
 
+def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots = tmp_path / "witness", tmp_path / "reboots"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
+        await until(lambda: lines(reboots), "the reboot")
+        other = chain(master.file_root, witness, 8)
+        master.order(OTHER, "mgractionchains.start", 8, chain=other)
+        ret = await master.run(LATER, "probe.vanish")
+        assert ret.value.startswith("interrupted")
+        assert agent.ask("status")["held_chain"] == 7
+        assert (await master.run(RESUME, "mgractionchains.resume")).success
+        await until(lambda: OTHER in master.returns, "the other chain")
+        assert master.returns[OTHER].success, str(master.returns[OTHER])
+        assert lines(witness) == ["7-1", "7-3", "8-1"]
+        # The chain that waits now is the other one; what is told of the first is over.
+        assert agent.ask("status")["held_chain"] == 8
+
+    run(scenario)
+
+
 def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
     run: Callable[..., None], tmp_path: Path
 ) -> None:
