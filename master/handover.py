@@ -111,7 +111,8 @@ class Handover:
         """Settle what a Hello says about the minion's jobs, and return what it must be sent.
 
         What it names is received; what it had received and no longer names is lost; what it was
-        sent and does not name goes again (it runs a jid once).
+        sent and does not name goes again (it runs a jid once), unless it was cancelled meanwhile:
+        the host may even be another one, that took the name of one whose key was deleted.
         """
         known = set(open_jobs)
         orders: list[Order] = []
@@ -121,6 +122,9 @@ class Handover:
             if row.state in (Delivery.queued.value, Delivery.sent.value):
                 if row.jid in known:
                     self._moves.move(conn, at, Cause.receive)
+                elif row.cancel:
+                    self._moves.move(conn, at, Cause.stopped, row.cancel)
+                    continue
                 else:
                     orders.append(_order(row, minion))
             elif row.state == Delivery.held.value:

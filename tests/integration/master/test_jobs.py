@@ -219,6 +219,22 @@ def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
     asyncio.run(scenario())
 
 
+def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelled() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            assert [spec.jid for spec in web1.orders()] == [done.jid]
+            web1.link.cut("test")
+            await master.jobs.abandon("web1", "its key was deleted by anna")
+            web1.pump()
+            await web1.hello()
+            assert len(web1.orders()) == 1
+            assert await master.states(done.jid) == {"web1": "cancelled"}
+
+    asyncio.run(scenario())
+
+
 def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
     async def scenario() -> None:
         async with a_master() as master:
