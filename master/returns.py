@@ -38,7 +38,8 @@ ADOPTED_AHEAD = timedelta(hours=1)
 #: Such jobs of one minion per second, and at once: nobody asked for them.
 ADOPTED_RATE = 0.5
 ADOPTED_BURST = 60.0
-RETCODE_LIMIT = 2**31
+#: The largest INTEGER of PostgreSQL.
+RETCODE_LIMIT = 2**31 - 1
 #: Times of minions, since the epoch: about the year 5000. NaN is none either.
 SECONDS_LIMIT = 1e11
 _NO_JOB = "no job of this minion has that id"

@@ -145,6 +145,20 @@ def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("retcode", [2**31, -(2**31) - 1])
+def test_an_exit_code_that_the_store_cant_hold_is_refused(retcode: int) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.answer(done.jid, retcode=retcode)
+            assert [f.code for f in web1.got(Failure)] == ["LimitError"]
+            await web1.answer(done.jid, retcode=2**31 - 1)
+            assert await master.states(done.jid) == {"web1": "done"}
+
+    asyncio.run(scenario())
+
+
 def test_nobody_can_return_the_job_of_another_minion() -> None:
     async def scenario() -> None:
         async with a_master() as master:
