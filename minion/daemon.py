@@ -178,9 +178,16 @@ class Daemon:
 
     def on_message(self, envelope: Envelope, now: float) -> None:
         """Handle one message of the master."""
-        message = envelope.message
         if self._relay.answer(envelope):
             return
+        message = envelope.message
+        try:
+            self._told(message, now)
+        except OSError as error:
+            # A full disk, say. Nothing was confirmed, so that it comes again; the agent lives on.
+            self._log.error(f"{type(message).__name__} of the master can't be followed: {error}")
+
+    def _told(self, message: Any, now: float) -> None:
         if isinstance(message, JobOrder):
             self._ordered(message.spec, now)
         elif isinstance(message, JobCancel):
@@ -236,12 +243,13 @@ class Daemon:
             self._runner.start_next()
 
     def _stored(self, jid: str, now: float) -> None:
-        self._outbox.acked(f"ret-{jid}")
-        self._returns.forget(jid)
+        self._after.stored(jid, now)
         if jid in self._open_jobs:
+            # First: what can't be remembered as done is said, and stored, once more.
             self._runner.stored(jid)
             self._open_jobs.discard(jid)
-        self._after.stored(jid, now)
+        self._outbox.acked(f"ret-{jid}")
+        self._returns.forget(jid)
 
     # -- jobs -----------------------------------------------------------------------------------
 

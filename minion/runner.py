@@ -93,6 +93,8 @@ class JobRunner:
         self._positions: Dict[str, int] = {}
         self._unclaimed: Dict[str, int] = {}
         self._turns: Dict[str, Callable[[int], None]] = {}
+        #: Returns that the agent gives and that a full disk did not take yet.
+        self._owed: Dict[str, JobReturn] = {}
         self._next_look = 0.0
 
     def recover(self) -> None:
@@ -265,9 +267,12 @@ class JobRunner:
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
         self.template.reap()
-        if now < self._next_look or not self._running:
+        if now < self._next_look or not (self._running or self._owed):
             return
         self._next_look = now + LOOK_SECONDS
+        for jid in list(self._owed):
+            if not self._pay(jid):
+                self.start_next()
         for jid, running in list(self._running.items()):
             if running.process is None:
                 continue
@@ -280,7 +285,7 @@ class JobRunner:
 
     def next_due(self) -> Optional[float]:
         """Return when `tick` has something to do; None: nothing runs."""
-        return self._next_look if self._running else None
+        return self._next_look if self._running or self._owed else None
 
     def close(self) -> None:
         """Let go of everything; running jobs go on."""
@@ -393,14 +398,26 @@ class JobRunner:
 
     def _fail(self, spec: JobSpec, text: str, lasted: float = 0.0) -> None:
         """Give the job a return that says why there is no other."""
-        folder = self.store.folder(spec.jid)
         began = self._wall() - lasted
-        ret = JobReturn(
+        self._owed[spec.jid] = JobReturn(
             spec.jid, spec.fun, spec.args, False, 1, text, began, lasted, boot_id=self.boot_id
         )
-        folder.finish(wire.pack_body(JobReturned(ret)))
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
+        self.queue.drop(spec.jid)
+        why = self._pay(spec.jid)
+        if why:
+            self._log.error(f"job {spec.jid}: its return can't be kept yet: {why}")
+
+    def _pay(self, jid: str) -> str:
+        """Make an owed return durable; return why that has to be tried again, or ""."""
+        folder = self.store.folder(jid)
+        try:
+            folder.finish(wire.pack_body(JobReturned(self._owed[jid])))
+        except OSError as error:
+            return str(error)
+        del self._owed[jid]
         self._done(folder)
+        return ""
 
     def _done(self, folder: JobFolder) -> None:
         self.queue.drop(folder.jid)

@@ -307,3 +307,26 @@ def test_a_template_that_dies_takes_no_job_with_it(
         assert children.read_text().split() != [template]
 
     run(scenario)
+
+
+def test_a_job_that_can_not_be_noted_as_done_is_told_again(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        seen = agent.cache / "seen"
+        seen.unlink()
+        seen.mkdir()
+        await master.run(FIRST, "probe.mark", str(tmp_path / "witness"))
+        await until(
+            lambda: "ReturnStored of the master can't be followed" in agent.log, "the error"
+        )
+        assert (await master.run(SECOND, "test.ping")).value is True
+        seen.rmdir()
+        await master.stop()
+        await master.restart()
+        await until(lambda: agent.job_folders() == [], "the end of the folder")
+        assert master.told[FIRST] == 2
+        assert agent.process is not None and agent.process.poll() is None
+        assert lines(tmp_path / "witness") == ["x"]
+
+    run(scenario)
