@@ -26,6 +26,7 @@ from catena.master.delivery import MACHINE as DELIVERY
 from catena.master.delivery import Delivery
 from catena.master.job_model import EventItem
 from catena.master.store.chain_tables import RUNS
+from catena.master.store.tables import MINIONS
 
 START = "mgractionchains.start"
 RESUME = "mgractionchains.resume"
@@ -75,8 +76,9 @@ class ChainResults:
             return
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
         known = frozenset(row.action_id for row in found)
-        boot = getattr(ret, "boot_id", "") or run.boot_id
-        report = result.report(known, boot, run.boot_id)
+        now = _boot_of(ledger.conn, run.minion) or run.boot_id
+        boot = getattr(ret, "boot_id", "") or now
+        report = result.report(known, boot, now)
         self._begin_chain(ledger, run.chain_id)
         changes = decide.judge_report([rows.fact(row) for row in found], report)
         ledger.apply(found, changes, boot)
@@ -142,7 +144,7 @@ class ChainResults:
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
         ledger.apply(found, decide.prove_by_progress(facts, row.chunk), "")
-        ledger.move_execution(row, change, run.boot_id)
+        ledger.move_execution(row, change, _boot_of(conn, minion) or run.boot_id)
         if change.event is not ExecutionEvent.begin:
             ledger.settle(chain_id, (minion,))
         return ledger.events
@@ -180,7 +182,11 @@ class ChainResults:
     # -- starts --------------------------------------------------------------------------------
 
     def on_start(self, conn: sa.Connection, minion: str, boot_id: str) -> Sequence[EventItem]:
-        """A minion's agent came up in *boot_id*: that proves the reboots that wait for it."""
+        """A minion's agent came up: its boot proves the reboots that were begun in another.
+
+        Starts may be followed late, when *boot_id* is over: what the last Hello said counts.
+        """
+        boot_id = _boot_of(conn, minion) or boot_id
         if not boot_id:
             return ()
         ledger = Ledger(conn, self._clocks.read(), minion)
@@ -199,6 +205,12 @@ class ChainResults:
 def _is_current(run: sa.Row[Any], jid: str) -> bool:
     """Return whether a job belongs to *run* and not to an older one: jids grow."""
     return bool(run.jid) and jid >= run.jid
+
+
+def _boot_of(conn: sa.Connection, minion: str) -> str:
+    """Return the boot of a minion's last Hello, which came before all that it says after it."""
+    query = sa.select(MINIONS.c.boot_id).where(MINIONS.c.id == minion)
+    return str(conn.execute(query).scalar() or "")
 
 
 def _change_of(row: sa.Row[Any], progress: JobProgress) -> Change | None:

@@ -17,6 +17,7 @@ from catena.client.requests import (
     ChainSchedule,
 )
 from catena.core.clock import ManualClock
+from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn
 from catena.master.blobs import Blobs
 from catena.master.chains.clocks import HostClocks
@@ -181,10 +182,20 @@ class Bench:
 
         await self.store.write(take)
 
-    async def starts(self, boot_id: str, minion: str = "") -> None:
+    async def greets(self, boot_id: str, minion: str = "") -> Event:
+        """Store what a Hello of a new agent process leaves; return its start event."""
         name = minion or self.minions[0]
         data = {"id": name, "boot_id": boot_id, "session": "s"}
-        await self.chains.take_start(await self.bus.fire(f"salt/minion/{name}/start", data))
+
+        def store(conn: sa.Connection) -> Event:
+            greeted = sa.update(MINIONS).where(MINIONS.c.id == name)
+            conn.execute(greeted.values(boot_id=boot_id))
+            return self.bus.record(conn, f"salt/minion/{name}/start", data)
+
+        return await self.store.write(store)
+
+    async def starts(self, boot_id: str, minion: str = "") -> None:
+        await self.chains.take_start(await self.greets(boot_id, minion))
 
 
 def action(kind: str, **data: Any) -> ChainAction:

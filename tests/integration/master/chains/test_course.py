@@ -224,6 +224,28 @@ def test_a_return_that_is_older_than_the_boot_completes_its_reboot(tmp_path: Pat
     with_bench(tmp_path, body)
 
 
+def test_a_start_that_is_followed_late_proves_no_reboot_that_was_armed_after_it(
+    tmp_path: Path,
+) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("patch", REBOOT, REBOOT)
+        one, _ = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        # It was away, and came up twice; thousands of others did so before it.
+        late = [await bench.greets("web1-boot-2"), await bench.greets("web1-boot-3")]
+        place: dict[str, Any] = {"chain_id": chain, "action_id": one}
+        await bench.progresses(jid, 1, **place, event="end", outcome="armed")
+        value = {key(chain, one, 1): row(True, "armed")}
+        await bench.returns(ret(jid, START, value, boot_id="web1-boot-3"))
+        for event in late:
+            await bench.chains.take_start(event)
+        assert await bench.states("patch") == ["RUNNING", "NEW"]
+        await bench.starts("web1-boot-4")
+        assert await bench.states("patch") == ["DONE", "NEW"]
+
+    with_bench(tmp_path, body)
+
+
 def test_a_reboot_that_does_not_come_fails_and_the_minion_is_told(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         chain = await bench.begin("patch", CMD, ("reboot", {"at_minutes": 10}), HIGHSTATE)
