@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from typing import List
 
 #: Exists exactly where systemd is the init (sd_booted(3)).
@@ -49,4 +50,18 @@ def enter(jid: str) -> str:
         done = subprocess.run(argv, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return name if done.returncode == 0 else ""
+    return name if done.returncode == 0 and _arrived(name) else ""
+
+
+def _arrived(name: str) -> bool:
+    """Wait until systemd has moved this process; what it starts before that stays behind.
+
+    busctl returns when the move is queued.
+    """
+    end = time.monotonic() + _SECONDS
+    while time.monotonic() < end:
+        with open("/proc/self/cgroup", encoding="ascii") as stream:  # noqa: PTH123  # no Path
+            if f"/{name}" in stream.read():
+                return True
+        time.sleep(0.001)
+    return False

@@ -184,6 +184,20 @@ def test_a_masked_service_can_not_start_until_it_is_unmasked(booted: Booted) -> 
     assert state(context, "service.running", "hidden", unmask=True).result is True
 
 
+def test_a_job_and_what_it_starts_leave_the_agents_unit(booted: Booted) -> None:
+    source = (Path(__file__).parents[3] / "minion/scope.py").read_text()
+    booted.write("/opt/scope.py", source)
+    code = (
+        "import sys; sys.path.insert(0, '/opt'); import scope, subprocess\n"
+        "print(scope.enter('20260101000000000000'))\n"
+        "print(subprocess.run(['cat', '/proc/self/cgroup'], capture_output=True).stdout.decode())"
+    )
+    ran = booted.cmd_run_all(["python3", "-c", code])
+    name, _, groups = ran["stdout"].partition("\n")
+    assert name == "catena-job-20260101000000000000.scope", ran
+    assert f"/{name}" in groups
+
+
 def test_sysv_scripts_are_started_enabled_and_listed(tmp_path: Path) -> None:
     with overlay(tmp_path / "old") as root:
         root.write("/etc/init.d/old", SCRIPT, 0o755)
