@@ -42,16 +42,19 @@ class Scheduler:
         self._parts = parts
         self._swept = -SWEEP_SECONDS
         self._anchored = False
+        #: Wall clock of the last look at what is due.
+        self._looked = 0.0
 
     async def run(self) -> None:
         """Tick until cancelled: at once when something changed, else when the next is due."""
         while True:
             self._parts.wake.clear()
+            delay = TICK_SECONDS
             try:
                 await self.tick()
+                delay = await self._delay()
             except (CatenaError, OSError) as error:
                 LOG.warning("chains: %s", error)
-            delay = await self._delay()
             try:
                 # Not wait_for: on 3.11 it loses a cancellation that meets the wake.
                 async with asyncio.timeout(delay):
@@ -74,8 +77,9 @@ class Scheduler:
             await cleanup.archive(self._parts)
 
     async def _delay(self) -> float:
+        # What was due and could not be started has its time with the next tick, not at once.
         query = sa.select(sa.func.min(CHAINS.c.due)).where(
-            CHAINS.c.state == ChainState.scheduled.value
+            CHAINS.c.state == ChainState.scheduled.value, CHAINS.c.due > self._looked
         )
         due = await self._parts.store.read(lambda conn: conn.execute(query).scalar())
         if due is None:
@@ -101,6 +105,7 @@ class Scheduler:
 
     async def _start_due(self) -> None:
         now = self._parts.clocks.read()
+        self._looked = now.wall
         due = await self._parts.store.read(lambda conn: _due(conn, now))
         for row, anchor in due:
             verdict = decide.judge_due(row.due, anchor, now, self._parts.rules.due)

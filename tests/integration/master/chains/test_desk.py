@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from catena.client.requests import (
     ChainSchedule,
 )
 from catena.core.errors import CatenaError, InvalidStateError, NotFoundError, UsageError
+from catena.master.chains import dispatch
 from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
+from catena.master.chains.parts import ChainParts
 from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
 
 START = "mgractionchains.start"
@@ -189,6 +192,37 @@ def test_two_schedulers_dispatch_a_chain_once(tmp_path: Path) -> None:
         for outcome in await asyncio.gather(*ticks, return_exceptions=True):
             assert outcome is None or isinstance(outcome, (ConflictError, InvalidStateError))
         assert len(await bench.job_ids(START)) == 1
+
+    with_bench(tmp_path, body)
+
+
+def test_a_chain_that_cant_start_now_is_not_tried_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.apply("patch", CMD)
+        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+        await bench.apply("next", CMD)
+        at = bench.clock.now().timestamp() + 0.2
+        await bench.chains.service.schedule(ChainSchedule("next", at), "alice")
+        tried: list[int] = []
+        both = asyncio.Event()
+
+        async def no_space(parts: ChainParts, chain_id: int) -> None:
+            tried.append(chain_id)
+            bench.clock.advance(1.0)
+            if len(set(tried)) == 2:
+                both.set()
+            raise OSError(errno.ENOSPC, "no space")
+
+        monkeypatch.setattr(dispatch, "fire", no_space)
+        task = asyncio.create_task(bench.chains.scheduler.run())
+        await asyncio.wait_for(both.wait(), 3)
+        await asyncio.sleep(0.3)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        # The second was due while the first was looked at; nothing else wakes the scheduler.
+        assert len(tried) == 3
 
     with_bench(tmp_path, body)
 
