@@ -178,6 +178,12 @@ def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
     )
 
 
+def owes_fence(chain_id: int, conn: sa.Connection) -> bool:
+    """Return whether a minion of a chain was not told yet that its run is over."""
+    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.fence == sa.true())
+    return conn.execute(sa.select(RUNS.c.minion).where(rule).limit(1)).first() is not None
+
+
 def manifest(run: sa.Row[Any]) -> ChainManifest:
     """Return the manifest of a run."""
     return decode(ChainManifest, run.manifest, "manifest")

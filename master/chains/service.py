@@ -26,7 +26,7 @@ from catena.client.requests import (
     ChainSchedule,
 )
 from catena.core import ids
-from catena.core.errors import InvalidStateError, NotFoundError, UsageError
+from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
 from catena.core.records import decode, encode
 from catena.master.chains import actions, cleanup, dispatch, drafts, rows, views
 from catena.master.chains.actions import ActionPlan
@@ -50,6 +50,9 @@ FUTURE_SECONDS = 10 * 366 * 24 * 3600
 #: How often, and with what pause, a watcher looks for returns that follow the last progress.
 RETURN_LOOKS = 20
 RETURN_PAUSE_SECONDS = 0.1
+#: The same for a deletion that follows a cancellation.
+FENCE_LOOKS = 20
+FENCE_PAUSE_SECONDS = 0.1
 
 
 class ChainService:
@@ -151,17 +154,30 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def delete(self, request: ChainRef, user: str) -> dict[str, Any]:
-        """Delete a chain with all that is known of it; not while it is to run or runs."""
+        """Delete a chain with all that is known of it; not while it is to run or runs.
+
+        Raises:
+            InvalidStateError: cancel it first.
+            TryLaterError: it was cancelled and its minions are not told yet.
+        """
 
         def run(ledger: Ledger) -> int:
             row = rows.find_chain(ledger.conn, request.chain)
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
                 raise InvalidStateError(f"chain {row.label!r} is {row.state}; cancel it first")
+            if rows.owes_fence(row.id, ledger.conn):
+                raise TryLaterError(f"chain {row.label!r} is being stopped; ask again")
             ledger.note(row, "deleted")
             cleanup.forget(ledger.conn, row)
             return int(row.id)
 
+        # A moment for the scheduler: with the rows it would forget to stop what runs.
+        found = await self._find(request.chain)
+        for _ in range(FENCE_LOOKS):
+            if not await self._parts.store.read(partial(rows.owes_fence, found.id)):
+                break
+            await asyncio.sleep(FENCE_PAUSE_SECONDS)
         chain_id = await self._parts.change(run, user)
         await asyncio.to_thread(self._parts.files.drop_chain, chain_id)
         return {"deleted": chain_id}

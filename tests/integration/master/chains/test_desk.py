@@ -21,7 +21,13 @@ from catena.client.requests import (
     ChainRemoveEntry,
     ChainSchedule,
 )
-from catena.core.errors import CatenaError, InvalidStateError, NotFoundError, UsageError
+from catena.core.errors import (
+    CatenaError,
+    InvalidStateError,
+    NotFoundError,
+    TryLaterError,
+    UsageError,
+)
 from catena.master.chains import dispatch
 from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
@@ -279,7 +285,9 @@ def test_a_preview_is_a_job_in_test_mode_without_reboots(tmp_path: Path) -> None
     with_bench(tmp_path, body)
 
 
-def test_a_chain_that_runs_cannot_be_edited_or_deleted(tmp_path: Path) -> None:
+def test_a_chain_that_runs_cannot_be_edited_or_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(bench: Bench) -> None:
         await bench.begin("patch", CMD)
         with pytest.raises(InvalidStateError):
@@ -287,6 +295,12 @@ def test_a_chain_that_runs_cannot_be_edited_or_deleted(tmp_path: Path) -> None:
         with pytest.raises(InvalidStateError):
             await bench.chains.service.delete(ChainRef("patch"), "alice")
         await bench.chains.service.cancel(ChainRef("patch"), "alice")
+        # Not before what runs is stopped: the scheduler knows of it by the chain's rows.
+        monkeypatch.setattr("catena.master.chains.service.FENCE_PAUSE_SECONDS", 0)
+        with pytest.raises(TryLaterError):
+            await bench.chains.service.delete(ChainRef("patch"), "alice")
+        await bench.chains.scheduler.tick()
+        assert len(await bench.job_ids("mgractionchains.clean")) == 1
         await bench.chains.service.delete(ChainRef("patch"), "alice")
         with pytest.raises(NotFoundError):
             await bench.show("patch")
