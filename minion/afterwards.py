@@ -31,6 +31,8 @@ class Promise:
     #: When it is done at the latest, stored or not, delay included.
     due: float
     orders: int = 0
+    #: Chain that asked for it; 0: none.
+    chain: int = 0
 
 
 class Afterwards:
@@ -60,7 +62,7 @@ class Afterwards:
         self._children: List[int] = []
 
     def promise(self, key: str, after: Mapping[str, Any], now: float, wait: float) -> None:
-        """Take on what `runtime.host.After` asks, unless it has happened already.
+        """Take on what `runtime.host.After` asks, unless it has happened already; or call it off.
 
         Args:
             key: jid whose return goes first.
@@ -68,15 +70,27 @@ class Afterwards:
             now: monotonic seconds.
             wait: how long the return may take to be stored.
         """
-        kind = str(after.get("kind", ""))
+        kind, chain = str(after.get("kind", "")), int(after.get("chain_id", 0))
+        if kind == "call_off":
+            self._call_off(chain)
+            return
         if kind == "reboot" and after.get("boot_id", "") not in ("", self._boot_id):
             return
         if kind == "restart_agent" and after.get("session", "") not in ("", self._session):
             return
         delay = float(after.get("delay_seconds", 0))
         command = [str(part) for part in after.get("command", ())]
-        self._promises[key] = Promise(kind, command, delay, now + wait + delay)
+        due = now + wait + delay
+        self._promises[key] = Promise(kind, command, delay, due, chain=chain)
         self._log.info(f"job {key}: {kind} follows its return")
+
+    def _call_off(self, chain: int) -> None:
+        for key, promise in list(self._promises.items()):
+            if chain and promise.chain == chain:
+                del self._promises[key]
+                self._log.info(
+                    f"job {key}: {promise.kind} is called off, chain {chain} is given up"
+                )
 
     def stored(self, key: str, now: float) -> None:
         """The master has the return: no more waiting but the delay that was asked for."""

@@ -352,11 +352,15 @@ class Daemon:
             now = self._clock.monotonic()
             self._after.promise("asked", {"kind": "restart_agent"}, now, 0.0)
             value = True
+        elif request.verb == "call_off":
+            after = {"kind": "call_off", "chain_id": request.params.get("chain_id", 0)}
+            self._after.promise("asked", after, self._clock.monotonic(), 0.0)
+            value = True
         elif request.verb == "line":
             self._enter_line(connection, envelope.msg_id)
             return
         else:
-            verbs = ("running", "signal", "status", "restart", "line")
+            verbs = ("running", "signal", "status", "restart", "call_off", "line")
             raise UsageError(unknown("request", request.verb, verbs))
         connection.send(ClientReply(value), envelope.msg_id)
 

@@ -209,15 +209,16 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _afterwards(outcome: Outcome, daemon: Optional[LocalClient]) -> None:
-    """Do what a chunk asked for at its end, now that its return is ours."""
+    """Do what a chunk asked for at its end (or take it back), now that its return is ours."""
     after = outcome.after
-    if after is not None and after.kind is AfterKind.restart_agent and daemon is not None:
-        try:
-            daemon.request(ClientRequest("restart", {}), 5.0)
-        except CatenaError as error:
-            sys.stderr.write(f"the agent could not be restarted: {error}\n")
-    elif after is not None and after.kind is AfterKind.reboot:
+    if after is not None and after.kind is AfterKind.reboot:
         _reboot_soon(after)
+    elif after is not None and daemon is not None:
+        verb = "restart" if after.kind is AfterKind.restart_agent else after.kind.value
+        try:
+            daemon.request(ClientRequest(verb, {"chain_id": after.chain_id}), 5.0)
+        except CatenaError as error:
+            sys.stderr.write(f"the agent could not be told ({verb}): {error}\n")
     if daemon is not None:
         daemon.close()
 

@@ -357,6 +357,8 @@ class ChainHost:
             for seen in self.store.chains():
                 if seen.ended or chain_id not in (None, seen.manifest.chain_id):
                     continue
+                if seen.view.state is ChainState.waiting:
+                    self.host.after = After(AfterKind.call_off, seen.manifest.chain_id)
                 with self.store.open(seen.manifest.chain_id) as chain:
                     if chain:
                         chain.record("closed", outcome="cancelled", reason=reason)

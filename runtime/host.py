@@ -57,11 +57,16 @@ class AfterKind(str, Enum):
 
     reboot = "reboot"
     restart_agent = "restart_agent"
+    #: What this chain asked for before is not to be done any more.
+    call_off = "call_off"
 
 
 @dataclass(frozen=True)
 class After:
-    """Asked of the agent by a chunk that ended well; done once its return is in the outbox."""
+    """Asked of the agent by a chunk that ended well; done once its return is in the outbox.
+
+    Taken back by `call_off`, of the same chain, when the chain is given up.
+    """
 
     kind: AfterKind
     chain_id: int

@@ -20,7 +20,9 @@ START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
 NAME = "mgr_actionchain_{chain}_action_{action}_chunk_{chunk}"
 
 
-def chain(root: Path, witness: Path, number: int = 7, gate: str = "/dev/null") -> ChainManifest:
+def chain(
+    root: Path, witness: Path, number: int = 7, gate: str = "/dev/null", minutes: int = 0
+) -> ChainManifest:
     """Write a chain of three actions: mark, reboot, mark; return its manifest."""
     first, second, third = (
         NAME.format(chain=number, action=a, chunk=1 + a // 3) for a in (1, 2, 3)
@@ -35,7 +37,7 @@ def chain(root: Path, witness: Path, number: int = 7, gate: str = "/dev/null") -
 {second}:
     mgrcompat.module_run:
     -   name: system.reboot
-    -   at_time: 0
+    -   at_time: {minutes}
     -   require:
         -   mgrcompat: {first}
 schedule_next_chunk:
@@ -146,6 +148,25 @@ def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits
         assert lines(witness) == ["7-1", "7-3", "8-1"]
         # The chain that waits now is the other one; what is told of the first is over.
         assert agent.ask("status")["held_chain"] == 8
+
+    run(scenario)
+
+
+def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, reboots = tmp_path / "witness", tmp_path / "reboots"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        more = prepare(master, agent, reboots)
+        agent.kill()
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        manifest = chain(master.file_root, witness, minutes=1)
+        await master.run(START, "mgractionchains.start", 7, chain=manifest)
+        assert (await master.run(RESUME, "mgractionchains.clean")).value["removed"]
+        await until(lambda: "called off, chain 7 is given up" in agent.log, "the line")
+        assert not lines(reboots)
 
     run(scenario)
 

@@ -196,6 +196,14 @@ def test_clean_gives_the_waiting_chain_up(host: Any) -> None:
     assert host.call("mgractionchains.clean").ret.value["removed"] is False
 
 
+def test_clean_takes_back_the_reboot_that_the_chain_asked_for(host: Any) -> None:
+    reference(host)
+    host.start()
+    after = host.call("mgractionchains.clean").after
+    assert (after.kind, after.chain_id) == (AfterKind.call_off, 131)
+    assert host.call("mgractionchains.clean").after is None
+
+
 def test_clean_of_another_chain_leaves_the_waiting_one(host: Any) -> None:
     reference(host)
     host.start()

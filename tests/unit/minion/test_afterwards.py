@@ -54,6 +54,15 @@ def test_its_delay_counts_from_the_stored_return(host: Host) -> None:
     assert after.next_due() == 61.0
 
 
+def test_what_a_chain_asked_for_is_called_off_with_it(host: Host) -> None:
+    after, witness, restarts, _ = host
+    after.promise("a", reboot(witness, chain_id=7), 0.0, 0.0)
+    after.promise("b", {"kind": "restart_agent", "chain_id": 8}, 0.0, 0.0)
+    after.promise("c", {"kind": "call_off", "chain_id": 7}, 0.0, 0.0)
+    after.service(1.0)
+    assert restarts == ["x"] and not witness.exists() and after.next_due() is None
+
+
 def test_a_reboot_that_does_not_come_is_ordered_once_more_and_then_an_error(host: Host) -> None:
     after, witness, _, log = host
     after.promise("j", reboot(witness), 0.0, 0.0)
