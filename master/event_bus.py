@@ -108,10 +108,15 @@ class EventBus:
             if position >= self._last:
                 await news.wait()
                 continue
-            for event in await self._after(position):
+            older = self._ring[0].seq - 1 if self._ring else self._last
+            found = await self._after(position)
+            for event in found:
                 position = event.seq
                 if fnmatchcase(event.tag, tag):
                     yield event
+            if not found:
+                # Nothing of what is not in memory is left: it was pruned.
+                position = max(position, older)
 
     async def cursor(self, consumer: str) -> int:
         """Return how far *consumer* has come; a new one begins at the present end."""

@@ -268,6 +268,32 @@ def test_a_cursor_outlives_its_process_and_holds_back_pruning(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
+def test_a_follower_goes_on_behind_events_that_were_pruned(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        await EventBus(store, SystemClock()).fire("app/a", {})
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        await bus.prune(9e12)
+        reads = 0
+        read = store.read
+
+        def counted(fn: Callable[[sa.Connection], Any]) -> Awaitable[Any]:
+            nonlocal reads
+            reads += 1
+            return read(fn)
+
+        store.read = counted  # type: ignore[method-assign,assignment]
+        follower = asyncio.ensure_future(anext(bus.subscribe("*", 0)))
+        while not reads:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.2)
+        fired = await bus.fire("app/b", {})
+        assert await follower == fired
+        assert reads == 1
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.parametrize("tag", ["", "a\nb", "x" * 1025, "\x1b[2J"])
 def test_a_tag_with_control_characters_is_refused(tmp_path: Path, tag: str) -> None:
     async def scenario(store: Store) -> None:
