@@ -345,7 +345,7 @@ class Master:
                     await self.jobs.resend()
                 if ticks % PRUNE_TICKS == 0:
                     await self._prune()
-            except CatenaError as error:
+            except (CatenaError, OSError) as error:
                 LOG.warning("housekeeping: %s", error)
 
     async def _prune(self) -> None:

@@ -17,6 +17,8 @@ import pytest
 from catena.client import requests as r
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobReturn
+from catena.master import daemon
+from catena.master.blobs import Blobs
 from catena.master.store.database import Store
 from catena.transport.messages import (
     ChunkReply,
@@ -153,6 +155,28 @@ def test_minions_are_listed_with_what_is_known_of_them() -> None:
 def postgres_program(name: str) -> str | None:
     newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     return str(newest[0]) if newest else shutil.which(name)
+
+
+def test_housekeeping_outlives_a_file_that_vanishes_under_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swept = 0
+
+    def sweep(blobs: Blobs) -> None:
+        nonlocal swept
+        swept += 1
+        raise FileNotFoundError("partial")
+
+    monkeypatch.setattr(Blobs, "sweep", sweep)
+    monkeypatch.setattr(daemon, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(daemon, "PRUNE_TICKS", 1)
+
+    async def scenario() -> None:
+        async with a_master(), asyncio.timeout(10):
+            while swept < 2:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
 
 
 @pytest.fixture(scope="module")
