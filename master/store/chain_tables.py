@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from catena.master.store.metadata import METADATA, Packed, Serial
+from catena.master.store.metadata import METADATA, Packed, Serial, Words
 
 #: [rhnActionChain]
 CHAINS = sa.Table(
@@ -20,7 +20,7 @@ CHAINS = sa.Table(
     #: Life cycle in catena.master.chains.lifecycle.
     sa.Column("state", sa.String(24), nullable=False, index=True),
     #: Why it stands there, for people.
-    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("reason", Words, nullable=False, server_default=""),
     #: Grows with every dispatch and cancel.
     sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),
     sa.Column("created", sa.Double, nullable=False),
@@ -80,7 +80,7 @@ EXECUTIONS = sa.Table(
     sa.Column("sort_order", sa.Integer, nullable=False),
     sa.Column("state", sa.String(24), nullable=False),
     #: "Prerequisite failed", "interrupted", "reboot" while it waits for the boot, ...
-    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("reason", Words, nullable=False, server_default=""),
     #: 0 before it is rendered.
     sa.Column("chunk", sa.Integer, nullable=False, server_default="0"),
     #: What proves it after its success: none, reboot, agent_upgrade.
@@ -97,7 +97,7 @@ EXECUTIONS = sa.Table(
     sa.Column("started", sa.Double),
     sa.Column("ended", sa.Double),
     sa.Column("retcode", sa.Integer),
-    sa.Column("comment", sa.Text, nullable=False, server_default=""),
+    sa.Column("comment", Words, nullable=False, server_default=""),
     sa.Column("changes", Packed),
     sa.UniqueConstraint("action_id", "epoch", name="uq_execution_action_id_epoch"),
     sa.Index("ix_execution_chain_id_minion", "chain_id", "minion"),
@@ -158,7 +158,7 @@ HISTORY = sa.Table(
     sa.Column("target", sa.String(24), nullable=False, server_default=""),
     #: Who caused it: a user's name, a minion's id, or "" for the master itself.
     sa.Column("by", sa.String(253), nullable=False, server_default=""),
-    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("reason", Words, nullable=False, server_default=""),
     sa.Column("at", sa.Double, nullable=False),
 )
 

@@ -22,6 +22,17 @@ METADATA = sa.MetaData(
 Serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
+class Words(sa.types.TypeDecorator[str]):
+    """Text for people, whoever wrote it: PostgreSQL would refuse the whole row for a NUL."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Return *value* with a visible sign in the place of each NUL."""
+        return value.replace("\0", "\ufffd") if value else value
+
+
 class Packed(sa.types.TypeDecorator[Any]):
     """Plain data (dicts, lists, str, bytes, numbers) as MessagePack.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from catena.master.store.metadata import METADATA, Packed, Serial
+from catena.master.store.metadata import METADATA, Packed, Serial, Words
 
 #: Every CURVE key that ever asked to come in. Several keys may claim one minion id; at most one of
 #: them is accepted.
@@ -21,7 +21,7 @@ KEYS = sa.Table(
     sa.Column("address", sa.String(64), nullable=False, server_default=""),
     sa.Column("version", sa.String(64), nullable=False, server_default=""),
     #: Why it is denied or in conflict, for people.
-    sa.Column("reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("reason", Words, nullable=False, server_default=""),
     sa.Column("since", sa.Double, nullable=False),
     sa.Column("seen", sa.Double, nullable=False),
     sa.Column("decided_by", sa.String(64), nullable=False, server_default=""),
@@ -58,7 +58,7 @@ MINIONS = sa.Table(
     sa.Column("since", sa.Double, nullable=False),
     sa.Column("last_seen", sa.Double, nullable=False),
     #: Why a second connection of the same identity was refused, and when; "" without.
-    sa.Column("conflict", sa.Text, nullable=False, server_default=""),
+    sa.Column("conflict", Words, nullable=False, server_default=""),
     sa.Column("conflict_at", sa.Double, nullable=False, server_default="0"),
 )
 
@@ -103,7 +103,7 @@ DELIVERIES = sa.Table(
     sa.Column("minion", sa.String(253), primary_key=True),
     sa.Column("state", sa.String(16), nullable=False),
     #: Reason, queue position, last step: for people.
-    sa.Column("detail", sa.Text, nullable=False, server_default=""),
+    sa.Column("detail", Words, nullable=False, server_default=""),
     sa.Column("changed", sa.Double, nullable=False),
     #: Who asked for the cancellation; "" without one.
     sa.Column("cancel", sa.String(255), nullable=False, server_default=""),

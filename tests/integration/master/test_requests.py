@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from catena.transport.messages import (
     ChunkReply,
     ChunkRequest,
     Failure,
+    JobRejected,
+    JobReturned,
     ManifestReply,
     ManifestRequest,
     PillarReply,
@@ -32,7 +35,7 @@ from catena.transport.messages import (
 )
 from catena.transport.return_parts import split_return
 from tests.debian_roots import require
-from tests.integration.master.bench import a_master
+from tests.integration.master.bench import a_master, a_return
 
 
 async def heard(script: Any, kind: type) -> Any:
@@ -219,5 +222,36 @@ def test_the_same_master_works_on_postgresql(postgres: str) -> None:
         again = Store(postgres)
         await again.open()
         await again.close()
+
+    asyncio.run(scenario())
+
+
+def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
+    async def scenario() -> None:
+        async with a_master(database=postgres) as master:
+            (web1,) = await master.connect("web1")
+            refused = await master.submit()
+            await web1.say(JobRejected(refused.jid, "no\0room"))
+            assert await master.states(refused.jid) == {"web1": "rejected"}
+            shown = (await master.views.show(refused.jid))["minions"]["web1"]
+            assert shown["detail"] == "no\ufffdroom"
+
+            action = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
+            document = r.ChainDocument("patch", (action,))
+            chain = (await master.chains.service.apply(document, "anna"))["id"]
+            await master.chains.service.schedule(r.ChainSchedule("patch"), "anna")
+            async with asyncio.timeout(10):
+                while not (found := [o for o in web1.orders() if o.chain]):
+                    await asyncio.sleep(0.01)
+            view = await master.chains.service.show(r.ChainRef("patch"), "anna")
+            number = view["minions"][0]["actions"][0]["action_id"]
+            ident = f"mgr_actionchain_{chain}_action_{number}_chunk_1"
+            row = {"result": False, "comment": "a\0b", "changes": {"stderr": "\0"}}
+            ret = a_return(found[0].jid, {f"mgrcompat_|-{ident}_|-x_|-module_run": row})
+            ret = replace(ret, fun="mgractionchains.start", success=False, retcode=2)
+            await web1.say(JobReturned(ret))
+            assert web1.got(ReturnStored) == [ReturnStored(ret.jid)]
+            view = await master.chains.service.show(r.ChainRef("patch"), "anna")
+            assert view["minions"][0]["actions"][0]["comment"] == "a\ufffdb"
 
     asyncio.run(scenario())
