@@ -32,6 +32,8 @@ SPEC_LIMIT = 2 * 1024 * 1024
 #: What an outcome may need beside the value, whose own limit the order gives.
 RETURN_SLACK = 1024 * 1024
 _SMALL = 64 * 1024
+#: Begins the name of a folder that is being removed.
+_GONE = ".gone-"
 
 
 class JobFolderError(CatenaError):
@@ -196,13 +198,24 @@ class JobFolder:
             return ""
 
     def remove(self) -> None:
-        """Remove the folder. What could not be removed is found again at the next start."""
+        """Remove the folder. What could not be removed is found again at the next start.
+
+        It goes by one rename: half of a folder would look like a damaged job.
+        """
+        gone = self.path if self.path.name.startswith(_GONE) else self._renamed()
         try:
-            for path in self.path.iterdir():
+            for path in gone.iterdir():
                 path.unlink()
-            self.path.rmdir()
+            gone.rmdir()
         except OSError:
             return
+
+    def _renamed(self) -> Path:
+        gone = self.path.with_name(f"{_GONE}{self.path.name}")
+        try:
+            return self.path.rename(gone)
+        except OSError:
+            return gone
 
     def _read(self, name: str, kind: Any, limit: int) -> Any:
         try:
@@ -249,7 +262,9 @@ class JobStore:
         """
         found, bad = [], []
         for path in sorted(self._folder.iterdir()):
-            if path.name.startswith("bad-"):
+            if path.name.startswith(_GONE):
+                JobFolder(path).remove()
+            if path.name.startswith((_GONE, "bad-")):
                 continue
             try:
                 stored = JobFolder(path).read_spec()

@@ -57,6 +57,26 @@ def test_the_first_outcome_counts(tmp_path: Path) -> None:
     assert not folder.path.exists()
 
 
+def test_a_removal_that_a_cut_stopped_is_ended_at_the_next_start_and_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    (store.folder(A).path / "output").touch()
+    real = Path.unlink
+
+    def cut(path: Path, missing_ok: bool = False) -> None:
+        real(path, missing_ok)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", cut)
+        with pytest.raises(KeyboardInterrupt):
+            store.folder(A).remove()
+    assert JobStore(tmp_path).scan() == ([], [])
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
 def test_damaged_folders_are_put_aside_by_name(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
