@@ -60,6 +60,7 @@ def prepare(start: Start) -> Start:
 
     start = dataclasses.replace(start, grains=collect_grains(start))
     place = place_of(start)
+    agent_versions.take_back_unmade(Path(start.settings.agent_dir), start.cache_dir)
     failure = agent_versions.untold_failure(start.cache_dir)
     if failure:
         # A chain that waits for the new agent must fail there, not go on under the old one. Noted

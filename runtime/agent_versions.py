@@ -197,7 +197,7 @@ def begin_switch(agent_dir: Path, cache_dir: Path) -> Optional[Upgrade]:
         return None
     deadline = time.time() + WELCOME_SECONDS
     upgrade = replace(upgrade, state=UpgradeState.switching, deadline=deadline)
-    # The record first: a cut in between leaves the old agent, whose guard or start puts it right.
+    # The record first: a cut in between leaves the old agent, whose start takes it back.
     write(cache_dir, upgrade)
     switch(agent_dir, upgrade.version)
     return upgrade
@@ -222,6 +222,18 @@ def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
     switch(agent_dir, upgrade.previous)
     write(cache_dir, replace(upgrade, state=UpgradeState.fell_back, reason=reason))
     return True
+
+
+def take_back_unmade(agent_dir: Path, cache_dir: Path) -> bool:
+    """Take back a change that a cut stopped between its record and the switch.
+
+    For a launcher: it runs as what `current` names, so another version than the record's means
+    that the switch never came, and neither did the guard.
+    """
+    upgrade = read(cache_dir)
+    if upgrade is None or upgrade.version == catena.__version__:
+        return False
+    return fall_back(agent_dir, cache_dir, "this host or its agent stopped before the change")
 
 
 def untold_failure(cache_dir: Path) -> str:

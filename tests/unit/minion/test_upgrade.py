@@ -64,6 +64,34 @@ def test_a_change_taken_back_is_not_told_before_the_chain_is_refused(
     assert len(refused) == 1 and "9.9" in refused[0]
 
 
+def test_a_change_that_a_cut_stopped_before_the_switch_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_version(tmp_path / "agent", "9.9")
+    settings = MinionSettings(
+        cache_dir=str(tmp_path / "c"),
+        pki_dir=str(tmp_path / "p"),
+        agent_dir=str(tmp_path / "agent"),
+    )
+    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start.cache_dir.mkdir()
+    agent_versions.ask(tmp_path / "agent", start.cache_dir, "9.9")
+
+    def cut(_agent_dir: Path, _version: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent_versions, "switch", cut)
+        with pytest.raises(KeyboardInterrupt):
+            agent_versions.begin_switch(tmp_path / "agent", start.cache_dir)
+    refused: list[str] = []
+    monkeypatch.setattr(chain_run, "refuse_boundary", lambda _, reason: refused.append(reason))
+    launch.prepare(start)
+    found = agent_versions.read(start.cache_dir)
+    assert found is not None and found.state is UpgradeState.fell_back
+    assert len(refused) == 1 and "9.9" in refused[0]
+
+
 def test_only_installed_versions_become_current(tmp_path: Path) -> None:
     for name in ("9.9", "../../x", ""):
         with pytest.raises(NotFoundError):
