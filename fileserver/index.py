@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+import threading
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +21,8 @@ from catena.core.errors import CatenaError, ConfigError
 
 PATH_LIMIT = 1024
 _READ = 1024 * 1024
+#: Hashes that are remembered; the oldest are made anew when asked for.
+HASHES_KEPT = 300_000
 #: Salt's name for "every environment" in file_roots.
 ANY_ENVIRONMENT = "__env__"
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}\Z")
@@ -95,6 +98,7 @@ class HashCache:
 
     def __init__(self) -> None:
         self._kept: Dict[str, Tuple[Tuple[int, ...], str]] = {}
+        self._adding = threading.Lock()
 
     def __call__(self, path: Path) -> str:
         """Return the SHA-256 of *path*, hex."""
@@ -104,7 +108,11 @@ class HashCache:
         if kept is not None and kept[0] == stamp:
             return kept[1]
         digest = hash_file(path)
-        self._kept[str(path)] = (stamp, digest)
+        with self._adding:
+            self._kept[str(path)] = (stamp, digest)
+            while len(self._kept) > HASHES_KEPT:
+                # The chunk files of chains come and go under names of their own.
+                del self._kept[next(iter(self._kept))]
         return digest
 
 

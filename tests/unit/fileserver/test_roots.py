@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from catena.core.errors import ConfigError
+from catena.fileserver import index
 from catena.fileserver.index import BadPathError, RootOptions, check_path
 from catena.fileserver.roots import RootsClient
 
@@ -142,3 +143,21 @@ def test_pipes_and_folders_are_no_files(tree: Path) -> None:
     assert client.fetch("pipe") is None
     assert client.fetch("app") is None
     assert "pipe" not in [e.path for e in client.entries()]
+
+
+def test_no_more_hashes_are_remembered_than_so_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "HASHES_KEPT", 2)
+    cache, read = index.HashCache(), []
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return path.name
+
+    monkeypatch.setattr(index, "hash_file", counted)
+    for name in "abc":
+        (tmp_path / name).touch()
+    for name in "abcca":
+        assert cache(tmp_path / name) == name
+    assert read == ["a", "b", "c", "a"]
