@@ -7,6 +7,7 @@ Uploads are kept once each, under their hash, however many actions name them.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
@@ -141,6 +142,8 @@ class ChainFiles:
         if target.exists():
             if target.stat().st_size > upload.limit:
                 raise LimitError(f"the upload is larger than {upload.limit} bytes")
+            # Named again means wanted again: a sweep that began before must not take it.
+            os.utime(target)
             return
         if source is None:
             raise MissingUploadError(f"the file with SHA-256 {upload.sha256} was not uploaded")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -246,6 +247,20 @@ def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(tmp_path:
         await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
         await bench.chains.scheduler.tick()
         assert bench.files.overlay("web1") == {}
+
+    with_bench(tmp_path, body)
+
+
+def test_an_old_upload_that_is_named_again_is_not_swept(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
+        await bench.apply("patch", ("script", {"sha256": DIGEST}))
+        kept = tmp_path / "chains" / "uploads" / DIGEST
+        os.utime(kept, (1, 1))
+        await bench.apply("patch", ("script", {"sha256": DIGEST}))
+        # A sweep that asked before which uploads are used.
+        bench.files.drop_uploads((), 1000)
+        assert kept.read_bytes() == SCRIPT
 
     with_bench(tmp_path, body)
 
