@@ -59,6 +59,7 @@ class PillarService:
         replies = await asyncio.gather(*(self.compile(name, PillarRequest()) for name in stale))
         for name, reply in zip(stale, replies, strict=True):
             self._kept[name] = (now, {} if reply.errors else reply.pillar)
+        found = {name: self._kept[name][1] for name in minions if name in self._kept}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return {name: self._kept[name][1] for name in minions if name in self._kept}
+        return found

@@ -18,7 +18,7 @@ import pytest
 from catena.client import requests as r
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobReturn
-from catena.master import daemon
+from catena.master import daemon, pillars
 from catena.master.blobs import Blobs
 from catena.master.store.database import Store
 from catena.transport.messages import (
@@ -158,6 +158,19 @@ def test_minions_are_listed_with_what_is_known_of_them() -> None:
 def postgres_program(name: str) -> str | None:
     newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     return str(newest[0]) if newest else shutil.which(name)
+
+
+def test_a_target_by_pillar_misses_nobody_of_a_large_fleet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pillars, "KEPT", 1)
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("a", "b", "c")
+            assert sorted(await master.pillars.pillars(("a", "b", "c"))) == ["a", "b", "c"]
+
+    asyncio.run(scenario())
 
 
 def test_housekeeping_outlives_a_file_that_vanishes_under_it(
