@@ -183,8 +183,8 @@ class Daemon:
         message = envelope.message
         try:
             self._told(message, now)
-        except OSError as error:
-            # A full disk, say. Nothing was confirmed, so that it comes again; the agent lives on.
+        except (OSError, CatenaError) as error:
+            # A full disk, a damaged folder. Nothing was confirmed, so that it comes again.
             self._log.error(f"{type(message).__name__} of the master can't be followed: {error}")
 
     def _told(self, message: Any, now: float) -> None:
@@ -224,8 +224,16 @@ class Daemon:
         self._runner.start_next()
 
     def _tell_inline(self, ret: JobReturn, now: float) -> None:
-        key = f"ret-{ret.jid}"
-        self._outbox.add(key, lambda: self.link.send("control", JobReturned(ret)), now)
+        def say() -> bool:
+            try:
+                return self.link.send("control", JobReturned(ret))
+            except CatenaError as error:
+                # An order may be larger than a return, and its arguments come back.
+                text = f"The value of {ret.fun} can't be sent: {error}"
+                poor = dataclasses.replace(ret, success=False, retcode=1, value=text, fun_args=())
+                return self.link.send("control", JobReturned(poor))
+
+        self._outbox.add(f"ret-{ret.jid}", say, now)
         self._outbox.service(now)
 
     def _begin_own(self, now: float) -> None:

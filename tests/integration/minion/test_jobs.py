@@ -330,3 +330,20 @@ def test_a_job_that_can_not_be_noted_as_done_is_told_again(
         assert lines(tmp_path / "witness") == ["x"]
 
     run(scenario)
+
+
+def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        for jid in (FIRST, SECOND):
+            master.order(jid, "probe.hold", str(witness), str(gate), "x" * 150_000)
+        await until(lambda: len(lines(witness)) == 2, "the start of both")
+        ret = await master.run(THIRD, "saltutil.running")
+        assert not ret.success and "can't be sent" in ret.value
+        gate.touch()
+        await until(lambda: {FIRST, SECOND} <= set(master.returns), "the returns")
+
+    run(scenario)
