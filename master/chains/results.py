@@ -26,6 +26,7 @@ from catena.master.delivery import MACHINE as DELIVERY
 from catena.master.delivery import Delivery
 from catena.master.job_model import EventItem
 from catena.master.store.chain_tables import RUNS
+from catena.master.store.database import after_commit
 from catena.master.store.tables import MINIONS
 
 START = "mgractionchains.start"
@@ -43,7 +44,8 @@ class ChainResults:
 
     Args:
         clocks: of this host.
-        wake: called when a transaction may have left work for the scheduler.
+        wake: called in the loop once a transaction is durable that may have left work for the
+            scheduler.
     """
 
     def __init__(self, clocks: HostClocks, wake: Callable[[], None] = lambda: None) -> None:
@@ -67,7 +69,7 @@ class ChainResults:
             run = rows.newest_run(conn, chain_id, minion)
             if run is not None:
                 self._take(ledger, run, result, ret)
-        self._wake()
+        after_commit(conn, self._wake)
         return ledger.events
 
     def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
@@ -176,7 +178,7 @@ class ChainResults:
             changes = decide.fail_open(facts, detail or state.value)
         ledger.apply(found, changes, "")
         ledger.settle(run.chain_id, (run.minion,))
-        self._wake()
+        after_commit(conn, self._wake)
         return ledger.events
 
     # -- starts --------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ class ChainResults:
             if changes:
                 ledger.apply(found, changes, "")
                 ledger.settle(run.chain_id, (run.minion,))
-        self._wake()
+        after_commit(conn, self._wake)
         return ledger.events
 
 

@@ -37,10 +37,8 @@ class Chains:
         self.files = parts.files
         self.service = ChainService(parts)
         self.scheduler = Scheduler(parts)
-        loop_wake = _ThreadSafeWake(parts.wake)
-        self.results = ChainResults(parts.clocks, loop_wake)
+        self.results = ChainResults(parts.clocks, parts.wake.set)
         self._parts = parts
-        self._wake = loop_wake
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return verb -> handler, for every verb of chains."""
@@ -69,7 +67,6 @@ class Chains:
 
     async def open(self) -> None:
         """Learn who sees which files; call it before the file service answers."""
-        self._wake.loop = asyncio.get_running_loop()
         await self.files.load(self._parts.store)
 
     async def run(self) -> None:
@@ -109,23 +106,3 @@ class Chains:
 
 def _handler(verb: _Verb) -> Handler:
     return lambda caller, asked: verb(asked, caller.name)
-
-
-#: How long a transaction may take to be committed before the scheduler looks.
-COMMIT_SECONDS = 0.05
-
-
-class _ThreadSafeWake:
-    """Wakes the scheduler from the store's writer thread."""
-
-    def __init__(self, event: asyncio.Event) -> None:
-        self._event = event
-        self.loop: asyncio.AbstractEventLoop | None = None
-
-    def __call__(self) -> None:
-        if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._soon, self.loop)
-
-    def _soon(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Observers run inside a transaction: what they left to do is seen after its commit.
-        loop.call_later(COMMIT_SECONDS, self._event.set)

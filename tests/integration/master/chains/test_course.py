@@ -98,6 +98,27 @@ def test_every_transition_has_a_history_row_and_an_event(tmp_path: Path) -> None
     with_bench(tmp_path, body)
 
 
+def test_a_return_wakes_the_scheduler_once_it_is_durable(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("patch", CMD)
+        (one,) = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        said = ret(jid, START, {key(chain, one, 1): row(True)})
+        bench.parts.wake.clear()
+
+        def undone(conn: sa.Connection) -> None:
+            bench.chains.results.on_return(conn, "web1", said)
+            raise InvalidStateError("another observer's error")
+
+        with pytest.raises(InvalidStateError):
+            await bench.store.write(undone)
+        assert not bench.parts.wake.is_set()
+        await bench.returns(said)
+        assert bench.parts.wake.is_set()
+
+    with_bench(tmp_path, body)
+
+
 def test_a_failure_fails_what_follows_on_that_minion_only(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         chain = await bench.begin("patch", CMD, CMD, CMD)
