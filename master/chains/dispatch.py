@@ -14,7 +14,7 @@ from catena.core.job import ChainManifest
 from catena.core.records import encode
 from catena.master.chains import decide, rows
 from catena.master.chains.actions import ActionType
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ConflictError, Ledger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
@@ -136,7 +136,10 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
         _claim(ledger, found, rendering, submitted.jid)
         parts.record_all(conn, ledger.events)
 
-    await parts.jobs.submit(_request(parts, found, rendering), within)
+    submitted = await parts.jobs.submit(_request(parts, found, rendering), within)
+    if submitted.repeated:
+        # Else it would stay scheduled for ever and nobody be told.
+        raise ConflictError(f"job {submitted.jid} has the idempotency key of chain {chain_id}")
 
 
 def _request(parts: ChainParts, found: Draft, rendering: Rendering) -> JobRequest:

@@ -33,6 +33,7 @@ from catena.master.chains import dispatch
 from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
 from catena.master.chains.parts import ChainParts
+from catena.master.job_model import JobRequest
 from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
 
 START = "mgractionchains.start"
@@ -247,6 +248,22 @@ def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(tmp_path:
         await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
         await bench.chains.scheduler.tick()
         assert bench.files.overlay("web1") == {}
+
+    with_bench(tmp_path, body)
+
+
+def test_a_job_that_took_the_key_of_a_chain_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.apply("patch", CMD)
+        request = JobRequest(
+            user="alice", fun="x.y", minions=("web1",), idempotency_key=f"chain/{chain}/1"
+        )
+        other = await bench.jobs.submit(request)
+        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+        await bench.chains.scheduler.tick()
+        assert f"job {other.jid} has the idempotency key of chain {chain}" in caplog.text
 
     with_bench(tmp_path, body)
 
