@@ -107,7 +107,14 @@ class Workers:
         )  # fmt: skip
         self._all.add(process)
         child = _Child(process)
-        await _send(child, self._settings)
+        try:
+            await _send(child, self._settings)
+        except ConnectionError:
+            await self._end(child)
+            raise WorkerDiedError("a worker process died at its start") from None
+        except BaseException:
+            await self._end(child)
+            raise
         return child
 
     async def _end(self, child: _Child) -> None:

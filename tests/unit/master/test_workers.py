@@ -144,3 +144,23 @@ def test_a_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) -> Non
         return await workers.call("call", {"fun": "test.ping", "args": [], "kwargs": {}})
 
     assert in_pool(tmp_path, ask) is True
+
+
+def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, {"pillar/top.sls": "{}\n"})
+    params = {"minion": "web1", "grains": {}}
+
+    async def ask(workers: Workers) -> Any:
+        async def gone(child: Any, data: Any) -> None:
+            raise BrokenPipeError
+
+        with monkeypatch.context() as patch:
+            patch.setattr("catena.master.workers._send", gone)
+            with pytest.raises(WorkerDiedError):
+                await workers.call("pillar", params)
+        assert not workers._all
+        return await workers.call("pillar", params)
+
+    assert in_pool(tmp_path, ask)["pillar"] == {}
