@@ -6,6 +6,7 @@ line torn by a power cut is skipped: its folder is then still there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Dict, Tuple
@@ -17,6 +18,8 @@ MARGIN_SECONDS = 24 * 3600
 #: Same, where the order has no such time.
 KEEP_SECONDS = 7 * 24 * 3600
 _LIMIT = 64 * 1024 * 1024
+#: After how many lines it is looked at whether the file can be shorter.
+_LOOK_LINES = 1000
 _WHY = ("done", "cancelled")
 
 
@@ -31,8 +34,8 @@ class SeenJobs:
     def __init__(self, path: Path, now: float) -> None:
         self._path = path
         self._seen: Dict[str, Tuple[int, str]] = {}
-        lines = self._load(now)
-        if lines > 2 * len(self._seen) + 100 or not path.exists():
+        self._lines = self._load(now)
+        if self._lines > 2 * len(self._seen) + 100 or not path.exists():
             self._compact()
 
     def add(self, jid: str, not_after: float, now: float, why: str = "done") -> None:
@@ -55,6 +58,10 @@ class SeenJobs:
         finally:
             os.close(handle)
         self._seen[jid] = (expiry, why)
+        self._lines += 1
+        if self._lines % _LOOK_LINES == 0:
+            # An agent that stays connected for a year must not grow a file that it can't read.
+            self.expire(now)
 
     def why(self, jid: str) -> str:
         """Return "done", "cancelled", or "" for a job that is not known here."""
@@ -67,9 +74,12 @@ class SeenJobs:
         return len(self._seen)
 
     def expire(self, now: float) -> None:
-        """Forget what no order can bring back; the file follows at the next start."""
+        """Forget what no order can bring back; the file follows when half of it is of no use."""
         for jid in [jid for jid, (expiry, _) in self._seen.items() if expiry < now]:
             del self._seen[jid]
+        if self._lines > 2 * len(self._seen) + _LOOK_LINES:
+            with contextlib.suppress(OSError):  # a full disk: the old file stays, and is whole
+                self._compact()
 
     def _load(self, now: float) -> int:
         if not self._path.exists():
@@ -89,3 +99,4 @@ class SeenJobs:
         text = "".join(f"{end} {jid} {why}\n" for jid, (end, why) in self._seen.items())
         write_durable(self._path, text.encode("ascii"))
         sync_folder(self._path.parent)
+        self._lines = len(self._seen)

@@ -71,6 +71,19 @@ def test_garbage_is_skipped(tmp_path: Path) -> None:
     assert A in SeenJobs(path, 1000.0)
 
 
+def test_the_file_of_an_agent_that_never_restarts_does_not_grow_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catena.minion.seen._LOOK_LINES", 10)
+    path = tmp_path / "seen"
+    seen = SeenJobs(path, 0.0)
+    for number in range(200):
+        # One job a day: a week of them is remembered.
+        seen.add(str(20260101000000000000 + number), 0.0, number * 86400.0)
+        assert len(path.read_bytes().splitlines()) < 60
+    assert len(SeenJobs(path, 199 * 86400.0)) == 8
+
+
 def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     lines = [f"1 {20260101000000000000 + number} done\n" for number in range(500)]
