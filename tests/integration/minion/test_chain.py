@@ -13,7 +13,7 @@ from catena.core.job import (
     ChainManifest,
     ChunkManifest,
 )
-from catena.transport.messages import Hello, JobProgressed, JobReceived
+from catena.transport.messages import Hello, JobReceived
 from tests.integration.minion.harness import Agent, MasterDouble, until
 
 START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
@@ -194,7 +194,6 @@ def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
         assert master.returns[START].success
         assert master.told[START] == 1
         assert lines(witness) == ["7-1"]
-        assert [p for p in master.got(JobProgressed) if p.progress.kind == "action"]
 
     run(scenario)
 
