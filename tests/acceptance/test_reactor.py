@@ -114,9 +114,14 @@ def test_the_order_of_a_minion_is_kept_and_nothing_is_lost_with_a_killed_master(
     fleet.start_master()
     assert child.wait(60) == 0
     wanted = [f"new:{n}" for n in range(8)]
+
+    def jobs_done() -> list[str]:
+        # Only jobs have a key: what ran on the master right before it was killed runs again.
+        return [line for line in witness(fleet) if not line.startswith("caller:")]
+
     # Their jobs may overlap on the minion; they are ordered in the order of the events.
-    wait_for("all reactions", lambda: len(witness(fleet)) >= len(wanted))
-    assert sorted(witness(fleet)) == wanted
+    wait_for("all reactions", lambda: len(jobs_done()) >= len(wanted))
+    assert sorted(jobs_done()) == wanted
     jobs = json.loads(fleet.catena("runner", "jobs.list_jobs", "--out", "json").stdout)
     asked = [str(job["Arguments"]) for _, job in sorted(jobs.items()) if job["User"] == "Reactor"]
     assert re.findall(r"new:(\d) ", " ".join(asked))[-8:] == [str(n) for n in range(8)]
