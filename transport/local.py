@@ -66,7 +66,8 @@ def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> so
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # Bound under another name first, so that nobody meets it before its mode is right.
-        fresh = where.with_name(f".{where.name}.{os.getpid()}")
+        # No longer than its own name: a path that fits the limit must not fail by this one.
+        fresh = where.with_name(f".{os.getpid()}")
         fresh.unlink(missing_ok=True)
         listener.bind(os.fspath(fresh))
         fresh.chmod(0o600)

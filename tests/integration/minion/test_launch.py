@@ -4,8 +4,9 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,13 +83,20 @@ def test_a_wrong_configuration_is_named_and_nothing_starts(
     assert said in done.stderr.decode()
 
 
-def test_settings_of_salt_that_mean_nothing_are_listed_once(tmp_path: Path) -> None:
-    (tmp_path / "minion").write_text("id: m1\nmachine_id: x\nmine_interval: 5\nlog_file: '-'\n")
-    argv = python_argv("catena.minion.launch", str(tmp_path))
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a path that leaves room for a socket's name."""
+    with tempfile.TemporaryDirectory(prefix="cl") as folder:
+        yield Path(folder)
+
+
+def test_settings_of_salt_that_mean_nothing_are_listed_once(short: Path) -> None:
+    (short / "minion").write_text("id: m1\nmachine_id: x\nmine_interval: 5\nlog_file: '-'\n")
+    argv = python_argv("catena.minion.launch", str(short))
     process = subprocess.Popen(argv, stderr=subprocess.PIPE)
     try:
         end = time.monotonic() + 10
-        while not (tmp_path / "state" / "minion" / "run" / "minion.sock").exists():
+        while not (short / "state" / "minion" / "run" / "minion.sock").exists():
             if time.monotonic() > end or process.poll() is not None:
                 break
             time.sleep(0.01)
@@ -96,8 +104,8 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=10)
     assert err.decode().count("mine_interval") == 1, err.decode()
-    assert process.returncode == 0
-    assert (tmp_path / "state" / "minion" / "run").stat().st_mode & 0o777 == 0o700
+    assert process.returncode == 0, err.decode()
+    assert (short / "state" / "minion" / "run").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
