@@ -102,7 +102,7 @@ class Workers:
 
     async def _start(self) -> _Child:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "catena.master.worker",
+            sys.executable, "-I", "-m", "catena.master.worker",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=FRAME_BYTES,
         )  # fmt: skip
         self._all.add(process)

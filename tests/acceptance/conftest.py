@@ -49,19 +49,27 @@ def make_fleet(names: Mapping[str, Mapping[str, Any]], **master: Any) -> Fleet:
 
 
 def running(fleet: Fleet) -> Iterator[Fleet]:
-    """Yield *fleet* with all its minions up; end it afterwards, and show its logs on a failure."""
+    """Yield *fleet* with all its minions up; end it afterwards."""
     try:
         with fleet:
             fleet.start_master()
             fleet.start_minions()
             fleet.accept_all()
             yield fleet
-    except BaseException:
-        for log in sorted(fleet.folder.rglob("*.log")):
-            print(f"--- {log}\n{log.read_text(errors='replace')[-4000:]}")
-        raise
     finally:
         shutil.rmtree(fleet.folder, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Iterator[None]:
+    """Show with a failed test what the daemons of its fleet have logged."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    fleet = getattr(item, "funcargs", {}).get("fleet")
+    if report.failed and isinstance(fleet, Fleet):
+        logs = [*fleet.folder.rglob("*.log"), *fleet.folder.rglob("log/catena/*")]
+        for log in sorted(path for path in logs if path.is_file()):
+            report.sections.append((str(log), log.read_text(errors="replace")[-4000:]))
 
 
 @pytest.fixture(scope="module")
