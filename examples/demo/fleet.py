@@ -18,7 +18,7 @@ import host
 import yaml
 
 #: How long anything may take that the fleet waits for.
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 class FleetError(Exception):
