@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import host
 import pytest
 from fleet import Fleet, wait_for
 
@@ -99,6 +100,7 @@ def test_every_kind_of_reaction_happens_and_broken_files_stop_no_other(fleet: Fl
     assert "missing.sls" in now["last_failure"]
     listed = fleet.catena("runner", "reactor.list").stdout
     assert "salt/minion/*/start" in listed and "my/order" in listed
+    host.power_off(fleet.home("stranger"))
     fleet.minions.pop("stranger")
 
 
