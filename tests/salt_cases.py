@@ -140,7 +140,9 @@ class Stage:
         self._write_config()
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
         own = {"SANDBOX": str(self.sandbox), "HOME": str(self.work / "home"), "TZ": "UTC"}
-        self.env = {**kept, **_GIT, **own, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+        # The shell is a grain, and what it says of a missing command was recorded.
+        plain = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "SHELL": "/bin/bash"}
+        self.env = {**kept, **_GIT, **own, **plain}
         setup = case.folder / "setup.sh"
         if setup.exists():
             self.shell(setup.read_text())
