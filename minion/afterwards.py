@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from catena.core.errors import CatenaError
 from catena.minion.log import Log
@@ -35,6 +35,32 @@ class Promise:
     chain: int = 0
 
 
+class Commands:
+    """Starts commands of this host and collects what they came to."""
+
+    def __init__(self) -> None:
+        self._children: List[int] = []
+
+    def start(self, command: Sequence[str]) -> None:
+        """Start *command*.
+
+        Raises:
+            OSError: there is no such program, or no process can be made.
+        """
+        self._children.append(spawn(list(command)))
+
+    def failures(self) -> List[int]:
+        """Return, once, the exit codes of commands that have failed since."""
+        codes: List[int] = []
+        for pid in list(self._children):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                self._children.remove(pid)
+                if status:
+                    codes.append(os.waitstatus_to_exitcode(status))
+        return codes
+
+
 class Afterwards:
     """Keeps promises; at most one per job.
 
@@ -44,6 +70,7 @@ class Afterwards:
         deadline_seconds: a reboot that has not happened by then is ordered once more.
         restart: re-executes the agent; does not return.
         log: the agent's log.
+        commands: what the reboot is ordered by.
     """
 
     def __init__(
@@ -53,13 +80,14 @@ class Afterwards:
         deadline_seconds: float,
         restart: Callable[[], None],
         log: Log,
+        commands: Optional[Commands] = None,
     ) -> None:
         self._boot_id, self._session = boot_id, session
         self._deadline = deadline_seconds
         self._restart = restart
         self._log = log
         self._promises: Dict[str, Promise] = {}
-        self._children: List[int] = []
+        self._commands = commands or Commands()
 
     def promise(self, key: str, after: Mapping[str, Any], now: float, wait: float) -> None:
         """Take on what `runtime.host.After` asks, unless it has happened already; or call it off.
@@ -100,7 +128,8 @@ class Afterwards:
 
     def service(self, now: float) -> None:
         """Do what is due."""
-        self._reap()
+        for code in self._commands.failures():
+            self._log.error(f"the reboot command ended with {code}")
         for key, promise in list(self._promises.items()):
             if promise.due > now:
                 continue
@@ -122,18 +151,9 @@ class Afterwards:
         promise.due = now + self._deadline
         self._log.warning(f"job {key}: rebooting this host: {' '.join(promise.command)}")
         try:
-            self._children.append(spawn(promise.command))
+            self._commands.start(promise.command)
         except (OSError, CatenaError) as error:
             self._log.error(f"{promise.command[0]}: {error}")
-
-    def _reap(self) -> None:
-        for pid in list(self._children):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                self._children.remove(pid)
-                if status:
-                    code = os.waitstatus_to_exitcode(status)
-                    self._log.error(f"the reboot command ended with {code}")
 
 
 def spawn(command: List[str]) -> int:

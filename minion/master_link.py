@@ -36,6 +36,13 @@ HELLO_SECONDS = 15.0
 REFUSED_SECONDS = 5.0
 
 
+def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
+    """Return a link over real sockets that *loop* watches."""
+    link = AgentLink(link_config(start), load_or_create(start.settings.pki_dir), now)
+    link.register(loop.poller)
+    return link
+
+
 def link_config(start: Start) -> LinkConfig:
     """Return what a link needs of the settings."""
     settings = start.settings
@@ -66,11 +73,33 @@ class Hears(Protocol):
         """A connection ended, with all that was on its way."""
 
 
+class Link(Protocol):
+    """The part of `transport.agent.AgentLink` that is used here."""
+
+    def service(self, now: float) -> List[LinkEvent]:
+        """Read what arrived and do what is due; return what happened."""
+
+    def send(
+        self, socket_name: str, message: Any, reply_to: bytes = ..., msg_id: Optional[bytes] = ...
+    ) -> bool:
+        """Queue a message; False: not connected, or the queue is full."""
+
+    def timeout(self, now: float) -> int:
+        """Return how long the loop may sleep, in milliseconds."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+#: Makes a link; *now* is monotonic seconds.
+OpenLink = Callable[[float], Link]
+
+
 class MasterLink:
     """One link, made anew after a refusal.
 
     Args:
-        loop: where its sockets are watched.
+        open_link: makes a link.
         hello: makes the Hello; its argument says whether no Hello was ever taken yet.
         hears: see Hears.
         clock: the time.
@@ -80,16 +109,16 @@ class MasterLink:
 
     def __init__(
         self,
-        loop: Loop,
+        open_link: OpenLink,
         hello: Callable[[bool], Hello],
         hears: Hears,
         clock: Clock,
         log: Log,
         start: Start,
     ) -> None:
-        self._loop, self._make_hello, self._hears = loop, hello, hears
+        self._open_link, self._make_hello, self._hears = open_link, hello, hears
         self._clock, self._log, self._start = clock, log, start
-        self._link: Optional[AgentLink] = None
+        self._link: Optional[Link] = None
         self._welcomed = False
         self._first = True
         self._again: Optional[float] = None
@@ -146,9 +175,7 @@ class MasterLink:
         self._link, self._welcomed = None, False
 
     def _open(self, now: float) -> None:
-        keys = load_or_create(self._start.settings.pki_dir)
-        self._link = AgentLink(link_config(self._start), keys, now)
-        self._link.register(self._loop.poller)
+        self._link = self._open_link(now)
         self.state = "connecting"
 
     def _handle(self, event: LinkEvent, now: float) -> None:

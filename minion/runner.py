@@ -9,15 +9,12 @@ from typing import Any, Callable, Dict, List, Optional, Protocol
 from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
-from catena.minion import processes
 from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobFolderError, JobStore
 from catena.minion.log import Log
-from catena.minion.loop import Loop
 from catena.minion.processes import ProcessRef
 from catena.minion.queue import QUEUED, Entry, JobQueue
 from catena.minion.seen import SeenJobs
-from catena.minion.template_link import TemplateLink
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -47,6 +44,54 @@ class Listener(Protocol):
         """A job has been at work for LOOK_SECONDS; False: tell again later."""
 
 
+class ForkListener(Protocol):
+    """Who is told what came of a fork."""
+
+    def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
+        """A job's process has begun at *start* (ticks since boot); None: it has ended already."""
+
+    def unforked(self, jids: List[str]) -> None:
+        """These jobs were asked for, and nobody knows whether they have processes."""
+
+
+class Processes(Protocol):
+    """What jobs run in (`job_processes.JobProcesses` in the daemon)."""
+
+    def fork(self, jid: str, start: Start, now: float) -> None:
+        """Have a job forked; OSError: no process could be made."""
+
+    def alive(self, process: ProcessRef) -> bool:
+        """Return whether exactly this process still runs."""
+
+    def watch(self, process: ProcessRef, ended: Callable[[], None]) -> bool:
+        """Call *ended* when a process has ended; False: nobody will tell, ask `alive`."""
+
+    def forget(self, process: ProcessRef) -> None:
+        """Watch a process no longer."""
+
+    def signal(self, process: ProcessRef, number: int) -> None:
+        """Send a signal to a process and all below it."""
+
+    def kill(self, process: ProcessRef, scope: str) -> None:
+        """Kill a process with all that came from it."""
+
+    def tick(self) -> None:
+        """Do what is due."""
+
+    def rest(self, now: float, idle_seconds: float) -> None:
+        """Give back what is kept for the next job when none came for so long."""
+
+    def renew(self) -> None:
+        """Give the next jobs the newest start record."""
+
+    def close(self) -> None:
+        """Let go of everything; what runs goes on."""
+
+
+#: Makes them: id of the running boot, and who is told.
+MakeProcesses = Callable[[str, ForkListener], Processes]
+
+
 @dataclass
 class Running:
     """A job whose process is watched."""
@@ -54,7 +99,8 @@ class Running:
     spec_limit: int
     deadline_seconds: float
     process: Optional[ProcessRef] = None
-    pidfd: int = -1
+    #: Somebody tells when the process ends.
+    watched: bool = False
     #: Why it was killed; "" when it was not.
     killed: str = ""
     #: The listener knows that it is at work.
@@ -69,7 +115,7 @@ class JobRunner:
     """All jobs of a minion.
 
     Args:
-        loop: where processes are watched.
+        processes: makes what jobs run in.
         start: gives the agent's start record with the newest grains.
         clock: the time.
         log: the agent's log.
@@ -77,16 +123,21 @@ class JobRunner:
     """
 
     def __init__(
-        self, loop: Loop, start: Callable[[], Start], clock: Clock, log: Log, listener: Listener
+        self,
+        processes: MakeProcesses,
+        start: Callable[[], Start],
+        clock: Clock,
+        log: Log,
+        listener: Listener,
     ) -> None:
-        self._loop, self._start, self._clock, self._log = loop, start, clock, log
+        self._start, self._clock, self._log = start, clock, log
         self._listener = listener
         first = start()
         self.boot_id = _boot_id(first)
+        self.processes = processes(self.boot_id, self)
         self.store = JobStore(first.cache_dir)
         self.seen = SeenJobs(first.cache_dir / "seen", self._wall())
         self.queue = JobQueue()
-        self.template = TemplateLink(loop, self._forked, self._template_gone)
         #: Chain that waits on this host for its boot or resume; None: none.
         self.pending_chain: Optional[int] = None
         self._running: Dict[str, Running] = {}
@@ -117,7 +168,7 @@ class JobRunner:
             self.queue.add(entry_of(spec))
             return
         claim = self._claim(folder)
-        if claim and processes.is_alive(claim.process, self.boot_id):
+        if claim and self.processes.alive(claim.process):
             self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
             self.queue.attach(entry_of(spec))
             self._watch(spec, claim.process)
@@ -220,7 +271,7 @@ class JobRunner:
             if number == 9:
                 self._kill(jid, "killed")
                 return f"Signal 9 sent to job {jid} at pid {running.process.pid}"
-            processes.signal_tree(running.process, self.boot_id, number)
+            self.processes.signal(running.process, number)
             return f"Signal {number} sent to job {jid} at pid {running.process.pid}"
         if self.queue.is_waiting(jid) and jid not in self._turns:
             self.cancel(jid, "dropped from the queue")
@@ -266,7 +317,7 @@ class JobRunner:
 
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
-        self.template.reap()
+        self.processes.tick()
         if now < self._next_look or not (self._running or self._owed):
             return
         self._next_look = now + LOOK_SECONDS
@@ -276,7 +327,7 @@ class JobRunner:
         for jid, running in list(self._running.items()):
             if running.process is None:
                 continue
-            if running.pidfd < 0 and not processes.is_alive(running.process, self.boot_id):
+            if not running.watched and not self.processes.alive(running.process):
                 self._ended(jid)
             elif not running.killed:
                 self._bound(jid, running, now)
@@ -289,12 +340,8 @@ class JobRunner:
 
     def close(self) -> None:
         """Let go of everything; running jobs go on."""
-        for running in self._running.values():
-            if running.pidfd >= 0:
-                self._loop.forget(running.pidfd)
-                os.close(running.pidfd)
         self._running.clear()
-        self.template.close()
+        self.processes.close()
 
     def _begin(self, jid: str) -> None:
         folder = self.store.folder(jid)
@@ -311,12 +358,13 @@ class JobRunner:
             return
         self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
         try:
-            self.template.fork(jid, self._start(), self._clock.monotonic())
+            self.processes.fork(jid, self._start(), self._clock.monotonic())
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
-            self._template_gone([jid])
+            self.unforked([jid])
 
-    def _forked(self, jid: str, pid: int, start: Optional[int]) -> None:
+    def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
+        """As ForkListener."""
         running = self._running.get(jid)
         if running is None:
             return
@@ -332,13 +380,12 @@ class JobRunner:
 
     def _attach(self, jid: str, running: Running, process: ProcessRef) -> None:
         running.process = process
-        running.pidfd = processes.open_pidfd(process, self.boot_id)
-        if running.pidfd >= 0:
-            self._loop.watch(running.pidfd, lambda _mask: self._ended(jid))
+        running.watched = self.processes.watch(process, lambda: self._ended(jid))
         if running.killed:
-            processes.kill_tree(process, self.boot_id)
+            self.processes.kill(process, "")
 
-    def _template_gone(self, jids: List[str]) -> None:
+    def unforked(self, jids: List[str]) -> None:
+        """As ForkListener."""
         if jids:
             self._log.warning(f"the template process died with {len(jids)} jobs to fork")
         for jid in jids:
@@ -348,9 +395,8 @@ class JobRunner:
         running = self._running.pop(jid, None)
         if running is None:
             return
-        if running.pidfd >= 0:
-            self._loop.forget(running.pidfd)
-            os.close(running.pidfd)
+        if running.process is not None:
+            self.processes.forget(running.process)
         folder = self.store.folder(jid)
         if folder.has_return():
             self._repeat_output(folder)
@@ -368,7 +414,7 @@ class JobRunner:
     def _without_return(self, folder: JobFolder, running: Running) -> None:
         spec = folder.read_spec().spec
         claim = self._claim(folder)
-        if claim and processes.is_alive(claim.process, self.boot_id):
+        if claim and self.processes.alive(claim.process):
             # Forked twice, around a restart of the agent: the one that took the job works on.
             self._watch(spec, claim.process)
         elif running.killed:
@@ -384,7 +430,7 @@ class JobRunner:
         """A worker ended without a return: a power cut, the OOM killer, a crash."""
         claim = self._claim(folder)
         if claim:
-            processes.kill_tree(claim.process, self.boot_id, claim.scope)
+            self.processes.kill(claim.process, claim.scope)
         chain = spec.fun.startswith("mgractionchains.")
         if folder.is_claimed() and chain and folder.attempts() + 1 < ATTEMPTS:
             self._log.warning(f"job {spec.jid}: its process died; going on from its journal")
@@ -437,7 +483,7 @@ class JobRunner:
         if running.process is not None:
             claim = self._claim(self.store.folder(jid))
             scope = claim.scope if claim else ""
-            processes.kill_tree(running.process, self.boot_id, scope)
+            self.processes.kill(running.process, scope)
 
     def _wall(self) -> float:
         return self._clock.now().timestamp()

@@ -12,15 +12,15 @@ import ctypes
 import os
 import signal
 import sys
-import time
 import traceback
-from typing import Callable, Optional
+from dataclasses import dataclass
+from typing import Callable, Optional, Protocol
 
 from catena.core import records
-from catena.core.clock import read_boot_id
+from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
-from catena.fileserver.remote import CachingClient
+from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope
 from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobStore
@@ -30,7 +30,7 @@ from catena.minion.processes import reference
 from catena.minion.service import SocketService
 from catena.runtime import chain_run
 from catena.runtime.executor import Outcome, execute
-from catena.runtime.host import Place
+from catena.runtime.host import AgentService, Place
 from catena.runtime.session import Session, remote_session
 from catena.transport import wire
 from catena.transport.messages import JobReturned
@@ -62,35 +62,83 @@ def detach(output: str) -> None:
     os.close(written)
 
 
+class Service(AgentService, ChunkSource, Protocol):
+    """What a job asks its daemon for."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+#: Names this process, in a scope of its own if the job may change the host; None: it can't work.
+ClaimAs = Callable[[bool], Optional[Claim]]
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What one job is run with."""
+
+    start: Start
+    service: Service
+    claim: ClaimAs
+    clock: Clock
+
+    def run(self, folder: JobFolder) -> None:
+        """Take a job, run it, make its outcome durable; nothing, where another process has it."""
+        spec = folder.read_spec().spec
+        place = place_of(self.start)
+        began = self._now()
+        session: Optional[Session] = None
+        fault = ""
+        try:
+            files = CachingClient(self.service, self.start.cache_dir / "files")
+            session = remote_session(place, spec, self.service, files, self.clock)
+            changes = not session.context.functions[spec.fun].mark.reads
+        except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
+            changes, fault = True, traceback.format_exc()
+        claim = None if folder.has_return() else self.claim(changes)
+        if claim is None or not folder.claim(claim):
+            return
+        # A function that is not known is the executor's to report, in its own words.
+        outcome = self._attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
+        aside = self._keep(folder, place, spec, outcome)
+        if isinstance(self.service, KeptPillar) and not aside.pending_resume:
+            self.service.forget()
+        self.service.close()
+        if session:
+            # The return is kept already: a full disk here takes nothing with it.
+            with contextlib.suppress(OSError):
+                files.prune_daily()
+
+    def _attempt(self, session: Session, spec: JobSpec) -> Outcome:
+        began = self._now()
+        try:
+            return execute(session, spec)
+        except (Exception, SystemExit):  # noqa: BLE001  # custom code may even call sys.exit
+            lasted = max(0.0, self._now() - began)
+            return Outcome(_failed(spec, began, traceback.format_exc(), lasted))
+
+    def _keep(self, folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> Aside:
+        sys.stdout.flush()
+        aside = aside_of(place, outcome)
+        try:
+            body = wire.pack_body(JobReturned(outcome.ret))
+        except CatenaError as error:
+            text = f"The value of {spec.fun} can't be sent: {error}"
+            body = wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text)))
+        folder.finish(body, aside)
+        return aside
+
+    def _now(self) -> float:
+        return self.clock.now().timestamp()
+
+
 def run(start: Start, jid: str) -> int:
     """Run job *jid* of the store in this process; return its exit code."""
     folder = JobStore(start.cache_dir).folder(jid)
     detach(str(folder.output))
     become_subreaper()
-    spec = folder.read_spec().spec
-    place = place_of(start)
-    began = time.time()
-    session: Optional[Session] = None
-    fault = ""
-    service = _service(start, spec)
-    try:
-        files = CachingClient(service, start.cache_dir / "files")
-        session = remote_session(place, spec, service, files)
-        changes = not session.context.functions[spec.fun].mark.reads
-    except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
-        changes, fault = True, traceback.format_exc()
-    if not _take(folder, start, changes):
-        return 0
-    # A function that is not known is the executor's to report, in its own words.
-    outcome = _attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
-    aside = _keep(folder, place, spec, outcome)
-    if isinstance(service, KeptPillar) and not aside.pending_resume:
-        service.forget()
-    service.close()
-    if session:
-        # The return is kept already: a full disk here takes nothing with it.
-        with contextlib.suppress(OSError):
-            files.prune_daily()
+    service = _service(start, folder.read_spec().spec)
+    Worker(start, service, lambda changes: _claim(start, jid, changes), SystemClock()).run(folder)
     return 0
 
 
@@ -100,39 +148,15 @@ def _service(start: Start, spec: JobSpec) -> SocketService:
     return SocketService(start.run_dir)
 
 
-def _take(folder: JobFolder, start: Start, changes: bool) -> bool:
-    boot_id = read_boot_id(start.settings.boot_id_file)
-    me = reference(os.getpid(), boot_id)
-    if me is None or folder.has_return():
-        return False
-    name = scope.enter(folder.jid) if changes else ""
-    return folder.claim(Claim(me, name))
+def _claim(start: Start, jid: str, changes: bool) -> Optional[Claim]:
+    me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
+    if me is None:
+        return None
+    return Claim(me, scope.enter(jid) if changes else "")
 
 
-def _attempt(session: Session, spec: JobSpec) -> Outcome:
-    began = time.time()
-    try:
-        return execute(session, spec)
-    except (Exception, SystemExit):  # noqa: BLE001  # custom code may even call sys.exit
-        return Outcome(_failed(spec, began, traceback.format_exc()))
-
-
-def _failed(spec: JobSpec, began: float, text: str) -> JobReturn:
-    return JobReturn(
-        spec.jid, spec.fun, spec.args, False, 1, text, began, max(0.0, time.time() - began)
-    )
-
-
-def _keep(folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> Aside:
-    sys.stdout.flush()
-    aside = aside_of(place, outcome)
-    try:
-        body = wire.pack_body(JobReturned(outcome.ret))
-    except CatenaError as error:
-        text = f"The value of {spec.fun} can't be sent: {error}"
-        body = wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text)))
-    folder.finish(body, aside)
-    return aside
+def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobReturn:
+    return JobReturn(spec.jid, spec.fun, spec.args, False, 1, text, began, lasted)
 
 
 def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.core.job import JobSpec
 from catena.minion.blob import Start
+from catena.minion.job_processes import JobProcesses
 from catena.minion.jobs import Aside, JobFolder, JobStore
 from catena.minion.log import Log
 from catena.minion.loop import Loop
@@ -44,7 +46,7 @@ def test_a_full_disk_keeps_neither_the_agent_from_starting_nor_a_return_from_com
     (folder.path / "process").touch()  # claimed by a process that a power cut ended
     clock, told = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told()
     log = Log.open(str(tmp_path / "log"), "info", clock)
-    runner = JobRunner(Loop(), lambda: start, clock, log, told)
+    runner = JobRunner(partial(JobProcesses, Loop()), lambda: start, clock, log, told)
 
     def full(*_: object) -> bool:
         raise OSError(errno.ENOSPC, "No space left on device")

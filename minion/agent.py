@@ -1,0 +1,355 @@
+"""What a minion does: what it is told, what it still owes, what is due.
+
+No socket, process or signal is touched here but by what `Ports` gives, so that the same agent runs
+in the daemon and under simulated faults.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional, Set
+
+import catena
+from catena.core.clock import Clock
+from catena.core.errors import CatenaError
+from catena.core.ids import JidFactory
+from catena.core.job import JobProgress, JobReturn, JobSpec
+from catena.minion import inline, upgrade
+from catena.minion.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
+from catena.minion.blob import Start
+from catena.minion.jobs import Aside
+from catena.minion.log import Log
+from catena.minion.master_link import MasterLink, OpenLink
+from catena.minion.outbox import EventFiles, Outbox
+from catena.minion.own_jobs import OwnJobs
+from catena.minion.relay import Relay
+from catena.minion.returns import ReturnSender
+from catena.minion.runner import JobRunner, MakeProcesses
+from catena.transport.messages import (
+    Envelope,
+    EventFired,
+    EventStored,
+    Failure,
+    GrainsUpdate,
+    Hello,
+    JobCancel,
+    JobOrder,
+    JobProgressed,
+    JobReceived,
+    JobRejected,
+    JobReturned,
+    ReturnStored,
+)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What an agent acts by."""
+
+    #: Makes a connection to the master.
+    open_link: OpenLink
+    #: Makes what job processes are forked, watched and ended by.
+    processes: MakeProcesses
+    #: Runs the command that reboots this host.
+    commands: Commands
+    #: Becomes the agent that `current` names.
+    restart: Callable[[], None]
+
+
+class Agent:
+    """One minion.
+
+    Args:
+        start: what the launcher found out, with the id of this agent process.
+        clock: the time.
+        log: where it logs.
+        ports: see Ports.
+    """
+
+    def __init__(self, start: Start, clock: Clock, log: Log, ports: Ports) -> None:
+        self.start = start
+        self._clock, self._log = clock, log
+        self._open_jobs: Set[str] = set()
+        self._held_since: Optional[float] = None
+        self._outbox, self._events = Outbox(), EventFiles(start.cache_dir)
+        self._returns = ReturnSender(log)
+        self.runner = JobRunner(ports.processes, lambda: self.start, clock, log, self)
+        deadline = start.settings.reboot_deadline_minutes * 60.0
+        self._after = Afterwards(
+            self.runner.boot_id, start.session, deadline, ports.restart, log, ports.commands
+        )
+        self.link = MasterLink(ports.open_link, self._hello, self, clock, log, start)
+        self.relay = Relay(self.link)
+        self._jids = JidFactory(clock.now)
+        self._own = OwnJobs(start.settings, bool(start.open_chain), clock.monotonic())
+
+    def recover(self) -> None:
+        """Take up what an earlier agent process left."""
+        now = self._clock.monotonic()
+        self._set_chain(self.start.open_chain)
+        self.runner.recover()
+        self._open_jobs |= set(self.runner.open_jobs())
+        for event_id in self._events.keys():
+            self._tell_event(event_id, now)
+        if self.start.pending_after:
+            self._after.promise("earlier", self.start.pending_after, now, AWAIT_STORED_SECONDS)
+
+    def service(self, now: float) -> None:
+        """Read what arrived and do what is due; *now* is monotonic."""
+        self.link.service(now)
+        self._outbox.service(now)
+        self.relay.service(now)
+        self.runner.tick(now)
+        self._after.service(now)
+        self._release_hold(now)
+        self._begin_own(now)
+
+    def next_due(self, now: float) -> float:
+        """Return when `service` has something to do at the latest, were nothing to arrive."""
+        due = [now + self.link.timeout(now) / 1000.0]
+        parts = (self._outbox, self.runner, self._after, self._own)
+        more = [part.next_due() for part in parts]
+        due += [moment for moment in more if moment is not None]
+        if self.relay.waiting:
+            due.append(now + 0.02)
+        return min(due)
+
+    # -- the master -----------------------------------------------------------------------------
+
+    def _hello(self, first: bool) -> Hello:
+        start = self.start
+        return Hello(
+            id=start.id,
+            machine_id=start.machine_id,
+            boot_id=self.runner.boot_id,
+            session=start.session,
+            version=catena.__version__,
+            role="minion",
+            first=first,
+            grains=start.grains,
+            open_jobs=tuple(sorted(self._open_jobs)),
+            pending_resume=start.pending_resume,
+        )
+
+    def on_welcome(self, now: float) -> None:
+        """The master takes us: everything that is open is said anew."""
+        if upgrade.confirm(self.start.cache_dir, self.start.session):
+            self._log.info(f"agent {catena.__version__} is confirmed")
+        self._outbox.connected(now)
+        self.runner.seen.expire(self._clock.now().timestamp())
+        for jid in self._open_jobs:
+            if f"ret-{jid}" not in self._outbox:
+                self.link.send("control", JobReceived(jid, self.runner.position(jid)))
+
+    def on_lost(self, socket: str) -> None:
+        """A connection to the master ended."""
+        self.relay.lost(socket)
+        self._returns.restart()
+        if socket == "control":
+            self._outbox.lost()
+
+    def on_message(self, envelope: Envelope, now: float) -> None:
+        """Handle one message of the master."""
+        if self.relay.answer(envelope):
+            return
+        message = envelope.message
+        try:
+            self._told(message, now)
+        except (OSError, CatenaError) as error:
+            # A full disk, a damaged folder. Nothing was confirmed, so that it comes again.
+            self._log.error(f"{type(message).__name__} of the master can't be followed: {error}")
+
+    def _told(self, message: Any, now: float) -> None:
+        if isinstance(message, JobOrder):
+            self._ordered(message.spec, now)
+        elif isinstance(message, JobCancel):
+            self._log.info(f"job {message.jid}: cancelled by the master: {message.reason}")
+            self.runner.cancel(message.jid, message.reason)
+        elif isinstance(message, ReturnStored):
+            self._stored(message.jid, now)
+        elif isinstance(message, EventStored):
+            self._outbox.acked(f"event-{message.event_id}")
+            self._events.remove(message.event_id)
+        elif isinstance(message, Failure):
+            self._log.warning(f"the master says {message.code}: {message.message}")
+
+    def _ordered(self, spec: JobSpec, now: float) -> None:
+        if inline.is_inline(spec.fun, self.start.cache_dir):
+            if f"ret-{spec.jid}" not in self._outbox:
+                ret = inline.answer(spec, self.runner, self._clock.now().timestamp())
+                self._tell_inline(ret, now)
+            return
+        try:
+            refusal = self.runner.order(spec)
+        except (OSError, CatenaError) as error:
+            # Not confirmed, so that the master sends it again: the disk may have room then.
+            self._log.error(f"job {spec.jid} can't be kept: {error}")
+            return
+        if refusal:
+            self.link.send("control", JobRejected(spec.jid, refusal))
+            return
+        if spec.jid not in self.runner.seen:
+            self._open_jobs.add(spec.jid)
+        if spec.fun == "mgractionchains.resume":
+            self._own.resumed()
+        self.link.send("control", JobReceived(spec.jid, self.runner.position(spec.jid)))
+        self.runner.start_next()
+
+    def _tell_inline(self, ret: JobReturn, now: float) -> None:
+        def say() -> bool:
+            try:
+                return self.link.send("control", JobReturned(ret))
+            except CatenaError as error:
+                # An order may be larger than a return, and its arguments come back.
+                text = f"The value of {ret.fun} can't be sent: {error}"
+                poor = dataclasses.replace(ret, success=False, retcode=1, value=text, fun_args=())
+                return self.link.send("control", JobReturned(poor))
+
+        self._outbox.add(f"ret-{ret.jid}", say, now)
+        self._outbox.service(now)
+
+    def _begin_own(self, now: float) -> None:
+        for fun, args in self._own.due(now, self.link.connected):
+            if fun == "mgractionchains.resume" and not self._resume_file():
+                continue
+            issued = self._clock.now().timestamp()
+            spec = JobSpec(self._jids(), fun, args, user="minion", issued=issued)
+            try:
+                self.runner.order(spec)
+            except (OSError, CatenaError) as error:
+                self._log.error(f"{fun} can't be begun: {error}")
+                continue
+            self._open_jobs.add(spec.jid)
+            self.runner.start_next()
+
+    def _stored(self, jid: str, now: float) -> None:
+        self._after.stored(jid, now)
+        if jid in self._open_jobs:
+            # First: what can't be remembered as done is said, and stored, once more.
+            self.runner.stored(jid)
+            self._open_jobs.discard(jid)
+        self._outbox.acked(f"ret-{jid}")
+        self._returns.forget(jid)
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    def on_done(self, jid: str, aside: Aside) -> None:
+        """A job's return is durable: say it until it is stored, then do what it asks."""
+        now = self._clock.monotonic()
+        folder = self.runner.store.folder(jid)
+        self._open_jobs.add(jid)
+        self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link), now)
+        self._learn(aside)
+        if aside.after:
+            self._after.promise(jid, aside.after, now, AWAIT_STORED_SECONDS)
+        if upgrade.wants_restart(self.start.cache_dir) and not self.runner.queue.serial_running:
+            self._after.promise(jid, {"kind": "restart_agent"}, now, AWAIT_STORED_SECONDS)
+
+    def _learn(self, aside: Aside) -> None:
+        """Note what an ended job knew of chains.
+
+        A job that the agent ended knew nothing, and one of an earlier boot may be wrong: a chain
+        waits as long as its resume file is there.
+        """
+        waits = self._resume_file()
+        if aside != Aside() or not waits:
+            pending = aside.pending_resume if waits else {}
+            self.start = dataclasses.replace(self.start, pending_resume=pending)
+        if aside.open_chain or not waits:
+            self._set_chain(aside.open_chain)
+
+    def on_position(self, jid: str, position: int) -> None:
+        """A job waits at another place in line."""
+        self._open_jobs.add(jid)
+        self.link.send("control", JobReceived(jid, position))
+
+    def on_runs(self, jid: str) -> bool:
+        """A job is at work; False: the master could not be told."""
+        return self.link.send("control", JobReceived(jid, 0, runs=True))
+
+    def _set_chain(self, chain: int) -> None:
+        held = chain if chain and self._resume_file() else None
+        if held != self.runner.pending_chain:
+            self.runner.pending_chain = held
+            self._held_since = None if held is None else self._clock.monotonic()
+
+    def _resume_file(self) -> bool:
+        folder = Path(self.start.conf_dir) / "minion.d"
+        name = "_mgractionchains.conf"
+        return (folder / name).exists() or (folder / f"{name}.running").exists()
+
+    def _release_hold(self, now: float) -> None:
+        """Let other chains go on when the held one is gone, or has not come back in time."""
+        if self._held_since is None or not self.runner.queue.waiting():
+            return
+        limit = 2 * 60.0 * self.start.settings.reboot_deadline_minutes
+        if not self._resume_file() or now - self._held_since > limit:
+            self.runner.pending_chain = None
+            self._held_since = None
+            self.runner.start_next()
+
+    # -- this host's processes ------------------------------------------------------------------
+
+    def progressed(self, progress: JobProgress) -> None:
+        """Pass on a step of a running job; lost where there is no master."""
+        self.link.send("control", JobProgressed(progress))
+
+    def fired(self, event: EventFired) -> None:
+        """Keep an event for the master.
+
+        Raises:
+            CatenaError, OSError: it could not be kept.
+        """
+        if self._events.add(event):
+            self._tell_event(event.event_id, self._clock.monotonic())
+
+    def _tell_event(self, event_id: str, now: float) -> None:
+        def say() -> bool:
+            event = self._events.read(event_id)
+            return event is None or self.link.send("control", event)
+
+        self._outbox.add(f"event-{event_id}", say, now)
+        self._outbox.service(now)
+
+    def new_grains(self, grains: Dict[str, Any]) -> None:
+        """Take grains that a job has collected anew."""
+        if grains == self.start.grains:
+            return
+        self.start = dataclasses.replace(self.start, grains=grains)
+        self.runner.processes.renew()
+        self.link.send("control", GrainsUpdate(grains))
+
+    def restart_soon(self) -> None:
+        """Restart this agent once it has nothing at hand."""
+        now = self._clock.monotonic()
+        self._after.promise("asked", {"kind": "restart_agent"}, now, 0.0)
+
+    def call_off(self, chain_id: int) -> None:
+        """Do not reboot for a chain that somebody has given up."""
+        after = {"kind": "call_off", "chain_id": chain_id}
+        self._after.promise("asked", after, self._clock.monotonic(), 0.0)
+
+    def status(self) -> Dict[str, Any]:
+        """Return what this agent says of itself."""
+        return {
+            "id": self.start.id,
+            "machine_id": self.start.machine_id,
+            "version": catena.__version__,
+            "session": self.start.session,
+            "pid": os.getpid(),
+            "master": self.start.settings.master,
+            "connected": self.link.connected,
+            "link": self.link.state,
+            "jobs": self.runner.describe(),
+            "outbox": len(self._outbox),
+            "line": len(self.runner.queue.waiting()),
+            "held_chain": self.runner.pending_chain,
+        }
+
+    def close(self, reason: str) -> None:
+        """Say goodbye and let go of everything; running jobs go on."""
+        self.link.close(reason)
+        self.runner.close()
