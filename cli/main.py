@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "master": ("catena.cli.daemons", "master", "Run the master."),
     "minion": ("catena.cli.daemons", "minion", "Run the minion daemon; list and show minions."),
     "run": ("catena.cli.run", "run", "Run a function on minions."),
+    "store": ("catena.cli.store", "store", "Back up, restore and prune the master's database."),
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
 }
 

@@ -8,6 +8,7 @@ import logging
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from catena import __version__
@@ -19,7 +20,7 @@ from catena.core.privileges import become
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import hello_rows, log, supervisor
+from catena.master import log, retention, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
 from catena.master.chains.clocks import HostClocks
@@ -42,7 +43,8 @@ from catena.master.reactions import ClientPerformer, WorkerRenderer
 from catena.master.returns import ReturnParts, Returns
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Sessions
-from catena.master.store.database import Store
+from catena.master.store import backup, lock, upkeep
+from catena.master.store.database import Store, database_url
 from catena.master.targets import Targets, TargetSources
 from catena.master.verbs import VerbParts, Verbs
 from catena.master.workers import Workers
@@ -64,7 +66,6 @@ TICK_SECONDS = 1.0
 AGAIN_SECONDS = 5.0
 SWEEP_TICKS = 5
 PRUNE_TICKS = 600
-SESSION_KEPT_SECONDS = 30 * 24 * 3600
 
 
 class Master:
@@ -91,7 +92,7 @@ class Master:
         settings = self.settings
         state = private_folder(settings.state_dir)
         self.pair: KeyPair = load_or_create(settings.pki_dir)
-        self.store = Store(settings.database or f"sqlite:///{state / 'master.db'}")
+        self.store = Store(database_url(settings))
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.keys = Keys(self.store, self.bus, self.accepted, self.clock)
@@ -349,11 +350,8 @@ class Master:
                 LOG.warning("housekeeping: %s", error)
 
     async def _prune(self) -> None:
-        now = self.clock.now().timestamp()
-        await self.jobs.prune(now - self.settings.keep_jobs_hours * 3600)
-        await self.bus.prune(now - self.settings.keep_events_hours * 3600)
-        old = now - SESSION_KEPT_SECONDS
-        self.store.later(lambda conn: hello_rows.prune_sessions(conn, old))
+        kept = retention.limits(self.settings, self.clock.now().timestamp())
+        await retention.prune(self.store, kept)
         await asyncio.to_thread(self.blobs.sweep)
 
 
@@ -397,9 +395,29 @@ def run(settings: MasterSettings) -> int:
 
 
 async def _serve(settings: MasterSettings) -> int:
-    master = Master(settings)
-    await master.start()
-    return await master.run()
+    with _alone(settings):
+        _keep_old_store(settings)
+        master = Master(settings)
+        await master.start()
+        return await master.run()
+
+
+def _keep_old_store(settings: MasterSettings) -> None:
+    url = database_url(settings)
+    kept = backup.keep_before_upgrade(upkeep.sqlite_file(url)) if _is_file(url) else None
+    if kept:
+        LOG.info("the store gets a newer schema; %s is the database as it was", kept)
+
+
+def _is_file(url: str) -> bool:
+    return url.startswith("sqlite")
+
+
+def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
+    url = database_url(settings)
+    if not _is_file(url):
+        return nullcontext()
+    return lock.held(upkeep.sqlite_file(url), "a second one")
 
 
 def _raise_limits() -> None:

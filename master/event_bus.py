@@ -131,18 +131,6 @@ class EventBus:
         """Store that *consumer* has dealt with everything up to *seq*."""
         await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
 
-    async def prune(self, before: float) -> int:
-        """Drop events older than *before* (epoch seconds) that every consumer has seen."""
-
-        def drop(conn: sa.Connection) -> int:
-            slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
-            rule = EVENTS.c.at < before
-            if slowest is not None:
-                rule = rule & (EVENTS.c.seq <= slowest)
-            return conn.execute(sa.delete(EVENTS).where(rule)).rowcount
-
-        return await self._store.post(drop, lazy=True)
-
     def _publish(self, event: Event) -> None:
         self._ring.append(event)
         self._last = event.seq

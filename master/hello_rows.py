@@ -97,10 +97,3 @@ def conflict(conn: sa.Connection, name: str, why: str, now: float) -> None:
     if not conn.execute(sa.update(MINIONS).where(MINIONS.c.id == name).values(values)).rowcount:
         row = {"id": name, "since": now, "last_seen": 0.0, **values}
         conn.execute(sa.insert(MINIONS).values(row))
-
-
-def prune_sessions(conn: sa.Connection, before: float) -> int:
-    """Forget agent processes that began before *before* and are not the newest of theirs."""
-    live = sa.select(MINIONS.c.session).where(MINIONS.c.id == SESSIONS.c.minion)
-    rule = (SESSIONS.c.at < before) & SESSIONS.c.session.not_in(live.scalar_subquery())
-    return conn.execute(sa.delete(SESSIONS).where(rule)).rowcount

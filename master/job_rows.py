@@ -303,12 +303,3 @@ def progress(conn: sa.Connection, jid: str) -> Sequence[Row]:
     """Return the stored steps of a job, per minion in their order."""
     query = sa.select(PROGRESS).where(PROGRESS.c.jid == jid)
     return conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq)).all()
-
-
-def prune(conn: sa.Connection, before: float, limit: int = 500) -> int:
-    """Drop jobs that ended before *before*, with all that hangs on them; return how many."""
-    old = sa.select(JOBS.c.jid).where(JOBS.c.ended < before).limit(limit)
-    jids = [row.jid for row in conn.execute(old)]
-    if jids:
-        conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(jids)))
-    return len(jids)

@@ -164,10 +164,6 @@ class Jobs:
         orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
         handover.send(orders)
 
-    async def prune(self, before: float) -> int:
-        """Drop jobs that ended before *before* (epoch seconds); return how many."""
-        return await self._store.post(lambda conn: job_rows.prune(conn, before), lazy=True)
-
     async def _minions(self, request: JobRequest) -> tuple[str, ...]:
         if request.minions is None:
             found = await self._parts.targets.resolve(request.tgt, request.tgt_type)

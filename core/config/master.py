@@ -59,6 +59,16 @@ class MasterSettings:
     )
     keep_jobs_hours: int = option(24 * 7, "How long ended jobs are kept.", low=1, high=87600)
     keep_events_hours: int = option(24 * 7, "How long events are kept.", low=1, high=87600)
+    keep_chains_hours: int = option(
+        0, "How long chains that left the list are kept; 0: for ever.", low=0, high=876000
+    )
+    keep_store_mib: int = option(
+        0,
+        "Size of the SQLite database from which the oldest jobs, events and archived chains go "
+        "earlier; 0: none.",
+        low=0,
+        high=16 * 1024 * 1024,
+    )
     chain_retention: str = option(
         "done", "When a chain leaves the list.", choices=("dispatch", "done", "forever")
     )

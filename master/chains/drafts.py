@@ -17,6 +17,7 @@ from catena.master.chains import actions, decide, rows
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionEvent, ExecutionState
+from catena.master.store.backup import next_epoch
 from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
 
 MAX_ENTRIES = 200_000
@@ -177,7 +178,7 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
     if not found:
         raise UsageError(f"chain {row.label!r} has no actions")
     event = ChainEvent.ask_approval if request.approve_required else ChainEvent.schedule
-    epoch = row.epoch + 1
+    epoch = next_epoch(ledger.conn, row.epoch)
     ledger.move_chain(row, event, epoch=epoch, **due_now(ledger, request.at))
     state = (
         ExecutionState.PENDING_APPROVE
@@ -225,7 +226,7 @@ def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
     again = {action for some in facts.values() for action in decide.to_retry(some)}
     if not again:
         raise UsageError(f"every action of chain {row.label!r} is done")
-    epoch = row.epoch + 1
+    epoch = next_epoch(ledger.conn, row.epoch)
     ledger.move_chain(row, ChainEvent.retry, epoch=epoch, ended=None, **due_now(ledger))
     for action_id, execution in newest.items():
         if action_id in again:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
 from catena.master.store import schema
 
@@ -62,6 +63,11 @@ class _Outcome:
     value: Any = None
     error: BaseException | None = None
     hooks: tuple[Callable[[], object], ...] = ()
+
+
+def database_url(settings: MasterSettings) -> str:
+    """Return the URL of the database that *settings* name: theirs, or a file in their folder."""
+    return settings.database or f"sqlite:///{Path(settings.state_dir) / 'master.db'}"
 
 
 def after_commit(conn: sa.Connection, hook: Callable[[], object]) -> None:
@@ -318,7 +324,9 @@ def _is_locked(error: sa.exc.DBAPIError) -> bool:
 def _translated(error: sa.exc.DBAPIError) -> CatenaError:
     text = str(error.orig)
     if "malformed" in text or "not a database" in text:
-        return StoreCorruptError(f"the database is damaged ({text}); restore it from a backup")
+        return StoreCorruptError(
+            f"the database is damaged ({text}); stop the master, then: catena store restore BACKUP"
+        )
     if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError)):
         return StoreUnavailableError(f"the database can't be used now: {text}")
     return CatenaError(f"the database refused: {text}")

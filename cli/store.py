@@ -1,0 +1,195 @@
+"""`catena store`: the master's database as a whole, on the master's own host."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+import click
+
+from catena.cli.output.plain import document
+from catena.cli.output.table import table
+from catena.cli.settings import master_settings
+from catena.core.errors import ConfigError, InvalidStateError
+
+if TYPE_CHECKING:
+    from catena.core.config.master import MasterSettings
+
+_MIB = 1024 * 1024
+
+
+@click.group()
+def store() -> None:
+    """Back up, restore, check, upgrade and prune the master's database."""
+
+
+def _settings(ctx: click.Context) -> MasterSettings:
+    settings, _ = master_settings(ctx.find_root().obj)
+    try:
+        import catena.master.store.upkeep  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"this host has no {error.name}: these commands run where the master is installed"
+        ) from None
+    return settings
+
+
+def _url(ctx: click.Context) -> str:
+    settings = _settings(ctx)
+    from catena.master.store.database import database_url
+
+    return database_url(settings)
+
+
+def _file(ctx: click.Context) -> Path:
+    url = _url(ctx)
+    from catena.master.store.upkeep import sqlite_file
+
+    return sqlite_file(url)
+
+
+@store.command()
+@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def show(ctx: click.Context, out: str) -> None:
+    """Say where the database is, its schema, its size and how much it holds."""
+    url = _url(ctx)
+    from catena.master.store.upkeep import summary
+
+    found = summary(url)
+    if out == "json":
+        print(document(dataclasses.asdict(found)))
+        return
+    print(f"store   {found.place}")
+    print(f"schema  {found.revision} (this version: {found.known_revision})")
+    if found.size_bytes:
+        size, free = found.size_bytes / _MIB, found.free_bytes / _MIB
+        print(f"size    {size:.1f} MiB, {free:.1f} MiB of it free")
+    print(table(("rows", "count"), [{"rows": k, "count": n} for k, n in sorted(found.rows.items())]))
+
+
+@store.command()
+@click.pass_context
+def check(ctx: click.Context) -> int:
+    """Read the whole database and say whether it is sound."""
+    url = _url(ctx)
+    from catena.master.store.upkeep import faults
+
+    found = faults(url)
+    for text in found:
+        click.echo(text, err=True)
+    if found:
+        click.echo("stop the master, then: catena store restore BACKUP", err=True)
+        return 1
+    click.echo("ok", err=True)
+    return 0
+
+
+@store.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_context
+def backup(ctx: click.Context, file: Optional[Path]) -> None:
+    """Copy the database to FILE; the master may run.
+
+    Without FILE the copy goes to `backups` beside the database. Its path is printed.
+    """
+    database = _file(ctx)
+    from catena.core.files import private_folder
+    from catena.master.store.backup import back_up
+
+    if file is None:
+        name = time.strftime("master-%Y%m%dT%H%M%S.db")
+        file = private_folder(database.parent / "backups") / name
+    size = back_up(database, file)
+    click.echo(f"{size / _MIB:.1f} MiB, checked", err=True)
+    print(file)
+
+
+@store.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.pass_context
+def restore(ctx: click.Context, file: Path) -> None:
+    """Put the backup FILE in the database's place; the master must be stopped.
+
+    What was there is kept beside it. Chains that were under way when the backup was made are
+    named: minions tell the started master what they still know of them.
+    """
+    database = _file(ctx)
+    from catena.master.store import backup as backups
+    from catena.master.store import lock
+
+    aside = database.with_name(time.strftime(f"{database.name}.before-%Y%m%dT%H%M%S"))
+    with lock.held(database, "restoring it"):
+        backups.restore(database, file, aside)
+    if aside.exists():
+        click.echo(f"what was there: {aside}", err=True)
+    for label in backups.chains_under_way(database):
+        click.echo(
+            f"{label} was under way: start the master, then look at catena chain show {label}",
+            err=True,
+        )
+    print(database)
+
+
+@store.command()
+@click.pass_context
+def upgrade(ctx: click.Context) -> None:
+    """Bring the database to this version's schema, as the master's next start would.
+
+    A copy of the old one is kept beside it.
+    """
+    url = _url(ctx)
+    import asyncio
+    from contextlib import nullcontext
+
+    from catena.master.store import lock, upkeep
+    from catena.master.store.backup import keep_before_upgrade
+    from catena.master.store.database import Store
+
+    async def whole() -> None:
+        opened = Store(url)
+        await opened.open()
+        await opened.close()
+
+    is_file = url.startswith("sqlite")
+    holding = lock.held(upkeep.sqlite_file(url), "upgrading it") if is_file else nullcontext()
+    with holding:
+        before = upkeep.summary(url).revision
+        kept = keep_before_upgrade(upkeep.sqlite_file(url)) if is_file else None
+        asyncio.run(whole())
+    if kept:
+        click.echo(f"the database as it was: {kept}", err=True)
+    print(f"schema {before} -> {upkeep.summary(url).revision}")
+
+
+@store.command()
+@click.option("--vacuum", is_flag=True, help="Give free space back to the disk (takes a while).")
+@click.pass_context
+def prune(ctx: click.Context, vacuum: bool) -> None:
+    """Drop now what the keep_* settings no longer keep; the master may run."""
+    settings = _settings(ctx)
+    url = _url(ctx)
+    import asyncio
+
+    from catena.master import retention
+    from catena.master.store.database import Store
+    from catena.master.store.schema import HEAD
+    from catena.master.store.upkeep import give_back, sqlite_file, summary
+
+    if summary(url).revision != HEAD:
+        raise InvalidStateError("the database has an older schema: catena store upgrade")
+
+    async def whole() -> retention.Dropped:
+        opened = Store(url)
+        await opened.open()
+        try:
+            return await retention.prune(opened, retention.limits(settings, time.time()))
+        finally:
+            await opened.close()
+
+    dropped = asyncio.run(whole())
+    print(document(dataclasses.asdict(dropped)))
+    if vacuum:
+        give_back(sqlite_file(url))
