@@ -67,7 +67,8 @@ def show(ctx: click.Context, out: str) -> None:
     if found.size_bytes:
         size, free = found.size_bytes / _MIB, found.free_bytes / _MIB
         print(f"size    {size:.1f} MiB, {free:.1f} MiB of it free")
-    print(table(("rows", "count"), [{"rows": k, "count": n} for k, n in sorted(found.rows.items())]))
+    counts = [{"rows": name, "count": count} for name, count in sorted(found.rows.items())]
+    print(table(("rows", "count"), counts))
 
 
 @store.command()
