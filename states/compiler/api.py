@@ -16,8 +16,10 @@ from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, 
 from catena.states.compiler.order import ordered
 from catena.states.compiler.requisites import apply_use, link
 from catena.states.compiler.run import ProgressHooks, Run
+from catena.states.compiler.show import shown_chunks
 from catena.states.compiler.sls import SlsTree, sls_names
 from catena.states.compiler.top import assigned
+from catena.states.compiler.watch import without_deaf_watches
 
 __all__ = [
     "Compiled",
@@ -36,6 +38,7 @@ __all__ = [
     "render_high",
     "run",
     "shown_low",
+    "shown_run",
     "sls_list",
     "sls_names",
 ]
@@ -101,7 +104,7 @@ def compile_high(context: Context, data: Mapping[str, Any], saltenv: str = "") -
     errors: List[str] = []
     origin = Origin(None, saltenv or context.saltenv, lambda *path: SourceLine(""))
     high = High(tuple(declare(data, origin, errors)))
-    return Compiled((), tuple(errors)) if errors else _joined(high)
+    return Compiled((), tuple(errors)) if errors else _joined(context, high)
 
 
 def compile_text(context: Context, text: str) -> Compiled:
@@ -132,14 +135,18 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
     return tree.high(), tree.errors
 
 
-def shown_low(high: High) -> Compiled:
-    """Return the low states of *high* without extend, use and `*_in`, as Salt shows them."""
+def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
+    """Return Salt's low chunks of *high* without extend, use and `*_in`, and the faults met."""
     errors: List[str] = []
-    lows = low_states(high.states, errors)
+    lows = without_deaf_watches(low_states(high.states, errors), context.states)
     plan = link([_without_reverse(low) for low in lows])
-    order = None if errors or plan.errors else ordered(plan)
-    shown = tuple(lows[position] for position in order) if order is not None else ()
-    return Compiled(shown, tuple(errors + plan.errors), high.as_dict())
+    chunks = [] if errors or plan.errors else shown_chunks(plan, lows)
+    return chunks, errors + plan.errors
+
+
+def shown_run(low: Sequence[Low]) -> List[Row]:
+    """Return Salt's low chunks of a compiled run, with what `*_in` put into other states."""
+    return shown_chunks(link(low), low)
 
 
 def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) -> Dict[str, Row]:
@@ -199,17 +206,17 @@ def _compile(
         return Compiled((), tuple(errors), high.as_dict())
     if exclude:
         high = replace(high, excluded_sls=high.excluded_sls | frozenset(exclude))
-    return _joined(high)
+    return _joined(context, high)
 
 
-def _joined(high: High) -> Compiled:
+def _joined(context: Context, high: High) -> Compiled:
     """Join: extend, low states, use, `*_in`, exclude, requisites, order."""
     errors: List[str] = []
     shown = high.as_dict()
     lows = low_states(extended(high, errors), errors)
     if errors:
         return Compiled((), tuple(errors), shown)
-    lows = apply_use(lows)
+    lows = without_deaf_watches(apply_use(lows), context.states)
     kept = [low for low in lows if not _excluded(high, low)]
     gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
     plan = link(kept, gone)

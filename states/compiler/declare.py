@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
@@ -69,29 +69,17 @@ def _declaration(
 def _body(
     id_: str, body: Mapping[Any, Any], origin: Origin, errors: List[str]
 ) -> Iterator[Declaration]:
-    seen = set()
-    for key, items in body.items():
+    seen: Set[str] = set()
+    # Salt moves `file.managed:` behind what stands as `pkg:` with the function in its list.
+    pairs = sorted(body.items(), key=lambda pair: isinstance(pair[0], str) and "." in pair[0])
+    for key, items in pairs:
         if isinstance(key, str) and key.startswith("_"):
             continue
         place = origin.place(id_, key)
-        if items is None:
-            errors.append(
-                f"ID '{id_}' in SLS '{origin.sls}': {key} has a colon and nothing behind it; "
-                f"write `{key}: []` or leave the colon out{at(place)}"
-            )
-            continue
-        if not isinstance(items, list) or not isinstance(key, str):
-            errors.append(
-                f"State '{id_}' in SLS '{origin.sls}' is not formed as a list: {key} needs "
-                f"`- name: value` lines below it{at(place)}"
-            )
-            continue
-        state, _, fun = key.partition(".")
-        if state in seen:
-            errors.append(
-                f"ID '{id_}' in SLS '{origin.sls}' contains multiple state declarations of the "
-                f"same type: {state}{at(place)}"
-            )
+        state, _, fun = str(key).partition(".")
+        fault = _shape(f"'{id_}' in SLS '{origin.sls}'", key, items, state in seen)
+        if fault:
+            errors.append(f"{fault}{at(place)}")
             continue
         seen.add(state)
         single = tuple(_single(items))
@@ -100,6 +88,21 @@ def _body(
         errors += faults
         if not faults:
             yield _declaration(id_, state, listed, place, origin)
+
+
+def _shape(where: str, key: Any, items: Any, again: bool) -> str:
+    """Return what is wrong with one `module:` of an id, or nothing."""
+    if items is None:
+        return (
+            f"ID {where}: {key} has a colon and nothing behind it; "
+            f"write `{key}: []` or leave the colon out"
+        )
+    if not isinstance(items, list) or not isinstance(key, str):
+        return f"State {where} is not formed as a list: {key} needs `- name: value` lines below it"
+    if again:
+        state = key.partition(".")[0]
+        return f"ID {where} contains multiple state declarations of the same type: {state}"
+    return ""
 
 
 def _single(items: List[Any]) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
@@ -16,16 +16,10 @@ _NAMES_STEP = 10000
 
 
 def low_states(states: Sequence[Declaration], errors: List[str]) -> List[Low]:
-    """Return the low states of *states*, sorted by order; faults are added to *errors*."""
+    """Return the low states of *states*, as declared; faults are added to *errors*."""
     calls = [call for one in states for call in _calls(one, errors)]
     cap = _cap(calls)
-    lows = [_low(call, cap) for call in calls]
-    lows.sort(key=_rank)
-    return lows
-
-
-def _rank(low: Low) -> Tuple[Order, str]:
-    return low.order, f"{low.state}{low.name}{low.fun}"
+    return [_low(call, cap) for call in calls]
 
 
 class _Call:
@@ -89,16 +83,19 @@ def _cap(calls: Sequence[_Call]) -> int:
     return cap
 
 
-def _order(order: Any, step: int, cap: int) -> Order:
-    value: Order = cap
+def _written(order: Any, cap: int) -> Order:
+    """Return the number that an `order` stands for."""
     if order == "first":
-        value = 0
-    elif order == "last":
-        value = cap + _BEHIND
-    elif isinstance(order, (int, float)) and not isinstance(order, bool):
-        value = order
-    if step:
-        value += step / _NAMES_STEP
+        return 0
+    if order == "last":
+        return cap + _BEHIND
+    if isinstance(order, (int, float)) and not isinstance(order, bool):
+        return order
+    return cap
+
+
+def _final(written: Order, step: int, cap: int) -> Order:
+    value = written + step / _NAMES_STEP if step else written
     return value + cap + _BEHIND if value < 0 else value
 
 
@@ -114,6 +111,7 @@ def _low(call: _Call, cap: int) -> Low:
             keywords[key] = value
         else:
             args[key] = value
+    written = _written(order, cap)
     return Low(
         state=one.state,
         fun=call.fun,
@@ -121,12 +119,12 @@ def _low(call: _Call, cap: int) -> Low:
         name=call.name,
         sls=one.sls,
         env=one.env,
-        order=_order(order, call.step, cap),
+        order=_final(written, call.step, cap),
         args=args,
         keywords=keywords,
         line=one.line,
         included_from=one.included_from,
-        part_of=one.part_of,
+        written_order=written,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 from catena.core.types import SourceLine
 
@@ -76,10 +76,8 @@ class Declaration:
     #: Place among all states of the run, from 10000; None where the data gives none.
     position: Any
     line: SourceLine
-    #: The SLS files through which its own was met, nearest first; shown, as in Salt.
+    #: The SLS files through which its own was first met, nearest first.
     included_from: Tuple[str, ...] = ()
-    #: All SLS files that include its own, directly or not: what `sls: x` goes by.
-    part_of: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,9 @@ class Low:
     #: Where it was declared.
     line: SourceLine = NOWHERE
     included_from: Tuple[str, ...] = ()
-    part_of: Tuple[str, ...] = ()
+    #: What it counts for in the order of those that it needs: its order as written, before a
+    #: negative one was counted from the end and `names` got their fractions. None: `order`.
+    written_order: Optional[Order] = None
 
     @property
     def key(self) -> str:

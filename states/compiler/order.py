@@ -1,17 +1,46 @@
 """The order of a run: requisites first, and otherwise as written.
 
-A state that something earlier needs moves up to just before it: among the states that may run
-next, the one goes first that the lowest order (its own, or of any state that needs it, however far
-away) waits for. Time and memory grow with states plus requisites.
+Among the states whose requisites have run, the one with the lowest order goes next. A state also
+takes the lowest order of those that need it directly, so it moves up to just before them; of these
+only the ones count whose requisite is not weaker than those met before it (`_WEIGHTS`). All of it
+as in Salt, whose order people's trees rely on. Time and memory grow with states plus requisites.
 """
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Dict, List, Optional, Sequence, Set
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from catena.states.compiler.model import Order
-from catena.states.compiler.requisites import Plan
+from catena.states.compiler.requisites import Group, Plan
+
+#: Kinds of requisites in the order in which a state's are looked at, and how strong each is.
+_WEIGHTS = {
+    "require": 3,
+    "require_any": 4,
+    "watch": 7,
+    "watch_any": 8,
+    "prereq": 9,
+    "onfail": 0,
+    "onfail_any": 1,
+    "onfail_all": 2,
+    "onchanges": 5,
+    "onchanges_any": 6,
+}
+_NEVER = float("inf")
+
+#: Somebody who waits: when the wait was met, the node that waits, the strength.
+_Wait = Tuple[int, int, int]
+_Rank = Tuple[Order, Order, str, str, int]
+
+
+class Step(NamedTuple):
+    """What happens at one place of a run."""
+
+    #: Which state, as a position in the plan.
+    position: int
+    #: It is only tried, because a `prereq` asks whether it would change anything.
+    trial: bool
 
 
 def ordered(plan: Plan) -> Optional[List[int]]:
@@ -19,6 +48,12 @@ def ordered(plan: Plan) -> Optional[List[int]]:
 
     The fault is then in `plan.errors`, with the states of one loop.
     """
+    found = steps(plan)
+    return None if found is None else [step.position for step in found if not step.trial]
+
+
+def steps(plan: Plan) -> Optional[List[Step]]:
+    """Return *plan*'s states with the trials among them; None as in `ordered`."""
     graph = _Graph(plan)
     result = graph.sort()
     if result is None:
@@ -27,136 +62,163 @@ def ordered(plan: Plan) -> Optional[List[int]]:
 
 
 def _loop(plan: Plan, positions: Sequence[int]) -> str:
-    steps = []
+    shown = []
     for position in positions:
         low = plan.lows[position]
         place = f" ({low.line})" if low.line.file else ""
-        steps.append(f"{low.state}: {low.id}{place}")
-    return f"Recursive requisites were found: {' needs '.join(steps)}"
+        shown.append(f"{low.state}: {low.id}{place}")
+    return f"Recursive requisites were found: {' needs '.join(shown)}"
 
 
 class _Graph:
-    """Nodes are states, then one per shared group."""
+    """Nodes are states, then their trials in test mode (prereq), then shared groups."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._count = len(plan.lows)
-        total = self._count + len(plan.index.groups)
-        self._needs: List[List[int]] = [[] for _ in range(total)]
+        total = 2 * self._count + len(plan.index.groups)
+        #: Who waits for each node, in the order met.
+        self._waits: List[List[_Wait]] = [[] for _ in range(total)]
+        self._missing = [0] * total
+        #: Group nodes by member.
+        self._groups: Dict[int, List[int]] = {}
         self._used: Set[int] = set()
+        self._trials: Set[int] = set()
+        self._met = 0
+        #: What each state that has a prereq, or is one's target, waits for.
+        self._needs: Dict[int, List[Tuple[int, int]]] = {}
+        #: Orders as others see them: from the end and between names only once they were ready.
+        self._orders: List[Order] = [
+            low.order if low.written_order is None else low.written_order for low in plan.lows
+        ]
+        self._lowest_of: Dict[Tuple[int, ...], Order] = {}
         for position in range(self._count):
-            self._add(position)
-        #: Nodes that wait for each node.
-        self._waiting: List[List[int]] = [[] for _ in range(total)]
-        for node, needs in enumerate(self._needs):
-            for need in needs:
-                self._waiting[need].append(node)
+            needs = plan.links[position].needs
+            if needs:
+                for kind, weight in _WEIGHTS.items():
+                    for group in needs.get(kind, ()):
+                        self._add(position, kind, group, weight)
 
-    def _add(self, position: int) -> None:
-        links = self._plan.links[position]
-        if links.needs or links.prereq_owners:
-            mine = self._needs[position]
-            for kind, groups in links.needs.items():
-                if kind != "prereq":
-                    mine += [self._group(group.number) for group in groups]
-            mine += links.prereq_owners
-            if "prereq" in links.needs:
-                mine += self._needs_of_trials(position)
+    def _add(self, position: int, kind: str, group: Group, weight: int) -> None:
+        if kind == "prereq":
+            for member in group.members:
+                self._try_first(position, member)
+            return
+        source = self._node(group)
+        if position in self._trials:
+            self._wait(source, self._count + position, weight)
+        self._wait(source, position, weight)
 
-    def _group(self, number: int) -> int:
+    def _wait(self, source: int, node: int, weight: int) -> None:
+        self._met += 1
+        self._waits[source].append((self._met, node, weight))
+        self._missing[node] += 1
+        if node < self._count:
+            self._needs.setdefault(node, []).append((source, weight))
+
+    def _node(self, group: Group) -> int:
         """Return the node of a group, or its only state."""
-        members = self._plan.index.groups[number].members
-        if len(members) == 1:
-            return members[0]
-        node = self._count + number
-        if number not in self._used:
-            self._used.add(number)
-            self._needs[node] = list(members)
+        if len(group.members) == 1:
+            return group.members[0]
+        node = 2 * self._count + group.number
+        if node not in self._used:
+            self._used.add(node)
+            self._missing[node] = len(group.members)
+            for member in group.members:
+                self._groups.setdefault(member, []).append(node)
         return node
 
-    def _needs_of_trials(self, position: int) -> List[int]:
-        """Return what must have run before the targets of a prereq can be tried in test mode."""
-        found: Dict[int, None] = {}
-        seen: Set[int] = set()
-        todo = [position]
-        while todo:
-            links = self._plan.links[todo.pop()]
-            for group in links.needs.get("prereq", ()):
-                for member in group.members:
-                    if member in seen:
-                        continue
-                    seen.add(member)
-                    todo.append(member)
-                    for kind, groups in self._plan.links[member].needs.items():
-                        if kind != "prereq":
-                            found.update((self._group(each.number), None) for each in groups)
-        return list(found)
+    def _try_first(self, owner: int, target: int) -> None:
+        """Let *target* be tried, then *owner* run, then *target*."""
+        trial = self._count + target
+        if target not in self._trials:
+            self._trials.add(target)
+            for source, weight in self._needs.get(target, ()):
+                self._wait(source, trial, weight)
+        self._wait(trial, owner, _WEIGHTS["prereq"])
+        self._wait(owner, target, _WEIGHTS["require"])
+        if owner in self._trials:
+            self._wait(trial, self._count + owner, _WEIGHTS["prereq"])
 
-    def sort(self) -> Optional[List[int]]:
-        """Return the states in order, or None when there is a loop."""
-        urgency = self._urgency()
-        if urgency is None:
-            return None
-        missing = [len(needs) for needs in self._needs]
-        ready = [(urgency[node], node) for node in range(self._count) if not missing[node]]
+    def sort(self) -> Optional[List[Step]]:
+        """Return states and trials in order, or None when there is a loop."""
+        missing = self._missing
+        nodes = [*range(self._count), *(self._count + target for target in self._trials)]
+        ready = [self._rank(node) for node in nodes if not missing[node]]
         heapify(ready)
-        result: List[int] = []
+        result: List[Step] = []
         while ready:
-            node = heappop(ready)[1]
-            result.append(node)
+            node = heappop(ready)[-1]
+            result.append(Step(node % self._count, node >= self._count))
             freed = [node]
             while freed:
-                for waiting in self._waiting[freed.pop()]:
-                    missing[waiting] -= 1
-                    if missing[waiting]:
+                node = freed.pop()
+                waiting = [wait[1] for wait in self._waits[node]]
+                if node < self._count:
+                    waiting += self._groups.get(node, ())
+                for one in waiting:
+                    missing[one] -= 1
+                    if missing[one]:
                         continue
-                    if waiting < self._count:
-                        heappush(ready, (urgency[waiting], waiting))
+                    if one < 2 * self._count:
+                        heappush(ready, self._rank(one))
                     else:
-                        freed.append(waiting)
-        return result
+                        freed.append(one)
+        return result if len(result) == len(nodes) else None
 
-    def _urgency(self) -> Optional[List[Order]]:
-        """Return for each node the lowest order of itself and of all that wait for it."""
-        top = float("inf")
-        lows = self._plan.lows
-        urgency: List[Order] = [low.order for low in lows]
-        urgency += [top] * (len(self._needs) - self._count)
-        open_waiters = [len(waiting) for waiting in self._waiting]
-        todo = [node for node, count in enumerate(open_waiters) if not count]
-        done = 0
-        while todo:
-            node = todo.pop()
-            done += 1
-            mine = urgency[node]
-            for need in self._needs[node]:
-                if mine < urgency[need]:
-                    urgency[need] = mine
-                open_waiters[need] -= 1
-                if not open_waiters[need]:
-                    todo.append(need)
-        return urgency if done == len(self._needs) else None
+    def _rank(self, node: int) -> _Rank:
+        position = node % self._count
+        low = self._plan.lows[position]
+        own = self._orders[position] = low.order
+        lowest = min(own, self._lowest_waiting(node))
+        return lowest, own, f"{low.state}{low.name}{low.fun}", low.key, node
+
+    def _lowest_waiting(self, node: int) -> Order:
+        """Return the lowest order of those that wait for *node*."""
+        waits = self._waits[node]
+        groups = tuple(self._groups.get(node, ()))
+        if not groups:
+            return self._lowest(waits) if waits else _NEVER
+        alone = not waits and not self._trials
+        if alone and groups in self._lowest_of:
+            return self._lowest_of[groups]
+        lowest = self._lowest(
+            sorted((*waits, *(wait for group in groups for wait in self._waits[group])))
+        )
+        if alone:
+            # All members of the same groups have the same answer: it is found once.
+            self._lowest_of[groups] = lowest
+        return lowest
+
+    def _lowest(self, waits: Iterable[_Wait]) -> Order:
+        by_node: Dict[int, List[int]] = {}
+        for _, node, weight in waits:
+            by_node.setdefault(node, []).append(weight)
+        lowest: Order = _NEVER
+        heaviest = -1
+        for node, weights in by_node.items():
+            for weight in weights:
+                if weight >= heaviest:
+                    heaviest = weight
+                    lowest = min(lowest, self._orders[node % self._count])
+        return lowest
 
     def one_loop(self) -> List[int]:
         """Return the states of one loop, the first one again at the end."""
-        alive = self._looping()
-        node = min(node for node in alive)
+        needs: Dict[int, List[int]] = {}
+        for source, waits in enumerate(self._waits):
+            for _, node, _ in waits:
+                needs.setdefault(node, []).append(source)
+        for member, groups in self._groups.items():
+            for node in groups:
+                needs.setdefault(node, []).append(member)
+        alive = {node for node in needs if self._missing[node] > 0}
+        node = min(alive)
         path: List[int] = []
         place: Dict[int, int] = {}
         while node not in place:
             place[node] = len(path)
             path.append(node)
-            node = next(need for need in self._needs[node] if need in alive)
-        loop = [one for one in path[place[node] :] if one < self._count]
+            node = next(need for need in needs[node] if need in alive)
+        loop = [one % self._count for one in path[place[node] :] if one < 2 * self._count]
         return [*loop, loop[0]]
-
-    def _looping(self) -> Set[int]:
-        """Return the nodes that can never run."""
-        missing = [len(needs) for needs in self._needs]
-        todo = [node for node, count in enumerate(missing) if not count]
-        while todo:
-            for waiting in self._waiting[todo.pop()]:
-                missing[waiting] -= 1
-                if not missing[waiting]:
-                    todo.append(waiting)
-        return {node for node, count in enumerate(missing) if count}

@@ -96,7 +96,7 @@ class Index:
         if self._sls is None:
             self._sls = {}
             for position, low in enumerate(self.lows):
-                for name in (low.sls, *low.part_of):
+                for name in dict.fromkeys((low.sls, *low.included_from)):
                     self._sls.setdefault(str(name), []).append(position)
         return _matching(self._sls, target)
 

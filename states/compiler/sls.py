@@ -24,11 +24,10 @@ class SlsTree:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._positions = Positions()
-        self._done: Set[Sls] = set()
+        #: What was read, in the order met: an SLS file before what it includes.
+        self._done: Dict[Sls, int] = {}
         #: What is being read, outermost first.
         self._open: List[str] = []
-        #: Who includes it, in the order met.
-        self._includers: Dict[Sls, List[Sls]] = {}
         self._listed: Dict[str, List[str]] = {}
         self._states: List[Declaration] = []
         self._owners: Dict[str, Declaration] = {}
@@ -53,30 +52,13 @@ class SlsTree:
         return self._listed[env]
 
     def high(self) -> High:
-        """Return what was read."""
-        states = []
-        closures: Dict[Sls, Tuple[str, ...]] = {}
-        for one in self._states:
-            sls = (one.env, one.sls)
-            if sls not in closures:
-                closures[sls] = self._closure(sls)
-            states.append(replace(one, part_of=closures[sls]) if closures[sls] else one)
+        """Return what was read: the states of a file before those of what it includes."""
         return High(
-            tuple(states),
+            tuple(sorted(self._states, key=lambda one: self._done[one.env, one.sls])),
             tuple(self._extends),
             frozenset(self._excluded_ids),
             frozenset(self._excluded_sls),
         )
-
-    def _closure(self, sls: Sls) -> Tuple[str, ...]:
-        found: Dict[Sls, None] = {}
-        todo = list(self._includers.get(sls, ()))
-        while todo:
-            one = todo.pop(0)
-            if one != sls and one not in found:
-                found[one] = None
-                todo += self._includers.get(one, ())
-        return tuple(name for _, name in found)
 
     def _expand(self, pattern: str, env: str) -> List[str]:
         if self._path((env, pattern)):
@@ -96,7 +78,7 @@ class SlsTree:
     def _read(self, sls: Sls) -> None:
         if sls in self._done:
             return
-        self._done.add(sls)
+        self._done[sls] = len(self._done)
         rendered = self._render(sls)
         if rendered is None or rendered.data is None:
             return
@@ -158,10 +140,6 @@ class SlsTree:
                         f"{at(rendered.place('include', index))}"
                     )
                 for one in found:
-                    # What includes its includer does not own it (recorded from the apache and
-                    # rabbitmq formulas, whose files include each other).
-                    if one not in self._open:
-                        self._includers.setdefault((wanted_env, one), []).append(sls)
                     self._read((wanted_env, one))
 
     def _wanted(self, sls: Sls, entry: Any, place: SourceLine) -> Iterator[Sls]:

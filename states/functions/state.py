@@ -13,7 +13,7 @@ from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.plugins import function
 from catena.states.compiler import api
 from catena.states.compiler.faults import meant
-from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Low, Row
+from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Row
 from catena.states.compiler.selection import with_needs
 from catena.states.functions.options import RunOptions, run_context, run_options, synced
 
@@ -230,10 +230,6 @@ def _shown(
     return answer
 
 
-def _low_dicts(lows: Sequence[Low]) -> List[Dict[str, Any]]:
-    return [low.as_dict() for low in lows]
-
-
 @function(reads=True, out="nested")
 def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
     """Return the high data of SLS files, as written (without extend and `*_in`)."""
@@ -253,8 +249,8 @@ def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
         if errors:
             return Faults(errors)
-        shown = api.shown_low(high)
-        return Faults(shown.errors) or _low_dicts(shown.low)
+        shown, errors = api.shown_low(inside, high)
+        return Faults(errors) or shown
 
     return _shown(context, options, work)
 
@@ -276,7 +272,7 @@ def show_lowstate(context: Context, **options: Any) -> Any:
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
-        return Faults(compiled.errors) or _low_dicts(compiled.low)
+        return Faults(compiled.errors) or api.shown_run(compiled.low)
 
     return _shown(context, options, work)
 

@@ -108,7 +108,7 @@ def test_show_states_follows_the_run(world: Any) -> None:
     }
     w = world(files=files)
     assert w.call("state.show_states") == ["three", "one", "two"]
-    assert list(w.call("state.show_highstate")) == ["h", "o", "w"]
+    assert list(w.call("state.show_highstate")) == ["o", "h", "w"]
     assert [one["__id__"] for one in w.call("state.show_lowstate")] == ["h", "o", "w"]
 
 

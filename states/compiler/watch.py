@@ -1,0 +1,36 @@
+"""`watch` of states that have nothing to do when something changes: it is `require` there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Dict, List, Sequence
+
+from catena.core.plugins import Registry
+from catena.states.compiler.model import Low
+
+_PLAIN = {"watch": "require", "watch_any": "require_any"}
+
+
+def without_deaf_watches(lows: Sequence[Low], states: Registry) -> List[Low]:
+    """Return *lows* with `watch` as `require` where the module has no `mod_watch`, as Salt does.
+
+    It decides nothing but the order of the run (requisites have ranks) and what is shown.
+    """
+    reacts: Dict[str, bool] = {}
+    result = []
+    for low in lows:
+        if "watch" in low.keywords or "watch_any" in low.keywords:
+            if low.state not in reacts:
+                reacts[low.state] = f"{low.state}.mod_watch" in states
+            if not reacts[low.state]:
+                low = replace(low, keywords=_plain(low))
+        result.append(low)
+    return result
+
+
+def _plain(low: Low) -> Dict[str, Any]:
+    keywords = dict(low.keywords)
+    for watch, require in _PLAIN.items():
+        if watch in keywords:
+            keywords[require] = [*(keywords.get(require) or ()), *keywords.pop(watch)]
+    return keywords
