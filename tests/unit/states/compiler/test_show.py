@@ -1,0 +1,110 @@
+"""Low data as the show functions print it; each case answered by Salt 3008.5 too."""
+
+from typing import Any
+
+
+def ids(chunks: Any) -> Any:
+    return [chunk["__id__"] for chunk in chunks]
+
+
+def by_id(chunks: Any) -> Any:
+    return {chunk["__id__"]: chunk for chunk in chunks}
+
+
+def low(world: Any, text: Any, **files: Any) -> Any:
+    named = {f"{name}.sls": one for name, one in files.items()}
+    return world(text, files=named).call("state.show_low_sls", "t")
+
+
+def lowstate(world: Any, text: Any) -> Any:
+    files = {"top.sls": "base: {'*': [t]}\n"}
+    return world(text, files=files).call("state.show_lowstate")
+
+
+def test_watch_is_shown_as_require_where_nothing_reacts(world: Any) -> None:
+    chunks = by_id(
+        low(
+            world,
+            "f: {environ.setenv: [{value: x}, {require: [{test: a}]}, {watch: [{test: b}]}]}\n"
+            "any: {environ.setenv: [{value: x}, {watch_any: [{test: b}]}]}\n"
+            "gone: {nosuch.thing: [{watch: [{test: b}]}]}\n"
+            "t: {test.nop: [{watch: [{test: b}]}]}\na: test.nop\nb: test.nop\n",
+        )
+    )
+    assert chunks["f"]["require"] == [{"test": "a"}, {"test": "b"}] and "watch" not in chunks["f"]
+    assert chunks["any"]["require_any"] == [{"test": "b"}]
+    assert chunks["gone"]["require"] == [{"test": "b"}]
+    assert chunks["t"]["watch"] == [{"test": "b"}]
+
+
+def test_prereq_targets_are_shown_twice(world: Any) -> None:
+    chunks = low(
+        world,
+        "target: {test.nop: [{require: [{test: need}]}]}\nneed: test.nop\n"
+        "first: {test.nop: [{prereq: [{test: target}]}]}\nend: test.nop\n",
+    )
+    assert ids(chunks) == ["need", "target", "first", "target", "end"]
+    assert chunks[1] == chunks[3] and chunks[1]["__prereq__"] is True
+    assert chunks[2]["__prerequiring__"] is True
+    assert not {"__prereq__", "__prerequiring__"} & {*chunks[0], *chunks[4]}
+
+
+def test_one_file_shows_reverse_requisites_as_written(world: Any) -> None:
+    chunks = low(world, "b: test.nop\na: {test.nop: [{require_in: [{test: b}]}]}\n")
+    assert ids(chunks) == ["b", "a"]
+    assert "require" not in chunks[0] and chunks[1]["require_in"] == [{"test": "b"}]
+
+
+def test_the_highstate_shows_them_at_their_target(world: Any) -> None:
+    chunks = lowstate(
+        world,
+        "b: {test.nop: [{require: [{test: c}]}]}\nc: test.nop\n"
+        "a: {test.nop: [{require_in: [{test: b}]}, {watch_in: [{test: c}]}]}\n"
+        "p: {test.nop: [{prereq_in: [{test: q}]}]}\nq: test.nop\n",
+    )
+    assert ids(chunks) == ["a", "c", "b", "p", "q", "p"]
+    shown = by_id(chunks)
+    assert shown["b"]["require"] == [{"test": "c"}, {"test": "a"}]
+    assert shown["c"]["watch"] == [{"test": "a"}]
+    assert shown["q"]["prereq"] == [{"test": "p"}]
+
+
+def test_a_names_list_puts_itself_into_its_target_once(world: Any) -> None:
+    chunks = lowstate(
+        world, "b: test.nop\na: {test.nop: [{names: [x, y]}, {require_in: [{test: b}]}]}\n"
+    )
+    assert ids(chunks) == ["a", "a", "b"]
+    assert chunks[2]["require"] == [{"test": "a"}]
+
+
+def test_modules_with_their_function_in_the_list_come_first(world: Any) -> None:
+    text = "a:\n  test.nop: []\n  environ: [setenv, {value: x}]\n"
+    assert [chunk["state"] for chunk in low(world, text)] == ["environ", "test"]
+
+
+def test_what_waits_directly_moves_a_state_and_nothing_further_away(world: Any) -> None:
+    chunks = low(
+        world,
+        "c: {test.nop: [{order: 30}]}\nb: {test.nop: [{order: 20}, {require: [{test: c}]}]}\n"
+        "a: {test.nop: [{order: 1}, {require: [{test: b}]}]}\nx: {test.nop: [{order: 10}]}\n",
+    )
+    assert ids(chunks) == ["x", "c", "b", "a"]
+
+
+def test_a_weaker_wait_behind_a_stronger_one_moves_nothing(world: Any) -> None:
+    strong = "w: {test.nop: [{order: 200}, {watch: [{test: s}]}]}\n"
+    weak = "r: {test.nop: [{order: 1}, {require: [{test: s}]}]}\n"
+    rest = "s: {test.nop: [{order: 300}]}\nx: {test.nop: [{order: 100}]}\n"
+    assert ids(low(world, strong + weak + rest)) == ["x", "s", "r", "w"]
+    assert ids(low(world, weak + strong + rest)) == ["s", "r", "x", "w"]
+
+
+def test_an_sls_requisite_means_what_the_file_itself_brought_in(world: Any) -> None:
+    chunks = low(
+        world,
+        "include: [shared, lib]\na: {test.nop: [{order: 1}, {require: [{sls: lib}]}]}\n"
+        "z: {test.nop: [{order: 2}]}\n",
+        shared="s: {test.nop: [{order: 3}]}\n",
+        lib="include: [shared]\nl: {test.nop: [{order: 4}]}\n",
+    )
+    assert ids(chunks) == ["l", "a", "z", "s"]
