@@ -112,13 +112,9 @@ def filter_by(
         The entry; None where nothing matches and there is no default and no *merge*.
     """
     value = traverse(context.grains, grain, None)
-    values = value if isinstance(value, (list, tuple)) else [value]
-    found: Any = lookup_dict.get(default)
-    for each in values:
-        key = _matching_key(lookup_dict, each)
-        if key is not None:
-            found = lookup_dict[key]
-            break
+    values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+    chosen = (lookup_dict[key] for each in values for key in _matching_keys(lookup_dict, each))
+    found: Any = next((one for one in chosen if one is not None), lookup_dict.get(default))
     if base and base in lookup_dict:
         found = laid_over(lookup_dict[base], found) if found is not None else lookup_dict[base]
     if merge:
@@ -132,16 +128,10 @@ def filter_by(
     return found
 
 
-def _matching_key(table: Mapping[str, Any], value: Any) -> Optional[str]:
-    if value is None:
-        return None
-    if value in table:
-        return str(value)
+def _matching_keys(table: Mapping[Any, Any], value: Any) -> List[Any]:
+    """Return the keys that match *value*, a number as its text, in the order of the table."""
     text = str(value)
-    for key in table:
-        if isinstance(key, str) and fnmatch.fnmatchcase(text, key):
-            return key
-    return None
+    return [key for key in table if fnmatch.fnmatchcase(text, str(key))]
 
 
 def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ...] = ()) -> None:
