@@ -41,6 +41,10 @@ def test_grains_are_read_by_name_and_path(run: Run, call: tuple[Any, ...], expec
         ({"Debian": {"a": {"x": 1}}}, {"merge": {"a": {"y": 2}}}, {"a": {"x": 1, "y": 2}}),
         ({"Debian": {"b": 2}, "base": {"a": 1}}, {"base": "base"}, {"a": 1, "b": 2}),
         ({"web1": 1}, {"grain": "id"}, 1),
+        ({7: "seven", 2: "two"}, {"grain": "a:b:1"}, "two"),
+        ({"*": 1, "Debian": 2}, {}, 1),
+        ({"Deb*": None, "Debian": 2}, {}, 2),
+        ({"None": 1, "*": 2}, {"grain": "nope", "default": "none"}, None),
     ],
 )
 def test_filter_by_chooses_by_a_grain(
