@@ -163,6 +163,10 @@ class Registry:
             self._loaded[prefix] = found
         return self._loaded[prefix]
 
+    def refusal(self, prefix: str) -> str:
+        """Return why module *prefix* is there and gives nothing, or an empty text."""
+        return ""
+
     def __contains__(self, name: str) -> bool:
         return name in self.module(name.partition(".")[0])
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Callable, Iterator, List
 
 from catena.core.context import Context
+from catena.core.errors import NotFoundError
 
 
 class FunctionCalls:
@@ -15,8 +16,10 @@ class FunctionCalls:
         self._context = context
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        if name not in self:
-            raise KeyError(name)
+        try:
+            self._context.functions[name]
+        except NotFoundError as error:
+            raise KeyError(str(error)) from None
         return partial(self._context.call, name)
 
     def __contains__(self, name: object) -> bool:

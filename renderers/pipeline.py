@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError
+from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
@@ -57,7 +58,9 @@ def render(
     names = pipeline_of(source.text, default)
     for name in names:
         if name not in INDEX and _custom(context, name) is None:
-            raise SourceError(unknown("renderer", name, INDEX), SourceLine(source.name, 1))
+            refused = context.renderers.refusal(name) if context.renderers else ""
+            reason = refused or unknown("renderer", name, INDEX)
+            raise SourceError(reason, SourceLine(source.name, 1), source.text)
     found = _SHEBANG.match(source.text)
     # Its line stays, empty, so that every other line keeps its number.
     body = source.text[found.end() :] if found else source.text
@@ -125,7 +128,7 @@ class _Run:
             made = plugin.call(self._context, self.data, **given)
         except Exception as error:
             # Whatever the file does; it goes on with its place.
-            reason = f"renderer {name!r}: {type(error).__name__}: {error}"
+            reason = f"renderer {name!r}: {told(error)}"
             raise SourceError(reason, SourceLine(source.name), source.text) from error
         self.data = made.read() if hasattr(made, "read") else made
         if isinstance(self.data, bytes):

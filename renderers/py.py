@@ -6,6 +6,7 @@ import traceback
 from typing import Any, Dict, Mapping
 
 from catena.core.context import Context
+from catena.core.own_code import told
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
 from catena.renderers.source import Source, SourceError, plain
@@ -49,9 +50,9 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
         return function()
     except SourceError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Whatever the file does; it goes on with its place.
-        reason = f"Python: {type(error).__name__}: {error}"
+        reason = f"Python: {told(error)}"
         raise SourceError(reason, _place(error, source), source.text) from error
 
 

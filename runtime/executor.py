@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
 from catena.core.errors import CatenaError, NotFoundError, PillarError
 from catena.core.job import JobReturn, JobSpec
+from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
@@ -120,10 +120,11 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
     if isinstance(error, NotFoundError) and spec.fun in str(error):
         return str(error), WENT_WRONG
     if isinstance(error, (CatenaError, OSError)):
-        return f"ERROR: {error}", WENT_WRONG
-    log.warning("%s of job %s failed: %r", spec.fun, spec.jid, error)
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return f"The function {spec.fun} raised an exception:\n{trace}", WENT_WRONG
+        return f"ERROR: {told(error)}", WENT_WRONG
+    fault = told(error)
+    log.warning("%s of job %s failed: %s", spec.fun, spec.jid, fault)
+    log.debug("job %s", spec.jid, exc_info=error)
+    return f"The function {spec.fun} raised an exception: {fault}", WENT_WRONG
 
 
 def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:

@@ -23,9 +23,10 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
+from catena.core.own_code import file_name, module_name, told
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
 from catena.core.suggest import nearest
-from catena.core.types import StateResult
+from catena.core.types import SourceLine, StateResult
 from catena.runtime.salt_names import salt_names
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,10 @@ _ABSENT = object()
 
 class MalformedStateError(CatenaError):
     """A custom state function did not return a state's result."""
+
+
+class EndedError(CatenaError):
+    """A custom file wanted to end the process."""
 
 
 class FunctionMap(Mapping[str, Callable[..., Any]]):
@@ -74,7 +79,7 @@ class Loaded:
     #: Its name before the dot: __virtualname__, what __virtual__ said, or the file's.
     name: str
     module: ModuleType
-    #: Why it is not available; "" when it is.
+    #: Why it is not available, as a sentence without its subject; "" when it is.
     refused: str = ""
 
 
@@ -130,7 +135,7 @@ class Loader:
         return self._loaded[key]
 
     def _load_anew(self, kind: str, path: Path) -> Loaded:
-        full_name = f"catena_custom.{kind}.{path.stem}"
+        full_name = module_name(kind, path.stem)
         spec = importlib.util.spec_from_file_location(full_name, path)
         if spec is None or spec.loader is None:
             return Loaded(path.stem, ModuleType(full_name), "not a Python file")
@@ -143,9 +148,11 @@ class Loader:
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
                 name, refused = _virtual(module, path.stem)
-        except Exception as error:  # somebody else's code: any fault is its own
-            log.warning("custom file %s can't be loaded: %s", path, error, exc_info=True)
-            return Loaded(name, module, f"{type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:  # somebody else's code: any fault is its own
+            fault = told(error, file_name(full_name))
+            log.warning("a custom file can't be loaded: %s", fault)
+            log.debug("%s", path, exc_info=True)
+            return Loaded(name, module, f"can't be loaded: {fault}")
         finally:
             sys.modules.pop(full_name, None)
         return Loaded(name, module, refused)
@@ -161,7 +168,7 @@ class Loader:
         }
 
     def _plugin(self, kind: str, name: str, function: FunctionType, loaded: Loaded) -> Plugin:
-        origin = f"salt://_{kind}/{loaded.module.__name__.rpartition('.')[2]}.py"
+        origin = file_name(loaded.module.__name__)
         if kind == "states":
             call: Callable[..., Any] = partial(_call_state, self, loaded.module, function)
             mark: Any = StateMark(name.partition(".")[2])
@@ -195,10 +202,12 @@ class CustomRegistry(Registry):
     def missing(self, name: str) -> str:
         """Return why *name* is not available, in Salt's words where a custom file refused."""
         prefix = name.partition(".")[0]
+        return self.refusal(prefix) or f"'{name}' is not available."
+
+    def refusal(self, prefix: str) -> str:
+        """Return why the custom file of module *prefix* gives nothing, or an empty text."""
         reason = self._loader.find(self._folder, prefix)[1]
-        if reason:
-            return f"'{prefix}' __virtual__ returned False: {reason}"
-        return f"'{name}' is not available."
+        return f"'{prefix}' {reason}" if reason else ""
 
     def __getitem__(self, name: str) -> Plugin:
         found = self.module(name.partition(".")[0]).get(name)
@@ -257,7 +266,7 @@ def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
 
 
 def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
-    """Return (name, reason for which it is not available or "")."""
+    """Return (name, why it is not available or "")."""
     name = getattr(module, "__virtualname__", stem)
     ask = getattr(module, "__virtual__", None)
     said: Any = ask() if callable(ask) else True
@@ -268,7 +277,7 @@ def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
         return said, ""
     if said:
         return str(name), ""
-    return str(name), reason or "no reason given"
+    return str(name), f"__virtual__ returned False: {reason or 'no reason given'}"
 
 
 @contextmanager
@@ -338,7 +347,10 @@ def _call_function(
     **kwargs: Any,
 ) -> Any:
     with salt_names(), injected(module, context, loader):
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except SystemExit as error:
+            raise EndedError(told(error)) from None
 
 
 def _call_state(
@@ -350,12 +362,14 @@ def _call_state(
     *args: Any,
     **kwargs: Any,
 ) -> StateResult:
-    with salt_names(), injected(module, context, loader):
-        ret = function(*args, **kwargs)
+    ret = _call_function(loader, module, function, context, *args, **kwargs)
     if not isinstance(ret, dict) or not isinstance(ret.get("changes"), dict):
+        found = (
+            f"one with {', '.join(map(str, ret))}" if isinstance(ret, dict) else type(ret).__name__
+        )
         raise MalformedStateError(
-            f"{function.__name__} of {module.__name__} did not return a dict with changes, "
-            "result and comment"
+            f"{function.__name__} must return a dict with changes, result and comment, not "
+            f"{found}; {SourceLine(file_name(module.__name__), function.__code__.co_firstlineno)}"
         )
     comment = ret.get("comment", "")
     if isinstance(comment, (list, tuple)):

@@ -62,9 +62,9 @@ def static_grains(path: Path) -> Dict[str, Any]:
     from catena.renderers import yaml
 
     try:
-        found = yaml.load(text.decode("utf-8"))
+        found = yaml.load(text.decode("utf-8"), str(path))
     except Exception as error:  # noqa: BLE001 - a person's file; the host must come up without it
-        log.error("static grains %s can't be read: %s", path, error)
+        log.error("static grains can't be read: %s", error)
         return {}
     if not isinstance(found, dict):
         log.error("static grains %s: not a mapping", path)

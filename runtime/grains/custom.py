@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
+from catena.core.own_code import file_name, module_name, told
 from catena.runtime.salt_names import salt_names
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def custom_grains(folder: Path, grains: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _load(path: Path, grains: Dict[str, Any]) -> Optional[ModuleType]:
-    name = f"catena_custom.grains.{path.stem}"
+    name = module_name("grains", path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         return None
@@ -53,8 +54,9 @@ def _load(path: Path, grains: Dict[str, Any]) -> Optional[ModuleType]:
         said = module.__virtual__() if hasattr(module, "__virtual__") else True
         refused = said is False or (isinstance(said, tuple) and not said[0])
         return None if refused else module
-    except Exception:
-        log.exception("custom grains %s can't be loaded", path)
+    except (Exception, SystemExit) as error:
+        log.error("custom grains can't be loaded: %s", told(error, file_name(name)))
+        log.debug("%s", path, exc_info=True)
         return None
     finally:
         sys.modules.pop(name, None)
@@ -64,8 +66,9 @@ def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[st
     wants = "grains" in inspect.signature(function).parameters
     try:
         value = function(grains=grains) if wants else function()
-    except Exception:
-        log.exception("custom grain %s of %s failed", function.__name__, path)
+    except (Exception, SystemExit) as error:
+        log.error("custom grain %s failed: %s", function.__name__, told(error))
+        log.debug("%s", path, exc_info=True)
         return {}
     if value and not isinstance(value, dict):
         log.error("custom grain %s of %s gave no mapping", function.__name__, path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import (
@@ -22,6 +21,7 @@ from typing import (
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
+from catena.core.own_code import told
 from catena.core.plugins import Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
@@ -84,14 +84,22 @@ class Callees:
         """Look everything up anew."""
         self._found.clear()
 
+    def refusal(self, state: str) -> str:
+        """Return why a module that is there gives no states, or an empty text."""
+        return self._registry.refusal(state)
+
     def hint(self, state: str, fun: str) -> str:
         """Return "; did you mean …?" for a function that is not there."""
         names = list(self._registry.module(state))
         near = nearest(f"{state}.{fun}", names) if names else None
         if near:
             return f"; did you mean {near!r}?"
-        known = (prefix for prefix in self._registry.prefixes() if prefix != state)
-        return "" if names else meant(state, known)
+        if names:
+            return ""
+        module = nearest(state, (one for one in self._registry.prefixes() if one != state))
+        inside = list(self._registry.module(module)) if module else ()
+        near = nearest(f"{module}.{fun}", inside) or module
+        return f"; did you mean {near!r}?" if near else ""
 
 
 def argument_faults(callees: Callees, lows: Sequence[Low]) -> Iterator[str]:
@@ -180,12 +188,10 @@ class Caller:
 
     def _unknown(self, low: Low) -> Row:
         name = f"{low.state}.{low.fun}"
-        row = make_row(
-            low,
-            False,
-            f"State '{name}' was not found in SLS '{low.sls}'\nReason: '{name}' is not available"
-            f"{self._callees.hint(low.state, low.fun)}{at(low.line)}\n",
-        )
+        reason = self._callees.refusal(low.state)
+        reason = reason or f"'{name}' is not available{self._callees.hint(low.state, low.fun)}"
+        comment = f"State '{name}' was not found in SLS '{low.sls}'\nReason: {reason}"
+        row = make_row(low, False, f"{comment}{at(low.line)}\n")
         # Salt gives these rows neither; tools tell them by it.
         row["__id__"] = row["__sls__"] = None
         return row
@@ -251,12 +257,9 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         context = context.with_(saltenv=low.env)
     try:
         found = callee.call(context, low.name, **arguments)
-    except CatenaError as error:
-        return make_row(low, False, f"An exception occurred in this state: {error}")
-    except Exception:  # a plug-in may raise anything: it fails its own row, the run goes on
-        log.warning("state %s failed with an exception", low.key, exc_info=True)
-        text = traceback.format_exc()
-        return make_row(low, False, f"An exception occurred in this state: {text}")
+    except Exception as error:  # a plug-in may raise anything: it fails its own row only
+        log.debug("state %s failed with an exception", low.key, exc_info=True)
+        return make_row(low, False, f"An exception occurred in this state: {told(error)}")
     row = make_row(low, found.result, found.comment, found.changes)
     if found.warnings:
         row["warnings"] = list(found.warnings)

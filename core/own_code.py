@@ -1,0 +1,70 @@
+"""Somebody's own code (custom files of a tree): how its faults are told.
+
+A person who wrote a module wants to know in one line what went wrong and where in it; the way
+through catena's own code is for the log.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Iterator, Optional, Tuple
+
+from catena.core.errors import CatenaError
+from catena.core.types import SourceLine
+
+#: Modules made of custom files are called PREFIX + kind + "." + file, whatever imports them.
+PREFIX = "catena_custom."
+_LONGEST = 2000
+
+
+def module_name(kind: str, stem: str) -> str:
+    """Return what the module made of `_<kind>/<stem>.py` is called."""
+    return f"{PREFIX}{kind}.{stem}"
+
+
+def file_name(module: str) -> str:
+    """Return the salt:// address of the file that *module* was made of."""
+    kind, _, stem = module[len(PREFIX) :].partition(".")
+    return f"salt://_{kind}/{stem}.py"
+
+
+def told(error: BaseException, file: str = "") -> str:
+    """Return in one line what *error* says, and where in a custom file it came up.
+
+    Args:
+        error: with its traceback.
+        file: address of the custom file that was being loaded, for errors of its grammar.
+    """
+    said = error.args[0] if isinstance(error, KeyError) and error.args else error
+    text = (str(said) or type(error).__name__)[:_LONGEST]
+    if isinstance(error, SyntaxError) and file:
+        return f"{type(error).__name__}: {error.msg}; {SourceLine(file, error.lineno or 0)}"
+    if isinstance(error, SystemExit):
+        text = f"it ended the process with status {error.code}"
+    elif not isinstance(error, CatenaError) and str(error):
+        text = f"{type(error).__name__}: {text}"
+    # An error of catena's own classes was raised on purpose: its text says it all.
+    place = None if isinstance(error, CatenaError) else _place(error)
+    place = place or (SourceLine(file) if file else None)
+    return f"{text}; {place}" if place and str(place) not in text else text
+
+
+def _place(error: BaseException) -> Optional[SourceLine]:
+    """Return the innermost line of a custom file in the traceback of *error*.
+
+    Where there is none, the fault is one of catena: its own line.
+    """
+    own: Optional[SourceLine] = None
+    ours: Optional[SourceLine] = None
+    for module, line in _frames(error.__traceback__):
+        if module.startswith(PREFIX):
+            own = SourceLine(file_name(module), line)
+        elif module.startswith("catena."):
+            ours = SourceLine(module, line)
+    return own or ours
+
+
+def _frames(traceback: Optional[TracebackType]) -> Iterator[Tuple[str, int]]:
+    while traceback is not None:
+        yield str(traceback.tb_frame.f_globals.get("__name__", "")), traceback.tb_lineno
+        traceback = traceback.tb_next
