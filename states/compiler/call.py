@@ -133,7 +133,7 @@ class Attempt:
 
     #: Arguments beside the state's own (mod_watch: sfun, __reqs__).
     extra: Optional[Mapping[str, Any]] = None
-    #: A try for prereq: no check_cmd, no retry.
+    #: A try for prereq: no retry.
     trial: bool = False
 
 
@@ -167,23 +167,21 @@ class Caller:
         if "test" in low.keywords and "test" not in callee.wants:
             context = context.with_(test=bool(low.keywords["test"]))
         if low.keywords:
-            skipped = self._skipped(context, low)
+            try:
+                skipped = conditions.skip_comment(context, low)
+            except CatenaError as error:
+                return make_row(low, False, f"An exception occurred in this state: {error}")
             if skipped is not None:
-                return skipped
+                row = make_row(low, True, skipped)
+                row["skip_watch"] = True
+                return self._checked(context, low, callee, row)
         row = _answer(context, low, callee, attempt.extra)
-        if "check_cmd" in low.keywords and "check_cmd" not in callee.wants and not attempt.trial:
-            _judge(context, low, row)
-        return row
+        return self._checked(context, low, callee, row)
 
-    def _skipped(self, context: Context, low: Low) -> Optional[Row]:
-        try:
-            comment = conditions.skip_comment(context, low)
-        except CatenaError as error:
-            return make_row(low, False, f"An exception occurred in this state: {error}")
-        if comment is None:
-            return None
-        row = make_row(low, True, comment)
-        row["skip_watch"] = True
+    def _checked(self, context: Context, low: Low, callee: Callee, row: Row) -> Row:
+        """Let check_cmd say what the result is: also in trials and where nothing was to do."""
+        if "check_cmd" in low.keywords and "check_cmd" not in callee.wants:
+            _judge(context, low, row)
         return row
 
     def _unknown(self, low: Low) -> Row:

@@ -33,8 +33,6 @@ class Links:
     """The resolved requisites of one low state, by kind."""
 
     needs: Dict[str, List[Group]] = field(default_factory=dict)
-    #: `listen` as written: (module, id); "" for a bare id.
-    listens: List[Tuple[str, str]] = field(default_factory=list)
     #: Positions of states that run before this one if it would change.
     prereq_owners: List[int] = field(default_factory=list)
 
@@ -146,7 +144,8 @@ def link(lows: Sequence[Low], gone: Sequence[Low] = ()) -> Plan:
     vanished: List[Index] = []
     for position, low in enumerate(lows):
         for kind in low.keywords:
-            if kind in REVERSE:
+            # Who listens is looked for at the end: a target that is not there is then a row.
+            if kind in REVERSE and kind != "listen_in":
                 for module, target in pairs(low, kind):
                     group = index.find(module, target)
                     if group is not None:
@@ -174,9 +173,7 @@ def _reverse(plan: Plan, position: int, kind: str, group: Group) -> None:
     for member in group.members:
         if member == position and len(group.members) > 1:
             continue
-        if kind == "listen":
-            _own(plan, member).listens.append((low.state, low.id))
-        elif kind != "use":
+        if kind != "use":
             _need(plan, member, kind, plan.index.single(position))
 
 
@@ -190,9 +187,7 @@ def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
 def _forward(plan: Plan, position: int) -> None:
     low = plan.lows[position]
     for kind in low.keywords:
-        if kind == "listen":
-            plan.links[position].listens += pairs(low, kind)
-        elif kind in FORWARD:
+        if kind in FORWARD:
             for module, target in pairs(low, kind):
                 group = plan.index.find(module, target)
                 if group is None:

@@ -1,10 +1,15 @@
-"""Whether a state runs, as its requisites' rows decide."""
+"""Whether a state runs, as its requisites' rows decide.
+
+Salt's answers, its odd ones included: a source that never ran itself (its own requisites decided)
+neither passes a `*_any` nor counts among several sources of onfail; onfail gives way to an
+onchanges source that changed where something watched changed too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.states.compiler.model import Row
 from catena.states.compiler.requisites import Group, Links, Plan
@@ -13,6 +18,7 @@ _ALL_NEEDED = ("require", "watch")
 _ANY_NEEDED = ("require_any", "watch_any")
 _WATCHES = ("watch", "watch_any")
 _ONCHANGES = ("onchanges", "onchanges_any")
+_ONFAIL = ("onfail", "onfail_any")
 
 
 class Decision(str, Enum):
@@ -22,6 +28,7 @@ class Decision(str, Enum):
     failed = "failed"  #: something that it needs failed
     no_changes = "no_changes"  #: onchanges: nothing changed
     no_failure = "no_failure"  #: onfail: nothing failed
+    no_prereq = "no_prereq"  #: prereq: nothing would change
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Verdict:
     """A decision and its reasons, as positions of states."""
 
     decision: Decision
-    #: What failed (Decision.failed).
+    #: What failed (Decision.failed), of whatever kind.
     failed: Tuple[int, ...] = ()
     #: Watched states that changed (Decision.run).
     changed: Tuple[int, ...] = ()
@@ -40,14 +47,22 @@ _RUN = Verdict(Decision.run)
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What came of the states of one group."""
+    """What came of the states of some groups."""
 
     failed: Tuple[int, ...]
     #: Changed, and did not fail.
     changed: Tuple[int, ...]
+    #: One did not fail, and ran.
     passed: bool
-    #: Some are not simply True: they failed, or (test mode) would change.
+    #: One succeeded.
+    fine: bool
+    #: One ran, and did not simply succeed: it failed, or (test mode) would change.
     troubled: bool
+    #: One failed, or changed nothing.
+    still: bool
+
+
+_NOTHING = _Outcome((), (), False, False, False, False)
 
 
 class Judge:
@@ -56,89 +71,121 @@ class Judge:
     Args:
         plan: the run.
         rows: rows by position; those that a state needs are there before it is judged.
+        trials: what the targets of prereq would do, by position.
     """
 
-    def __init__(self, plan: Plan, rows: Sequence[Optional[Row]]) -> None:
+    def __init__(
+        self, plan: Plan, rows: Sequence[Optional[Row]], trials: Mapping[int, Row]
+    ) -> None:
         self._plan = plan
         self._rows = rows
+        self._trials = trials
         self._outcomes: Dict[int, _Outcome] = {}
 
-    def verdict(self, position: int) -> Verdict:
-        """Return what becomes of a state, leaving prereq aside."""
+    def verdict(self, position: int, trial: bool = False) -> Verdict:
+        """Return what becomes of a state.
+
+        Args:
+            position: of the state; its prereq targets are tried already.
+            trial: it is only tried, so those that run before it if it would change don't count.
+        """
         links = self._plan.links[position]
-        if not links.needs:
+        owners = () if trial else tuple(links.prereq_owners)
+        if not links.needs and not owners:
             return _RUN
-        failed = self._failed(links)
-        if failed:
-            return Verdict(Decision.failed, tuple(dict.fromkeys(failed)))
-        if self._nothing_failed(links):
-            return Verdict(Decision.no_failure)
-        sources = [one for kind in _ONCHANGES for one in self._outcomes_of(links, kind)]
-        if sources and not any(one.changed for one in sources):
-            return Verdict(Decision.no_changes)
-        changed = [
-            position
-            for kind in _WATCHES
-            for one in self._outcomes_of(links, kind)
-            for position in one.changed
-        ]
-        return Verdict(Decision.run, changed=tuple(dict.fromkeys(changed))) if changed else _RUN
+        kinds = {kind: self._outcome(groups) for kind, groups in links.needs.items()}
+        tried = [self._trials[member] for member in _targets(links)]
+        failed = [owner for owner in owners if self._row(owner)["result"] is False]
+        if failed or self._fails(kinds) or any(one["result"] is False for one in tried):
+            return Verdict(Decision.failed, tuple(dict.fromkeys((*failed, *self._failed(links)))))
+        would = any(one["result"] is None for one in tried)
+        if tried and not would:
+            return Verdict(Decision.no_prereq)
+        if any(one["result"] is not None for one in tried):
+            return _RUN
+        return _by_changes(kinds)
 
-    def _failed(self, links: Links) -> List[int]:
-        failed = [
-            position
-            for kind in _ALL_NEEDED
-            for one in self._outcomes_of(links, kind)
-            for position in one.failed
-        ]
-        for kind in _ANY_NEEDED:
-            sources = self._outcomes_of(links, kind)
-            if sources and not any(one.passed for one in sources):
-                failed += [position for one in sources for position in one.failed]
-        if failed:
-            # As in Salt, whose list names what onfail waited for, too (behaviour 11).
-            failed += [
-                position
-                for kind in ("onfail", "onfail_any", "onfail_all")
-                for one in self._outcomes_of(links, kind)
-                for position in one.failed
-            ]
-        return failed
-
-    def _nothing_failed(self, links: Links) -> bool:
-        either = [
-            one for kind in ("onfail", "onfail_any") for one in self._outcomes_of(links, kind)
-        ]
-        every = self._outcomes_of(links, "onfail_all")
-        if either and not any(one.troubled for one in either):
+    def _fails(self, kinds: Mapping[str, _Outcome]) -> bool:
+        if any(kinds[kind].failed for kind in _ALL_NEEDED if kind in kinds):
             return True
-        return bool(every) and any(self._some_fine(group) for group in links.needs["onfail_all"])
+        return any(
+            kinds[kind].failed and not kinds[kind].passed
+            for kind in _ANY_NEEDED
+            if kind in kinds and not (kind == "watch_any" and kinds[kind].changed)
+        )
 
-    def _some_fine(self, group: Group) -> bool:
-        return any(self._row(position)["result"] is True for position in group.members)
-
-    def _outcomes_of(self, links: Links, kind: str) -> List[_Outcome]:
-        groups: Iterable[Group] = links.needs.get(kind, ())
-        return [self._outcome(group) for group in groups]
+    def _failed(self, links: Links) -> Iterator[int]:
+        """Yield all that failed of what a state names, whatever for (behaviour 11)."""
+        for kind, groups in links.needs.items():
+            if kind != "prereq":
+                yield from self._outcome(groups).failed
+        for member in _targets(links):
+            if self._trials[member]["result"] is False:
+                yield member
 
     def _row(self, position: int) -> Row:
         row = self._rows[position]
         # A state that a cancelled or stopped run never reached counts as failed.
         return row if row is not None else {"result": False, "changes": {}}
 
-    def _outcome(self, group: Group) -> _Outcome:
+    def _outcome(self, groups: Sequence[Group]) -> _Outcome:
+        if len(groups) == 1:
+            return self._of_group(groups[0])
+        every = [self._of_group(group) for group in groups]
+        return _Outcome(
+            tuple(position for one in every for position in one.failed),
+            tuple(position for one in every for position in one.changed),
+            any(one.passed for one in every),
+            any(one.fine for one in every),
+            any(one.troubled for one in every),
+            any(one.still for one in every),
+        )
+
+    def _of_group(self, group: Group) -> _Outcome:
         known = self._outcomes.get(group.number)
         if known is None:
-            failed, changed, troubled = [], [], False
+            failed: List[int] = []
+            changed: List[int] = []
+            passed = fine = troubled = still = False
             for position in group.members:
                 row = self._row(position)
                 result = row["result"]
+                ran = row.get("__state_ran__") is not False or self._was_tried(position, row)
                 if result is False:
                     failed.append(position)
                 elif row["changes"]:
                     changed.append(position)
-                troubled = troubled or result is not True
-            passed = len(failed) < len(group.members)
-            known = _Outcome(tuple(failed), tuple(changed), passed, troubled)
+                passed = passed or (ran and result is not False)
+                fine = fine or result is True
+                troubled = troubled or (ran and result is not True)
+                still = still or result is False or not row["changes"]
+            known = _Outcome(tuple(failed), tuple(changed), passed, fine, troubled, still)
             self._outcomes[group.number] = known
         return known
+
+    def _was_tried(self, position: int, row: Row) -> bool:
+        """Return whether *row* tells what a state would have done, had its prereq not failed."""
+        return position in self._trials and self._trials[position] is not row
+
+
+def _targets(links: Links) -> Iterator[int]:
+    """Yield the targets of a state's prereq."""
+    for group in links.needs.get("prereq", ()):
+        yield from group.members
+
+
+def _by_changes(kinds: Mapping[str, _Outcome]) -> Verdict:
+    """Return the verdict where nothing failed and prereq says nothing."""
+    sources = [kinds[kind] for kind in _ONCHANGES if kind in kinds]
+    moved = any(one.changed for one in sources)
+    fine = kinds.get("onfail_all", _NOTHING).fine or any(
+        kinds[kind].fine and not kinds[kind].troubled for kind in _ONFAIL if kind in kinds
+    )
+    if fine and not moved:
+        return Verdict(Decision.no_failure)
+    if any(one.still for one in sources) and not moved:
+        return Verdict(Decision.no_changes)
+    changed = [position for kind in _WATCHES for position in kinds.get(kind, _NOTHING).changed]
+    if changed:
+        return Verdict(Decision.run, changed=tuple(dict.fromkeys(changed)))
+    return Verdict(Decision.no_failure) if fine else _RUN
