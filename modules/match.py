@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Mapping, Union
 
 from catena.core.context import Context
+from catena.core.errors import UsageError
 from catena.core.nested import laid_over
 from catena.core.plugins import function
 from catena.core.target import Subject, TargetError, parse
@@ -76,12 +77,10 @@ def pillar_pcre(context: Context, tgt: str, delimiter: str = ":") -> bool:
     return _matches(context, tgt, "pillar_pcre", delimiter)
 
 
-@function(reads=True)
+@function(inline=True)
 def data(context: Context, tgt: str) -> bool:
-    """Return whether an option matches a shell pattern (`key:value`)."""
-    from catena.core.target import match_data
-
-    return match_data(dict(context.opts), tgt)
+    """Return False: it asks the minion's data store, and there is none here."""
+    return False
 
 
 @function(inline=True)
@@ -121,3 +120,36 @@ def filter_by(
             found = value
             break
     return laid_over(found, merge, merge_lists) if merge else found
+
+
+@function(reads=True)
+def ifelse(
+    context: Context,
+    *args: Any,
+    tgt_type: str = "compound",
+    minion_id: str = "",
+    merge: Any = None,
+    merge_lists: bool = False,
+) -> Any:
+    """Return the value after the first target that matches; the last argument where none does.
+
+    Args:
+        context: the call's context.
+        args: target, value, target, value, …, default; True and False are targets too.
+        tgt_type: kind of the targets.
+        minion_id: match this id instead of this minion's.
+        merge: joined into the value.
+        merge_lists: append lists instead of replacing them.
+
+    Raises:
+        UsageError: an even number of arguments.
+    """
+    if len(args) % 2 == 0:
+        raise UsageError("The ifelse function must have an odd number of arguments!")
+    for target, value in zip(args[::2], args[1::2]):
+        met = target
+        if not isinstance(target, bool):
+            met = _matches(context, target, tgt_type, minion_id=minion_id)
+        if met:
+            return laid_over(value, merge, merge_lists) if merge else value
+    return args[-1]

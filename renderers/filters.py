@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections import OrderedDict
+from typing import Any, Callable, Dict, Mapping
 
-from catena.renderers import filters_data, filters_host, filters_text
+from jinja2 import pass_context
+from jinja2.runtime import Context as Names
+
+from catena.renderers import (
+    filters_data,
+    filters_host,
+    filters_net,
+    filters_serial,
+    filters_text,
+)
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
+    **filters_serial.FILTERS,
     **filters_text.FILTERS,
     **filters_data.FILTERS,
+    **filters_net.FILTERS,
     **filters_host.FILTERS,
 }
 
@@ -19,4 +31,31 @@ TESTS: Mapping[str, Callable[..., Any]] = {
     "sorted": filters_data.is_sorted,
 }
 
-GLOBALS: Mapping[str, Any] = {"raise": filters_text.fail, "zip": zip}
+
+@pass_context
+def show_full_context(names: Names) -> Dict[str, Any]:
+    """Return every name that the template sees; what is no plain data as its text."""
+    return {key: _simple(value) for key, value in names.get_all().items()}
+
+
+def _simple(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _simple(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_simple(item) for item in value]
+    return value if isinstance(value, (str, int, float, type(None))) else repr(value)
+
+
+@pass_context
+def ifelse(names: Names, *given: Any, **options: Any) -> Any:
+    """Return what salt['match.ifelse'] returns: the value after the first target that matches."""
+    return names["salt"]["match.ifelse"](*given, **options)
+
+
+GLOBALS: Mapping[str, Any] = {
+    "raise": filters_text.fail,
+    "zip": zip,
+    "odict": OrderedDict,
+    "ifelse": ifelse,
+    "show_full_context": show_full_context,
+}

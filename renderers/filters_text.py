@@ -1,12 +1,10 @@
-"""Salt's filters on texts: serialising, quoting, expressions, hashes, numbers."""
+"""Salt's filters on texts: quoting, expressions, hashes, numbers, dates."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
-import json
-import pprint
 import random
 import re
 import secrets
@@ -14,96 +12,14 @@ import shlex
 import string
 import uuid
 from datetime import date, datetime, timezone
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Union
 
-import yaml as pyyaml
 from jinja2.exceptions import TemplateRuntimeError
-
-from catena.renderers import yaml
-from catena.renderers.jinja_tags import parse_json
 
 #: The namespace of the `uuid` filter; part of what people's templates give.
 _UUID_SPACE = uuid.UUID("91633ebf-1c86-5e33-935a-28061f4b480e")
 _NUMBER_UNITS = "KMGTPEZY"
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgtpezy])(i?b)?|b)?\s*\Z", re.IGNORECASE)
-
-
-def to_yaml(value: Any, flow_style: bool = True) -> str:
-    """Return *value* as YAML without a final line end; in one line's style by default."""
-    text = pyyaml.dump(
-        _sorted(value),
-        Dumper=yaml.TextDumper,
-        default_flow_style=flow_style,
-        allow_unicode=True,
-        sort_keys=False,
-    ).strip()
-    return text[:-4] if text.endswith("\n...") else str(text)
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        try:
-            keys = sorted(value)
-        except TypeError:
-            keys = list(value)
-        return {key: _sorted(value[key]) for key in keys}
-    if isinstance(value, (list, tuple)):
-        return [_sorted(item) for item in value]
-    return value
-
-
-def to_json(value: Any, sort_keys: bool = True, indent: Optional[int] = None) -> str:
-    """Return *value* as JSON."""
-    return json.dumps(value, sort_keys=sort_keys, indent=indent, default=str)
-
-
-def to_python(value: Any) -> str:
-    """Return *value* as a Python literal."""
-    return pprint.pformat(value).strip()
-
-
-def load_yaml(value: Any) -> Any:
-    """Return the data of a YAML text."""
-    return yaml.load(str(value), "load_yaml filter")
-
-
-def load_json(value: Any) -> Any:
-    """Return the data of a JSON text."""
-    return parse_json(str(value), "load_json filter")
-
-
-def load_text(value: Any) -> str:
-    """Return the text itself."""
-    return str(value)
-
-
-def _scalar(value: Any, style: Optional[str]) -> str:
-    text = pyyaml.dump(
-        value, Dumper=yaml.TextDumper, default_style=style, width=1 << 30, allow_unicode=True
-    ).rstrip("\n")
-    return text[:-4] if text.endswith("\n...") else str(text)
-
-
-def yaml_dquote(text: Any) -> str:
-    """Return *text* as a YAML scalar in double quotes."""
-    return _scalar(str(text), '"')
-
-
-def yaml_squote(text: Any) -> str:
-    """Return *text* as a YAML scalar in single quotes."""
-    return _scalar(str(text), "'")
-
-
-def yaml_encode(value: Any) -> str:
-    """Return a scalar as YAML, quoted where it must be."""
-    if not isinstance(value, (str, int, float, bool, type(None))):
-        raise TemplateRuntimeError("yaml_encode takes a scalar")
-    return _scalar(value, None)
-
-
-def sls_arguments(value: Mapping[str, Any]) -> str:
-    """Return a mapping as the argument list of a state: one `- key: value` each."""
-    return yaml.dump([{key: value[key]} for key in value]).rstrip("\n")
 
 
 def quote(text: Any) -> str:
@@ -179,9 +95,13 @@ def base64_encode(value: Any) -> str:
     return base64.b64encode(_bytes(value)).decode("ascii")
 
 
-def base64_decode(value: Any) -> str:
-    """Return the text that *value* (base64) holds."""
-    return base64.b64decode(_bytes(value)).decode("utf-8")
+def base64_decode(value: Any) -> Union[str, bytes]:
+    """Return the text that *value* (base64) holds; bytes where it is no UTF-8."""
+    found = base64.b64decode(_bytes(value))
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        return found
 
 
 def make_uuid(value: Any) -> str:
@@ -189,7 +109,7 @@ def make_uuid(value: Any) -> str:
     return str(uuid.uuid5(_UUID_SPACE, str(value)))
 
 
-def random_hash(size: int = 9_999_999_999, hash_type: str = "sha256") -> str:
+def random_hash(size: int = 9_999_999_999, hash_type: str = "md5") -> str:
     """Return the hash of a random number below *size*."""
     return hashlib.new(hash_type, str(secrets.randbelow(int(size))).encode()).hexdigest()
 
@@ -199,26 +119,26 @@ def random_str(length: int, alphabet: str = string.ascii_letters + string.digits
     return "".join(secrets.choice(alphabet) for _ in range(int(length)))
 
 
-def random_sample(value: Sequence[Any], size: int, seed: Optional[int] = None) -> Any:
+def random_sample(value: Sequence[Any], size: int, seed: Any = None) -> Any:
     """Return *size* members of a list; always the same for one *seed*."""
-    return random.Random(seed).sample(list(value), int(size))
+    if seed is None:
+        return random.sample(list(value), int(size))
+    # The hash of the seed, as text: so that a tree draws the same members as under Salt.
+    text = seed if isinstance(seed, bytes) else str(seed).encode("utf-8")
+    return random.Random(hashlib.sha512(text).hexdigest()).sample(list(value), int(size))
 
 
-def random_shuffle(value: Sequence[Any], seed: Optional[int] = None) -> Any:
+def random_shuffle(value: Sequence[Any], seed: Any = None) -> Any:
     """Return a list in another order; always the same for one *seed*."""
-    members = list(value)
-    random.Random(seed).shuffle(members)
-    return members
+    return random_sample(value, len(value), seed)
 
 
 def to_number(value: Any) -> Any:
-    """Return a text as int or float where it is one, itself otherwise."""
-    if isinstance(value, (int, float)):
-        return value
+    """Return a value as int, else as float, itself otherwise; a float loses what int() cuts."""
     for kind in (int, float):
         try:
             return kind(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return value
 
@@ -261,15 +181,28 @@ def human_to_bytes(value: Any, default_unit: str = "B", handle_metric: bool = Fa
 def is_hex(value: Any) -> bool:
     """Return whether *value* is a hexadecimal number."""
     try:
-        int(str(value), 16)
-    except ValueError:
+        int(value, 16)
+    except (TypeError, ValueError):
         return False
     return True
 
 
 def contains_whitespace(text: Any) -> bool:
-    """Return whether there is a blank in *text*."""
-    return any(character.isspace() for character in str(text))
+    """Return whether there is a blank in *text*, or among the members of a list."""
+    return any(character in string.whitespace for character in text)
+
+
+def to_snake_case(text: str) -> str:
+    """Return "camelCase" as "camel_case"; capitals in a row are one word."""
+    parted = re.sub(r"(?<=[^\W_])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", text)
+    return parted.lower()
+
+
+def to_camel_case(text: str, uppercamel: bool = False) -> str:
+    """Return "snake_case" as "snakeCase", or as "SnakeCase"."""
+    first, *words = text.split("_")
+    first = first.capitalize() if uppercamel else first
+    return first + "".join(word.capitalize() for word in words)
 
 
 def strftime(value: Any, form: str = "%Y-%m-%d") -> str:
@@ -297,16 +230,6 @@ def fail(message: Any) -> None:
 
 
 FILTERS: Dict[str, Callable[..., Any]] = {
-    "yaml": to_yaml,
-    "json": to_json,
-    "python": to_python,
-    "load_yaml": load_yaml,
-    "load_json": load_json,
-    "load_text": load_text,
-    "yaml_dquote": yaml_dquote,
-    "yaml_squote": yaml_squote,
-    "yaml_encode": yaml_encode,
-    "dict_to_sls_yaml_params": sls_arguments,
     "quote": quote,
     "regex_search": regex_search,
     "regex_match": regex_match,
@@ -333,6 +256,9 @@ FILTERS: Dict[str, Callable[..., Any]] = {
     "human_to_bytes": human_to_bytes,
     "is_hex": is_hex,
     "contains_whitespace": contains_whitespace,
+    "to_snake_case": to_snake_case,
+    "to_camelcase": to_camel_case,
+    "skip": lambda value: "",
     "strftime": strftime,
     "date_format": strftime,
 }

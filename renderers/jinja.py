@@ -8,11 +8,11 @@ in Salt (recorded case `jinja/map_context`), because they are handed over as glo
 
 from __future__ import annotations
 
-import json
 import re
+import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import (
     Any,
@@ -42,7 +42,9 @@ from catena.core.suggest import nearest
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls, FunctionModule, full_name
 from catena.renderers.filters import FILTERS, GLOBALS, TESTS
-from catena.renderers.jinja_tags import DataTags
+from catena.renderers.filters_serial import printable
+from catena.renderers.jinja_options import Options, configured, headed
+from catena.renderers.jinja_tags import DataTags, Profile
 from catena.renderers.source import (
     LineMap,
     Source,
@@ -58,7 +60,7 @@ from catena.renderers.source import (
 MAX_OUTPUT = 64 * 1024 * 1024
 #: Part of the name of the bytecode folder: grows whenever `_LineCodeGenerator` writes other code.
 _CODE_VERSION = 1
-_MARKS = re.compile(r"\{[{%#]")
+_MARKS = re.compile(r"\{[{%#]|\A\n?#jinja2:")
 _LINE_END = re.compile(r"\r\n?")
 _RELATIVE = ("./", "../")
 _SCHEME = "salt://"
@@ -77,6 +79,10 @@ class JinjaText:
     #: Source line of every rendered line.
     lines: LineMap
 
+    def without_first_line(self) -> JinjaText:
+        """Return it without its first line, which is empty."""
+        return JinjaText(self.text[1:], LineMap(self.lines.lines[1:]))
+
 
 def render(
     context: Context, source: Source, variables: Mapping[str, Any], sls_names: bool = True
@@ -94,14 +100,17 @@ def render(
         SourceError: the template is wrong or something that it does fails.
         LimitError: the text grows beyond 64 Mi characters.
     """
-    if not _MARKS.search(source.text):
+    options = configured(context.opts, bool(source.sls))
+    if not (options or _MARKS.search(source.text)):
         # Plain text, as most chunks of chains are: it needs no template, and no bytecode kept.
         return JinjaText(_LINE_END.sub("\n", source.text), LineMap())
-    environment = environment_for(context, source.saltenv)
+    told = headed(source.text, options)
+    environment = environment_for(context, source.saltenv, told.options)
     names = _names(context, source, sls_names)
     names.update(variables)
     with environment.seeing(names):
-        return _rendered(environment, source, names)
+        made = _rendered(environment, replace(source, text=told.text), names)
+    return made.without_first_line() if told.leading else made
 
 
 def _rendered(environment: Environment, source: Source, names: Dict[str, Any]) -> JinjaText:
@@ -118,36 +127,15 @@ def _rendered(environment: Environment, source: Source, names: Dict[str, Any]) -
         raise _explain(error, environment, source, names) from error
 
 
-def environment_for(context: Context, saltenv: str) -> Environment:
+def environment_for(context: Context, saltenv: str, options: Options = ()) -> Environment:
     """Return the environment of this job process for *saltenv*, made on first use."""
-    key = f"catena.renderers.jinja {saltenv}"
+    key = f"catena.renderers.jinja {saltenv} {options}"
     kept: Optional[Tuple[FileClient, Environment]] = context.scratch.get(key)
     if kept is None or kept[0] is not context.files:
-        kept = (context.files, Environment(context.files, saltenv, _bytecode_cache(context)))
+        cache = _bytecode_cache(context, options)
+        kept = (context.files, Environment(context.files, saltenv, cache, options))
         context.scratch[key] = kept
     return kept[1]
-
-
-def printable(value: Any) -> Any:
-    """Return what is printed for *value*: mappings and lists so that YAML reads them back.
-
-    Python's form does nearly; a text with a backslash in it needs YAML's double quotes (recorded
-    case `jinja/dict_printing`).
-    """
-    if isinstance(value, (dict, list)) and "\\" in repr(value):
-        return _flow(value)
-    return value
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(value[key])}" for key in value) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    text = repr(value)
-    if isinstance(value, str) and "\\" in text:
-        return json.dumps(value, ensure_ascii=False)
-    return text
 
 
 class _Undefined(jinja2.StrictUndefined):
@@ -205,12 +193,17 @@ class Environment(SandboxedEnvironment):
     code_generator_class = _LineCodeGenerator
 
     def __init__(
-        self, files: FileClient, saltenv: str, cache: Optional[BytecodeCache] = None
+        self,
+        files: FileClient,
+        saltenv: str,
+        cache: Optional[BytecodeCache] = None,
+        options: Options = (),
     ) -> None:
         super().__init__(
+            **dict(options),
             undefined=_Undefined,
             loader=_Loader(files, saltenv),
-            extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags],
+            extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, Profile],
             bytecode_cache=cache,
             finalize=printable,
         )
@@ -284,14 +277,18 @@ class Environment(SandboxedEnvironment):
         return self.template_class.from_code(self, code, self.make_globals(names))
 
 
-def _bytecode_cache(context: Context) -> Optional[BytecodeCache]:
-    """Return the cache of compiled templates; None where there is no private folder for it.
+def _bytecode_cache(context: Context, options: Options) -> Optional[BytecodeCache]:
+    """Return the cache of templates compiled with *options*.
+
+    None where there is no private folder for it.
 
     Bytecode is code: who may write it may run anything as this user.
     """
     try:
         top = private_folder(context.host.cache_dir)
-        return FileSystemBytecodeCache(str(private_folder(top / f"jinja-{_CODE_VERSION}")))
+        # The same text means something else under other options.
+        kind = f"-{zlib.crc32(repr(options).encode()):08x}" if options else ""
+        return FileSystemBytecodeCache(str(private_folder(top / f"jinja-{_CODE_VERSION}{kind}")))
     except (OSError, UnsafeFolderError):
         return None
 

@@ -7,6 +7,8 @@ renders a file of the file roots and parses it.
 from __future__ import annotations
 
 import json
+import logging
+import time
 from typing import Any, Callable, List, Mapping, Union
 
 from jinja2 import nodes
@@ -16,6 +18,8 @@ from jinja2.parser import Parser
 from catena.core.types import SourceLine
 from catena.renderers import yaml
 from catena.renderers.source import TemplateFaultError
+
+_log = logging.getLogger(__name__)
 
 LOAD_TAGS = ("load_yaml", "load_json", "load_text")
 IMPORT_TAGS = ("import_yaml", "import_json", "import_text")
@@ -63,10 +67,12 @@ class DataTags(Extension):
 
     def _load(self, parser: Parser, tag: str, line: int) -> List[nodes.Node]:
         parser.stream.expect("name:as")
-        target = parser.parse_assign_target()
+        target = parser.parse_assign_target(with_namespace=True)
         body = parser.parse_statements(("name:endload",), drop_needle=True)
-        block = nodes.AssignBlock(target, None, body).set_lineno(line)
-        return [block, self._assign(parser, target, tag, line)]
+        text = parser.free_identifier(lineno=line)
+        block = nodes.AssignBlock(text, None, body).set_lineno(line)
+        where = nodes.Const(f"{parser.name}:{line} {tag}")
+        return [block, self._assign(target, text, tag, line, where)]
 
     def _import(self, parser: Parser, tag: str, line: int) -> List[nodes.Node]:
         imported = nodes.Import(lineno=line)
@@ -77,20 +83,14 @@ class DataTags(Extension):
             parser.fail(f"{tag} takes one name after 'as'", line)
         imported.target = target.name
         parser.parse_import_context(imported, False)
-        return [imported, self._assign(parser, target, tag, line, imported.template)]
+        text = nodes.Name(target.name, "load", lineno=line)
+        return [imported, self._assign(target, text, tag, line, imported.template)]
 
     def _assign(
-        self,
-        parser: Parser,
-        target: nodes.Expr,
-        tag: str,
-        line: int,
-        template: Any = None,
+        self, target: nodes.Expr, text: nodes.Expr, tag: str, line: int, where: nodes.Expr
     ) -> nodes.Node:
-        """Return the node that puts parsed data in the place of the text."""
-        name = nodes.Name(target.name, "load", lineno=line)  # type: ignore[attr-defined]
-        where = template if template is not None else nodes.Const(f"{parser.name}:{line} {tag}")
-        call = self.call_method(f"_{tag.partition('_')[2]}", [name, where], lineno=line)
+        """Return the node that gives *target* the data of *text*, which came from *where*."""
+        call = self.call_method(f"_{tag.partition('_')[2]}", [text, where], lineno=line)
         return nodes.Assign(target, call, lineno=line)
 
     def _yaml(self, value: Any, where: str) -> Any:
@@ -101,3 +101,27 @@ class DataTags(Extension):
 
     def _text(self, value: Any, where: str) -> str:
         return str(value)
+
+
+class Profile(Extension):
+    """`{% profile as "name" %}…{% endprofile %}`: the log tells how long that part took."""
+
+    tags = {"profile"}
+
+    def parse(self, parser: Parser) -> Union[nodes.Node, List[nodes.Node]]:
+        """Return the nodes of the tag: its body, between two looks at the clock."""
+        line = next(parser.stream).lineno
+        parser.stream.expect("name:as")
+        label = parser.parse_expression()
+        # No scope of its own: what is set inside is seen after it.
+        body = parser.parse_statements(("name:endprofile",), drop_needle=True)
+        began = parser.free_identifier(lineno=line)
+        start = nodes.Assign(began, self.call_method("_began", [], lineno=line), lineno=line)
+        end = nodes.ExprStmt(self.call_method("_ended", [label, began], lineno=line), lineno=line)
+        return [start, *body, end]
+
+    def _began(self) -> float:
+        return time.monotonic()
+
+    def _ended(self, label: Any, began: float) -> None:
+        _log.info("%s: rendered in %.3f s", label, time.monotonic() - began)

@@ -37,6 +37,16 @@ class MasterSettings:
     file_ignore_regex: List[str] = option([], "Files that are not served.")
     nodegroups: Dict[str, Any] = option({}, "Named targets.")
     renderer: str = option("jinja|yaml", "Renderers of pillar files without a #! line.")
+    renderer_whitelist: List[str] = option(
+        [], "Renderers that pillar and reactor files may use; [] is every one."
+    )
+    renderer_blacklist: List[str] = option([], "Renderers that no such file may use.")
+    jinja_env: Dict[str, Any] = option(
+        {}, "Options of Jinja for other templates of the master: trim_blocks, lstrip_blocks, …"
+    )
+    jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for pillar and reactor files.")
+    jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")
+    jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
     pillar_source_merging_strategy: str = option(
         "smart",
         "How pillar files join.",
@@ -114,10 +124,9 @@ SALT_KEYS = frozenset(
     fileserver_backend fileserver_events fileserver_limit_traversal fileserver_verify_config
     fips_mode gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
     gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes gitfs_root gitfs_saltenv
-    hash_type include ipc_mode ipc_write_buffer ipv6 jinja_env jinja_lstrip_blocks
-    jinja_sls_env jinja_trim_blocks job_cache keep_jobs keep_jobs_seconds key_cache key_logfile
-    keysize local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile log_granular_levels
-    log_level_logfile loop_interval master_id master_job_cache master_roots
+    hash_type include ipc_mode ipc_write_buffer ipv6 job_cache keep_jobs keep_jobs_seconds
+    key_cache key_logfile keysize local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile
+    log_granular_levels log_level_logfile loop_interval master_id master_job_cache master_roots
     master_sign_key_name master_sign_pubkey master_tops max_event_size max_minions
     max_open_files memcache_expire_seconds minion_data_cache minionfs_env module_dirs
     netapi_enable_clients no_proxy on_demand_ext_pillar open_mode order_masters outputter_dirs
@@ -125,16 +134,15 @@ SALT_KEYS = frozenset(
     pillar_cache_ttl pillar_includes_override_sls pillar_opts pillar_safe_render_error
     ping_on_rotate presence_events preserve_minion_cache pub_hwm publish_port publish_session
     publisher_acl publisher_acl_blacklist reactor_niceness reactor_refresh_interval
-    reactor_worker_hwm reactor_worker_threads renderer_blacklist renderer_whitelist req_server
-    req_server_niceness rest_cherrypy rest_tornado ret_port returner roster roster_file
-    rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm schedule show_jid
-    show_timeout sign_pub_messages sock_dir sock_pool_size sqlite_queue_dir ssh_config_file
-    ssh_log_file ssh_minion_opts ssh_passwd ssh_port ssh_scan_ports ssh_sudo ssh_timeout
-    ssh_use_home_key ssh_user state_aggregate state_auto_order state_events state_output
-    state_output_diff state_output_profile state_top state_top_saltenv state_verbose sudo_acl
-    svnfs_remotes syndic_dir syndic_master syndic_user syndic_wait tcp_keepalive
-    tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl tcp_master_pub_port test
-    thin_extra_mods timeout token_dir token_expire top_file_merging_strategy transport user_uid
-    utils_dirs verify_env winrepo_dir worker_threads worker_threads_pool yaml_utf8 zmq_backlog
-    zmq_monitor""".split()
+    reactor_worker_hwm reactor_worker_threads req_server req_server_niceness rest_cherrypy
+    rest_tornado ret_port returner roster roster_file rotate_aes_key runner_dirs runner_returns
+    runners_dirs salt_event_pub_hwm schedule show_jid show_timeout sign_pub_messages sock_dir
+    sock_pool_size sqlite_queue_dir ssh_config_file ssh_log_file ssh_minion_opts ssh_passwd
+    ssh_port ssh_scan_ports ssh_sudo ssh_timeout ssh_use_home_key ssh_user state_aggregate
+    state_auto_order state_events state_output state_output_diff state_output_profile state_top
+    state_top_saltenv state_verbose sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user
+    syndic_wait tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl
+    tcp_master_pub_port test thin_extra_mods timeout token_dir token_expire
+    top_file_merging_strategy transport user_uid utils_dirs verify_env winrepo_dir
+    worker_threads worker_threads_pool yaml_utf8 zmq_backlog zmq_monitor""".split()
 )

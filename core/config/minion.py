@@ -53,7 +53,11 @@ class MinionSettings:
     nodegroups: Dict[str, Any] = option({}, "Named targets, for local highstates.")
     grains: Dict[str, Any] = option({}, "Static grains; they win over collected ones.")
     saltenv: str = option("", "Environment of state runs; base when empty.")
+    lock_saltenv: bool = option(False, "State runs can't name another environment than saltenv.")
     pillarenv: str = option("", "Environment of the pillar; all when empty.")
+    pillarenv_from_saltenv: bool = option(
+        False, "The environment of a state run is that of its pillar too."
+    )
     state_top: str = option("top.sls", "Name of the top file.")
     state_top_saltenv: str = option("", "Environment of the only top file read; all when empty.")
     default_top: str = option(
@@ -71,6 +75,14 @@ class MinionSettings:
     pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
     pillar_mask_output: bool = option(True, "Hide pillar values that functions print.")
     renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
+    renderer_whitelist: List[str] = option([], "Renderers that files may use; [] is every one.")
+    renderer_blacklist: List[str] = option([], "Renderers that no file may use.")
+    jinja_env: Dict[str, Any] = option(
+        {}, "Options of Jinja for managed files: trim_blocks, lstrip_blocks, …"
+    )
+    jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for SLS files.")
+    jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")
+    jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
     boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
@@ -115,11 +127,10 @@ SALT_KEYS = frozenset(
     enable_fqdns_grains enable_gpu_grains enable_legacy_startup_events event_match_type
     extension_modules file_buffer_size fileserver_backend fileserver_limit_traversal fips_mode
     gather_job_timeout grains_cache grains_cache_expiration grains_deep_merge
-    grains_refresh_every hash_type include interface ipc_mode ipv6 jinja_env
-    jinja_lstrip_blocks jinja_sls_env jinja_trim_blocks keysize lock_saltenv log_datefmt
-    log_fmt_console log_fmt_logfile log_granular_levels log_level_logfile loop_interval
-    master_alive_interval master_failback master_shuffle master_sign_key_name master_tries
-    master_type max_event_size metadata_server_grains mine_enabled mine_interval
+    grains_refresh_every hash_type include interface ipc_mode ipv6 keysize
+    log_datefmt log_fmt_console log_fmt_logfile log_granular_levels log_level_logfile
+    loop_interval master_alive_interval master_failback master_shuffle master_sign_key_name
+    master_tries master_type max_event_size metadata_server_grains mine_enabled mine_interval
     mine_return_job minion_id_caching minion_id_lowercase minion_pillar_cache
     minion_sign_messages module_dirs module_executors multiprocessing outputter_dirs
     permissive_pki_access pidfile pillar_cache pillar_raise_on_missing ping_interval

@@ -29,7 +29,7 @@ D = "{'b': 1, 'a': [1, 'x', none, true]}"
         ('"it\'s"|yaml_squote', "'it''s'"),
         ("7|yaml_encode", "7"),
         ("none|yaml_encode", "null"),
-        ("'yes'|yaml_encode", "'yes'"),
+        ("'yes'|yaml_encode", '"yes"'),
         ("'it needs'|quote", "'it needs'"),
         ("'abc-123'|regex_match('(\\\\w+)-(\\\\d+)')", "('abc', '123')"),
         ("'abc'|regex_match('\\\\d')", "None"),
