@@ -93,7 +93,9 @@ class Judge:
         owners = () if trial else tuple(links.prereq_owners)
         if not links.needs and not owners:
             return _RUN
-        kinds = {kind: self._outcome(groups) for kind, groups in links.needs.items()}
+        kinds = {
+            kind: self._outcome(groups) for kind, groups in links.needs.items() if kind != "prereq"
+        }
         tried = [self._trials[member] for member in _targets(links)]
         failed = [owner for owner in owners if self._row(owner)["result"] is False]
         if failed or self._fails(kinds) or any(one["result"] is False for one in tried):
