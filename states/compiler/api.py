@@ -138,7 +138,7 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
 def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
     """Return Salt's low chunks of *high* without extend, use and `*_in`, and the faults met."""
     errors: List[str] = []
-    lows = without_deaf_watches(low_states(high.states, errors), context.states)
+    lows = without_deaf_watches(low_states(high.states, errors), context)
     plan = link([_without_reverse(low) for low in lows])
     chunks = [] if errors or plan.errors else shown_chunks(plan, lows)
     return chunks, errors + plan.errors
@@ -216,7 +216,7 @@ def _joined(context: Context, high: High) -> Compiled:
     lows = low_states(extended(high, errors), errors)
     if errors:
         return Compiled((), tuple(errors), shown)
-    lows = without_deaf_watches(apply_use(lows), context.states)
+    lows = without_deaf_watches(apply_use(lows), context)
     kept = [low for low in lows if not _excluded(high, low)]
     gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
     plan = link(kept, gone)

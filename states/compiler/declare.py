@@ -118,6 +118,10 @@ def _single(items: List[Any]) -> Iterator[Any]:
 
 
 def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
+    """Yield what is wrong with the arguments.
+
+    A number or truth value is nothing, as in Salt: templates of public formulas leave some behind.
+    """
     for item in items:
         if isinstance(item, str):
             if " " in item.strip():
@@ -125,12 +129,7 @@ def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
                     f"'{item}' of state '{id_}' in SLS '{sls}' has a space in it, so it can't be "
                     "a function; is a ':' missing?"
                 )
-        elif not isinstance(item, Mapping):
-            yield (
-                f"Arguments of state '{id_}' in SLS '{sls}' must be `- name: value`, one pair per "
-                f"line; found {str(item)[:80]}"
-            )
-        else:
+        elif isinstance(item, Mapping):
             for key, value in item.items():
                 yield from _argument(id_, key, value, sls)
 

@@ -47,7 +47,7 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
         return
     arguments: Dict[str, Any] = {}
     for item in one.items:
-        if not isinstance(item, str):
+        if isinstance(item, Mapping):
             arguments.update(item)
     names = arguments.pop("names", None)
     name = arguments.pop("name", one.id)

@@ -37,6 +37,21 @@ def test_watch_is_shown_as_require_where_nothing_reacts(world: Any) -> None:
     assert chunks["t"]["watch"] == [{"test": "b"}]
 
 
+def test_services_react_on_linux_only(world: Any) -> None:
+    text = "s: {service.running: [{watch: [{test: b}]}]}\nb: test.nop\n"
+    for kernel, kind in (("Linux", "watch"), ("FreeBSD", "require")):
+        w = world(text, grains={"kernel": kernel})
+        assert w.call("state.show_low_sls", "t")[1][kind] == [{"test": "b"}]
+
+
+def test_a_bare_number_or_truth_value_is_no_argument(world: Any) -> None:
+    (chunk,) = low(world, "a:\n  test.nop:\n    - false\n    - 5\n    - name: b\n")
+    assert chunk == {
+        "state": "test", "fun": "nop", "__id__": "a", "name": "b", "order": 10000,
+        "__sls__": "t", "__env__": "base",
+    }  # fmt: skip
+
+
 def test_prereq_targets_are_shown_twice(world: Any) -> None:
     chunks = low(
         world,
