@@ -56,10 +56,10 @@ def _place(error: BaseException) -> Optional[SourceLine]:
     """
     own: Optional[SourceLine] = None
     ours: Optional[SourceLine] = None
-    for module, line in _frames(error.__traceback__):
+    for number, (module, line) in enumerate(_frames(error.__traceback__)):
         if module.startswith(PREFIX):
             own = SourceLine(file_name(module), line)
-        elif module.startswith("catena."):
+        elif number and module.startswith("catena."):  # the first one caught it
             ours = SourceLine(module, line)
     return own or ours
 

@@ -107,7 +107,7 @@ def argument_faults(callees: Callees, lows: Sequence[Low]) -> Iterator[str]:
     for low in lows:
         callee = callees.get(low.state, low.fun)
         if callee is not None:
-            yield from (f"{text}{at(low.line)}" for text in _argument_faults(callee, low))
+            yield from _argument_faults(callee, low)
 
 
 def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
@@ -117,14 +117,8 @@ def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
                 known = sorted({*callee.accepts, *KEYWORDS})
                 yield (
                     f"'{key}' is an invalid keyword argument for '{low.state}.{low.fun}' in "
-                    f"state '{low.id}' of SLS '{low.sls}'{meant(key, known)}"
+                    f"state '{low.id}' of SLS '{low.sls}'{meant(key, known)}{at(low.line_of(key))}"
                 )
-    missing = sorted(callee.required - low.args.keys() - low.keywords.keys())
-    if missing:
-        yield (
-            f"Missing parameter {', '.join(missing)} for state '{low.id}' "
-            f"({low.state}.{low.fun}) of SLS '{low.sls}'"
-        )
 
 
 @dataclass(frozen=True)
@@ -154,16 +148,19 @@ class Caller:
 
     def row(self, context: Context, low: Low, attempt: Attempt = _PLAIN) -> Row:
         """Return the row of *low*: skipped by its conditions, or called (again, with retry)."""
-        row = self._once(context, low, attempt)
-        retry = low.keywords.get("retry")
-        if not retry or attempt.trial or context.test:
-            return row
-        return self._retried(context, low, attempt, row)
-
-    def _once(self, context: Context, low: Low, attempt: Attempt) -> Row:
         callee = self._callees.get(low.state, low.fun)
         if callee is None:
             return self._unknown(low)
+        given = {*low.args, *low.keywords, *(attempt.extra or ())}
+        if not callee.required <= given:
+            return _incomplete(low, sorted(callee.required - given))
+        row = self._once(context, low, callee, attempt)
+        retry = low.keywords.get("retry")
+        if not retry or attempt.trial or context.test:
+            return row
+        return self._retried(context, low, callee, attempt, row)
+
+    def _once(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
         if "test" in low.keywords and "test" not in callee.wants:
             context = context.with_(test=bool(low.keywords["test"]))
         if low.keywords:
@@ -194,11 +191,14 @@ class Caller:
         row["__id__"] = row["__sls__"] = None
         return row
 
-    def _retried(self, context: Context, low: Low, attempt: Attempt, row: Row) -> Row:
+    def _retried(
+        self, context: Context, low: Low, callee: Callee, attempt: Attempt, row: Row
+    ) -> Row:
         plan = low.keywords["retry"]
         plan = plan if isinstance(plan, Mapping) else {}
-        attempts = int(plan.get("attempts", RETRY_ATTEMPTS))
-        interval = float(plan.get("interval", RETRY_INTERVAL))
+        ignored: List[str] = []
+        attempts = int(_number(plan, "attempts", RETRY_ATTEMPTS, ignored))
+        interval = _number(plan, "interval", RETRY_INTERVAL, ignored)
         until = plan.get("until", True)
         comments: List[str] = []
         for number in range(1, attempts):
@@ -210,7 +210,9 @@ class Caller:
             )
             if not self._wait(interval):
                 break
-            row = self._once(context, low, attempt)
+            row = self._once(context, low, callee, attempt)
+        if ignored:
+            row["warnings"] = [*row.get("warnings", ()), *ignored]
         if comments:
             row["comment"] = "\n".join([*comments, str(row["comment"])])
         return row
@@ -225,6 +227,20 @@ class Caller:
             if left <= 0:
                 return True
             time.sleep(min(left, _RETRY_STEP))
+
+
+def _number(plan: Mapping[str, Any], name: str, default: float, ignored: List[str]) -> float:
+    """Return a number of a retry; as in Salt, what is none counts for nothing, but is told."""
+    try:
+        return float(plan.get(name, default))
+    except (TypeError, ValueError):
+        ignored.append(f"retry: {name} is no number: {plan[name]!r}; it counts as {default:g}")
+        return default
+
+
+def _incomplete(low: Low, missing: Sequence[str]) -> Row:
+    texts = (f"Missing parameter {name} for state {low.state}.{low.fun}" for name in missing)
+    return make_row(low, False, "\n".join(texts) + f"{at(low.line)}\n")
 
 
 def make_row(

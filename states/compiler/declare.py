@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
-from catena.states.compiler.model import REQUISITES, Declaration
+from catena.states.compiler.model import REQUISITES, Declaration, StateLine
 
 #: The first state of a run that has no `order` of its own gets this one.
 FIRST_POSITION = 10000
@@ -84,10 +85,11 @@ def _body(
         seen.add(state)
         single = tuple(_single(items))
         listed = (*single, fun.partition(".")[0]) if fun else single
-        faults = [f"{text}{at(place)}" for text in _items(id_, listed, origin.sls)]
+        line = StateLine(place.file, place.line, items, partial(origin.place, id_, key))
+        faults = [f"{text}{at(where)}" for text, where in _items(id_, listed, origin.sls, line)]
         errors += faults
         if not faults:
-            yield _declaration(id_, state, listed, place, origin)
+            yield _declaration(id_, state, listed, line, origin)
 
 
 def _shape(where: str, key: Any, items: Any, again: bool) -> str:
@@ -117,45 +119,45 @@ def _single(items: List[Any]) -> Iterator[Any]:
             yield item
 
 
-def _items(id_: str, items: Tuple[Any, ...], sls: Any) -> Iterator[str]:
-    """Yield what is wrong with the arguments.
+#: What is wrong, and where.
+_Fault = Tuple[str, SourceLine]
 
-    A number or truth value is nothing, as in Salt: templates of public formulas leave some behind.
-    """
+
+def _items(id_: str, items: Tuple[Any, ...], sls: Any, line: StateLine) -> Iterator[_Fault]:
     for item in items:
         if isinstance(item, str):
             if " " in item.strip():
                 yield (
                     f"'{item}' of state '{id_}' in SLS '{sls}' has a space in it, so it can't be "
-                    "a function; is a ':' missing?"
+                    "a function; is a ':' missing?",
+                    line.of(item),
                 )
         elif isinstance(item, Mapping):
             for key, value in item.items():
-                yield from _argument(id_, key, value, sls)
+                yield from _argument(f"state '{id_}' in SLS '{sls}'", key, value, line)
 
 
-def _argument(id_: str, key: Any, value: Any, sls: Any) -> Iterator[str]:
+def _argument(state: str, key: Any, value: Any, line: StateLine) -> Iterator[_Fault]:
     if not isinstance(key, str):
-        yield f"Argument {key!r} of state '{id_}' in SLS '{sls}' must be a name"
+        yield f"Argument {key!r} of {state} must be a name", line.of(key)
     elif key == "names":
         if not isinstance(value, list):
-            yield f"The names argument of state '{id_}' in SLS '{sls}' is not formed as a list"
+            yield f"The names argument of {state} is not formed as a list", line.of(key)
     elif key in REQUISITES:
         if not isinstance(value, list):
-            yield (
-                f"The {key} statement in state '{id_}' in SLS '{sls}' needs to be formed as a list"
-            )
+            yield f"The {key} statement in {state} needs to be formed as a list", line.of(key)
         else:
-            yield from _requisites(id_, key, value, sls)
+            yield from _requisites(state, key, value, line)
 
 
-def _requisites(id_: str, key: str, entries: List[Any], sls: Any) -> Iterator[str]:
+def _requisites(state: str, key: str, entries: List[Any], line: StateLine) -> Iterator[_Fault]:
     for entry in entries:
         if isinstance(entry, str):
             continue
         pair = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else ()
         if not pair or not all(isinstance(part, str) for part in pair):
             yield (
-                f"{key} of state '{id_}' in SLS '{sls}': each entry must be one `module: id` "
-                f"pair or an id; found {str(entry)[:80]}"
+                f"{key} of {state}: each entry must be one `module: id` pair or an id; found "
+                f"{str(entry)[:80]}",
+                line.of(key, entry),
             )

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
-from catena.states.compiler.model import KEYWORDS, Declaration, Low, Order
+from catena.states.compiler.model import KEYWORDS, Declaration, Low, Order, StateLine
 
 #: `order: last` and negative orders count from this far behind the highest order of the run.
 _BEHIND = 1000000
@@ -43,7 +43,10 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
     if len(functions) != 1:
         what = "Too many functions" if functions else "No function declared"
         listed = f": {', '.join(functions)}" if functions else f" for {one.state}"
-        errors.append(f"{what} in state '{one.id}' in SLS '{one.sls}'{listed}{at(one.line)}")
+        glued = next((text for text in functions if ":" in text), "")
+        hint = f"; a space is missing behind the ':' of {glued!r}" if glued else ""
+        line = one.line.of(glued) if isinstance(one.line, StateLine) and glued else one.line
+        errors.append(f"{what} in state '{one.id}' in SLS '{one.sls}'{listed}{hint}{at(line)}")
         return
     arguments: Dict[str, Any] = {}
     for item in one.items:

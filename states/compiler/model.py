@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from catena.core.types import SourceLine
 
@@ -61,6 +74,43 @@ KEYWORDS = REQUISITES | frozenset(
         "unless",
     )
 )
+
+
+@dataclass(frozen=True)
+class StateLine(SourceLine):
+    """Where a module stands below its id; finds the lines of its arguments when one is wrong."""
+
+    #: The list below `module:`, as written.
+    written: Sequence[Any] = field(default=(), compare=False, repr=False)
+    #: Line of a path below that list.
+    find: Optional[Callable[..., SourceLine]] = field(default=None, compare=False, repr=False)
+
+    def of(self, argument: Any, entry: Any = None) -> SourceLine:
+        """Return the line of an argument (or function), or of one entry of its list.
+
+        Args:
+            argument: its name, or the whole item.
+            entry: the entry as written, or a (module, id) pair of it.
+        """
+        for index, item in enumerate(self.written if self.find else ()):
+            named = isinstance(item, Mapping) and isinstance(argument, Hashable)
+            if item == argument:
+                return self.find(index)  # type: ignore[misc]  # the loop is empty without it
+            if named and argument in item:
+                return self.find(index, argument, *_position(item[argument], entry))  # type: ignore[misc]
+        return self
+
+
+def _position(entries: Any, wanted: Any) -> Iterator[int]:
+    """Yield the position of the first of *entries* that is *wanted*."""
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        pair = isinstance(entry, Mapping) and isinstance(wanted, tuple) and len(wanted) == 2
+        if entry == wanted or (pair and entry.get(wanted[0]) == wanted[1]):
+            yield index
+            return
+        if isinstance(wanted, tuple) and entry == wanted[-1]:
+            yield index
+            return
 
 
 @dataclass(frozen=True)
@@ -133,6 +183,10 @@ class Low:
     #: What it counts for in the order of those that it needs: its order as written, before a
     #: negative one was counted from the end and `names` got their fractions. None: `order`.
     written_order: Optional[Order] = None
+
+    def line_of(self, argument: str, entry: Any = None) -> SourceLine:
+        """Return where an argument (or an entry of its list) was written, or the state's line."""
+        return self.line.of(argument, entry) if isinstance(self.line, StateLine) else self.line
 
     @property
     def key(self) -> str:

@@ -12,7 +12,7 @@ from catena.core.context import Context
 from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.plugins import function
 from catena.states.compiler import api
-from catena.states.compiler.faults import meant
+from catena.states.compiler.faults import StateArgumentsError, meant
 from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Row
 from catena.states.compiler.selection import with_needs
 from catena.states.functions.options import RunOptions, run_context, run_options, synced
@@ -50,7 +50,12 @@ def _ran(context: Context, options: RunOptions, work: Callable[[Context], Answer
 
 
 def _run(context: Context, compiled: Compiled) -> Answer:
-    return list(compiled.errors) if compiled.errors else api.run(context, compiled.low)
+    if compiled.errors:
+        return list(compiled.errors)
+    try:
+        return api.run(context, compiled.low)
+    except StateArgumentsError as error:
+        return str(error).splitlines()
 
 
 @function(queued=True, out="highstate", fails="states")

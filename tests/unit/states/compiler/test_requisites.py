@@ -138,7 +138,7 @@ def test_missing_target_is_a_fault_with_place_and_nearest(world: Any) -> None:
     w = world("target: test.nop\na:\n  test.nop:\n    - watch: [{test: tagret}]\n")
     (fault,) = w.faults()
     assert "requisite [watch: (test: tagret)] in state [a] in SLS [t]" in fault
-    assert "'target'" in fault and "salt://t.sls:3" in fault
+    assert "'target'" in fault and "salt://t.sls:4" in fault
     assert w.host.steps == []
 
 
