@@ -1,0 +1,4 @@
+app:
+  port: 1
+  packages: [three, two]
+secret: {{ grains['id'] }}

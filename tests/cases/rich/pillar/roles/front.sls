@@ -1,0 +1,5 @@
+include:
+  - roles.more:
+      key: app:more
+app:
+  port: 8080

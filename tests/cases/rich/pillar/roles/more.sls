@@ -1,0 +1,1 @@
+words: {{ ['b', 'a', 'b'] | unique | list | json }}

@@ -1,0 +1,2 @@
+def colour():
+    return {"colour": "green", "colours": sorted({"red", "green", "blue"})}

@@ -1,0 +1,1 @@
+nobody gets this: test.fail_without_changes
