@@ -8,11 +8,13 @@ import pwd
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional
 
 from catena.core.errors import CommandExecutionError, UsageError
 
 KEEP = "keep"
+#: Mode of a file that nobody else may read.
+PRIVATE = "0600"
 
 
 @dataclass(frozen=True)
@@ -106,43 +108,38 @@ def group_name(gid: int) -> str:
 
 
 def missing_account(wanted: Wanted) -> str:
-    """Return a sentence that names the user or group that does not exist; "" when both do."""
+    """Return sentences that name the user and group that do not exist; "" when both do."""
+    problems = []
+    for given, find, end in ((wanted.user, uid_of, " "), (wanted.group, gid_of, "")):
+        try:
+            if given not in (None, ""):
+                find(given)
+        except CommandExecutionError as problem:
+            problems.append(f"{problem}{end}")
+    return "".join(problems)
+
+
+def _differs(given: Any, found: int, find: Callable[[Any], int]) -> bool:
+    """Return whether an owner is another; one that is still to be added by a state counts so."""
+    if given in (None, ""):
+        return False
     try:
-        if wanted.user not in (None, ""):
-            uid_of(wanted.user)
-        if wanted.group not in (None, ""):
-            gid_of(wanted.group)
-    except CommandExecutionError as problem:
-        return str(problem)
-    return ""
-
-
-def _owner_ids(found: os.stat_result, wanted: Wanted) -> Tuple[int, int]:
-    """Return the (uid, gid) that should be set; -1 where nothing is to be done."""
-    uid = gid = -1
-    if wanted.user not in (None, ""):
-        uid = uid_of(wanted.user)
-    if wanted.group not in (None, ""):
-        gid = gid_of(wanted.group)
-    return (
-        uid if uid != found.st_uid else -1,
-        gid if gid != found.st_gid else -1,
-    )
+        return find(given) != found
+    except CommandExecutionError:
+        return True
 
 
 def differences(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, Any]:
     """Return what *path* lacks of *wanted*: {"user", "group", "mode"}, each only when different.
 
     Raises:
-        CommandExecutionError: no such user or group.
         OSError: the path is not there.
     """
     found = path.stat() if follow else path.lstat()
-    uid, gid = _owner_ids(found, wanted)
     changes: Dict[str, Any] = {}
-    if uid != -1:
+    if _differs(wanted.user, found.st_uid, uid_of):
         changes["user"] = wanted.user
-    if gid != -1:
+    if _differs(wanted.group, found.st_gid, gid_of):
         changes["group"] = wanted.group
     mode = wanted.mode
     if mode and mode != KEEP and not stat.S_ISLNK(found.st_mode):
@@ -160,15 +157,14 @@ def apply(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, Any]:
         CommandExecutionError: no such user or group, or no permission.
     """
     changes = differences(path, wanted, follow)
-    if not changes:
-        return changes
-    found = path.stat() if follow else path.lstat()
-    uid, gid = _owner_ids(found, wanted)
+    uid = uid_of(wanted.user) if "user" in changes else -1
+    gid = gid_of(wanted.group) if "group" in changes else -1
     try:
         if (uid, gid) != (-1, -1):
             os.chown(path, uid, gid, follow_symlinks=follow)
+        # Again where the owner changed: that clears set-id bits.
         mode = wanted.mode
-        if mode and mode != KEEP and not stat.S_ISLNK(found.st_mode):
+        if mode and mode != KEEP and changes and not (path.is_symlink() and not follow):
             path.chmod(int(mode, 8))
     except OSError as problem:
         raise CommandExecutionError(f"{path}: {problem.strerror}") from problem

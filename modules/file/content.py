@@ -19,18 +19,28 @@ from catena.core.files import sync_folder, write_all
 #: Longer texts are compared by their bytes, and the change is told without a diff: difflib takes
 #: time that grows faster than the text.
 DIFF_LIMIT = 2 * 1024 * 1024
+#: Values of `backup` that keep the copy in the agent's cache.
+CACHED_BACKUPS = ("minion", "both", True)
 _SAMPLE = 8192
+_TEXT = bytes(range(32, 127)) + b"\n\r\t\b"
+#: More of other bytes make a text that is not UTF-8 a binary file.
+_ODD_SHARE = 0.3
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether *data* is no text: it holds a NUL byte or is not UTF-8 in its first part."""
+    """Return whether *data* is no text.
+
+    It holds a NUL byte, or its first part is not UTF-8 and too rich in other bytes than ASCII
+    text for one of the older encodings.
+    """
     sample = data[:_SAMPLE]
     if b"\0" in sample:
         return True
     try:
         sample.decode("utf-8")
     except UnicodeDecodeError as problem:
-        return problem.start < len(sample) - 4
+        cut = len(data) > _SAMPLE and problem.start >= len(sample) - 4
+        return not cut and len(sample.translate(None, _TEXT)) > _ODD_SHARE * len(sample)
     return False
 
 
@@ -44,13 +54,15 @@ def encode(text: str, encoding: str = "utf-8") -> bytes:
     return text.encode(encoding, errors="surrogateescape")
 
 
-def _shown(text: str) -> str:
-    return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def unified(old: List[str], new: List[str]) -> str:
-    """Return a unified diff of lines that keep their line ends."""
-    return _shown("".join(difflib.unified_diff(old, new)))
+def _lines(data: bytes) -> List[str]:
+    """Return the lines of *data* as they are shown: UTF-8, and what is not that as Latin-1."""
+    shown = []
+    for line in data.splitlines(True):
+        try:
+            shown.append(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            shown.append(line.decode("latin-1"))
+    return shown
 
 
 def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
@@ -66,7 +78,7 @@ def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
         return "Replace text file with binary file"
     if len(before) + len(after) > DIFF_LIMIT:
         return f"{len(before)} bytes became {len(after)} bytes (too long for a diff)"
-    return unified(decode(before).splitlines(True), decode(after).splitlines(True))
+    return "".join(difflib.unified_diff(_lines(before), _lines(after)))
 
 
 def read(path: Path) -> bytes:
@@ -152,14 +164,18 @@ def _swap(temporary: Path, target: Path, data: bytes) -> None:
 
 
 def keep_copy(path: Path, suffix: str) -> Path:
-    """Copy *path* beside itself with *suffix* (".bak") and return the copy.
+    """Copy *path* (what a link leads to) beside itself with *suffix*; return the copy.
 
     Raises:
         CommandExecutionError: it can't be copied.
     """
+    path = path.resolve()
     target = path.with_name(path.name + suffix)
     try:
         shutil.copy2(path, target)
+        found = path.stat()
+        if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+            os.chown(target, found.st_uid, found.st_gid)
     except OSError as problem:
         raise CommandExecutionError(f"{target}: {problem.strerror}") from problem
     return target
@@ -179,7 +195,7 @@ def backup(context: Context, path: Path, kind: object) -> Optional[Path]:
     """
     if not kind or not path.is_file():
         return None
-    if kind in ("minion", "both", True):
+    if kind in CACHED_BACKUPS:
         stamp = time.strftime("%a_%b_%d_%H:%M:%S_") + f"{time.time_ns() // 1000 % 1_000_000:06d}"
         stamp += time.strftime("_%Y")
         folder = context.host.cache_dir / "file_backup" / str(path.parent).lstrip("/")

@@ -6,6 +6,7 @@ after which `location: end` puts the new one), since people's SLS files count on
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import List, Optional
 
@@ -28,30 +29,22 @@ class LineEdit:
     indent: bool = True
 
 
-def checked(edit: LineEdit) -> LineEdit:
-    """Return *edit* complete, or refuse it.
+def checked(edit: LineEdit) -> str:
+    """Return the mode of *edit*, or refuse it.
 
     Raises:
         CommandExecutionError: an argument lacks or makes no sense.
     """
-    mode = (edit.mode or "").lower()
+    if edit.mode is None:
+        raise CommandExecutionError("Mode was not defined. How to process the file?")
+    mode = str(edit.mode).lower()
     if mode not in MODES:
-        known = f"Unknown mode: {edit.mode!r}" if edit.mode else "Mode was not defined"
-        raise CommandExecutionError(f"{known}. How to process the file? ({', '.join(MODES)})")
+        raise CommandExecutionError(f'Unknown mode: "{mode}"; there are {", ".join(MODES)}')
     if edit.content is None and mode != "delete":
-        raise CommandExecutionError("Content can only be empty if mode is delete.")
-    if mode == "insert" and not (edit.location or edit.before or edit.after):
-        raise CommandExecutionError(
-            'On insert either "location" or "before/after" conditions are required.'
-        )
-    if mode == "ensure" and not (edit.before or edit.after):
-        raise CommandExecutionError(
-            "Wrong conditions? Unable to ensure line without knowing where to put it "
-            "before and/or after."
-        )
+        raise CommandExecutionError("Content can only be empty if mode is ['delete']")
     if edit.location not in (None, "", "start", "end"):
         raise CommandExecutionError(f"location: {edit.location!r} is neither start nor end")
-    return edit
+    return mode
 
 
 def _eol(line: str) -> str:
@@ -62,109 +55,126 @@ def _like(source: str, line: str, indent: bool) -> str:
     """Return *line* with the leading space of *source*."""
     if not indent:
         return line
-    return source[: len(source) - len(source.lstrip())] + line.lstrip()
+    return source[: len(source) - len(source.lstrip(" \t"))] + line.lstrip()
 
 
 def _ended(source: str, line: str) -> str:
-    return line.rstrip("\r\n") + (_eol(source) or "\n")
+    return line.rstrip() + (_eol(source) or "\n")
 
 
-def _matching(lines: List[str], pattern: Optional[str]) -> List[int]:
-    if not pattern:
-        return []
-    expression = compiled(pattern)
-    return [position for position, line in enumerate(lines) if expression.search(line)]
+def _matching(lines: List[str], pattern: Optional[str]) -> Optional[List[int]]:
+    """Return where *pattern*, an expression or a literal part, is found; None: not asked."""
+    if not pattern or not lines:
+        return None
+    expression = compiled(str(pattern), re.DOTALL)
+    return [n for n, line in enumerate(lines) if expression.search(line) or str(pattern) in line]
 
 
-def _single(lines: List[str], pattern: str, what: str) -> int:
-    found = _matching(lines, pattern)
-    if len(found) != 1:
-        amount = "more than" if found else "no"
-        raise CommandExecutionError(f'Found {amount} expected occurrences in "{what}" expression')
+def _single(found: Optional[List[int]], what: str) -> Optional[int]:
+    """Return the one place that was found, None for no place."""
+    if not found:
+        return None
+    if len(found) > 1:
+        raise CommandExecutionError(f'Found more than expected occurrences in "{what}" expression')
     return found[0]
 
 
-def _between(lines: List[str], edit: LineEdit) -> List[int]:
-    after = _single(lines, str(edit.after), "after")
-    before = _single(lines, str(edit.before), "before")
-    if before <= after:
-        raise CommandExecutionError('"before" does not stand below "after"')
-    return [after, before]
+@dataclass(frozen=True)
+class _Places:
+    """Where the lines that the new one goes by stand; None: there is none."""
+
+    before: Optional[int]
+    after: Optional[int]
 
 
-def _insert(lines: List[str], edit: LineEdit) -> List[str]:
+def _inserted(lines: List[str], place: int, guide: int, edit: LineEdit) -> List[str]:
+    return [*lines[:place], _like(lines[guide], str(edit.content), edit.indent), *lines[place:]]
+
+
+def _at_end(lines: List[str], edit: LineEdit) -> List[str]:
     content = str(edit.content)
-    if edit.location == "end":
-        last = _like(lines[-1], content, edit.indent) if lines else content
-        return [*lines, last]
     if edit.location == "start":
-        first = _ended(lines[0], content) if lines else f"{content}\n"
-        return [first, *lines]
-    if edit.before and edit.after:
-        place = _between(lines, edit)[1]
-        guide = place
-    elif edit.before:
-        guide = place = _single(lines, edit.before, "before")
-    else:
-        guide = _single(lines, str(edit.after), "after")
-        place = guide + 1
-    return [*lines[:place], _like(lines[guide], content, edit.indent), *lines[place:]]
+        return [_ended(lines[0], content) if lines else f"{content}\n", *lines]
+    return [*lines, _like(lines[-1], content, edit.indent) if lines else content]
 
 
-def _same(line: str, content: str) -> bool:
-    return line.strip() == content.strip()
-
-
-def _ensure(lines: List[str], edit: LineEdit) -> List[str]:
-    content = str(edit.content)
-    if edit.before and edit.after:
-        first, last = _between(lines, edit)
-        inside = lines[first + 1 : last]
-        if any(_same(line, content) for line in inside):
+def _insert(lines: List[str], edit: LineEdit, places: _Places) -> List[str]:
+    bare = str(edit.content).rstrip("\r\n")
+    before, after = places.before, places.after
+    if before is not None and after is not None:
+        return _inserted(lines, before, before, edit)
+    if after is not None:
+        if after + 1 < len(lines) and lines[after + 1].rstrip("\r\n") == bare:
             return lines
-        if len(inside) > 1:
+        return _inserted(lines, after + 1, after, edit)
+    if before is None:
+        raise CommandExecutionError("Neither before or after was found in file")
+    if lines[before - 1].rstrip("\r\n") == bare:
+        return lines
+    return _inserted(lines, before, before, edit)
+
+
+def _ensure(lines: List[str], edit: LineEdit, places: _Places) -> List[str]:
+    before, after = places.before, places.after
+    bare = str(edit.content).strip()
+    if before is not None and after is not None:
+        inside = lines[after + 1 : before]
+        if any(line.strip() == bare for line in inside):
+            return lines
+        if len(inside) > 1 or before <= after:
             raise CommandExecutionError(
                 'Found more than one line between boundaries "before" and "after".'
             )
-        return [*lines[: first + 1], _like(lines[last], content, edit.indent), *lines[last:]]
-    if edit.before:
-        place = _single(lines, edit.before, "before")
-        if place and _same(lines[place - 1], content):
+        kept = [*lines[: after + 1], *lines[before:]]
+        return _inserted(kept, after + 1, after, edit)
+    if before is not None:
+        if before and lines[before - 1].strip() == bare:
             return lines
-        return [*lines[:place], _like(lines[place], content, edit.indent), *lines[place:]]
-    place = _single(lines, str(edit.after), "after")
-    if place + 1 < len(lines) and _same(lines[place + 1], content):
+        return _inserted(lines, before, before - 1, edit)
+    if after is None:
+        raise CommandExecutionError(
+            "Wrong conditions? Unable to ensure line without knowing where to put it "
+            "before and/or after."
+        )
+    if after + 1 < len(lines) and lines[after + 1].strip() == bare:
         return lines
-    return [*lines[: place + 1], _like(lines[place], content, edit.indent), *lines[place + 1 :]]
+    return _inserted(lines, after + 1, after, edit)
 
 
 def _changed(lines: List[str], edit: LineEdit, mode: str) -> List[str]:
-    if mode == "insert":
-        return _insert(lines, edit)
-    if mode == "ensure":
-        return _ensure(lines, edit)
-    pattern = edit.match or edit.content
-    found = _matching(lines, pattern)
+    if mode == "insert" and edit.location:
+        return _at_end(lines, edit)
+    around = {"before": _matching(lines, edit.before), "after": _matching(lines, edit.after)}
+    if mode in ("insert", "ensure"):
+        if mode == "insert" and list(around.values()) == [None, None]:
+            raise CommandExecutionError(
+                'On insert either "location" or "before/after" conditions are required.'
+            )
+        places = _Places(**{what: _single(found, what) for what, found in around.items()})
+        return (_insert if mode == "insert" else _ensure)(lines, edit, places)
+    alone = edit.before is None and edit.after is None
+    found = _matching(lines, edit.match or (edit.content if alone else None))
+    if not found:
+        return lines
+    first = lines[found[0]]
     if mode == "delete":
-        return [line for position, line in enumerate(lines) if position not in found]
-    return [
-        _like(line, str(edit.content), edit.indent) if position in found else line
-        for position, line in enumerate(lines)
-    ]
+        return [line for line in lines if line != first]
+    new = _like(first, str(edit.content), edit.indent)
+    return [*lines[: found[0]], new, *lines[found[0] + 1 :]]
 
 
 def edited(text: str, edit: LineEdit) -> str:
     """Return *text* as *edit* wants it.
 
+    A run replaces the first line that matches, and deletes it and those equal to it.
+
     Raises:
         CommandExecutionError: the edit makes no sense, or its place was not found exactly once.
     """
-    mode = str(checked(edit).mode).lower()
+    mode = checked(edit)
     lines = text.splitlines(True)
     if lines and _eol(lines[-1]):
         lines.append("")
-    if not text and mode in ("delete", "replace"):
-        return text
     lines = _changed(lines, edit, mode)
     for position in range(len(lines) - 1):
         if not _eol(lines[position]):

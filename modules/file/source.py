@@ -19,6 +19,32 @@ _DOWNLOAD_SECONDS = 60
 _CHUNK = 1024 * 1024
 
 
+class SourceMissingError(CommandExecutionError):
+    """A source is not where it is said to be."""
+
+
+class SourceHashError(CommandExecutionError):
+    """A source has not the hash that it should have.
+
+    Args:
+        name: what was hashed.
+        wanted: (kind, hex digest).
+        found: hex digest.
+    """
+
+    def __init__(self, name: str, wanted: Tuple[str, str], found: str) -> None:
+        self._wanted = wanted
+        self._found = found
+        super().__init__(self.told_of(name))
+
+    def told_of(self, name: str) -> str:
+        """Return the message, about *name*."""
+        return (
+            f"Specified {self._wanted[0]} checksum for {name} ({self._wanted[1]}) "
+            f"does not match actual checksum ({self._found})"
+        )
+
+
 @dataclass(frozen=True)
 class Source:
     """Where content comes from and how it is checked."""
@@ -68,7 +94,7 @@ def _hash_in_list(text: str, names: List[str]) -> str:
             if any(name in words for name in names):
                 return found.group(1)
             hits.append(found.group(1))
-    if len(hits) == 1:
+    if hits:
         return hits[0]
     raise CommandExecutionError(f"no hash for {names[0]} was found in the source_hash file")
 
@@ -87,7 +113,7 @@ def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]
     if "://" in text or text.startswith("/"):
         listing = fetch(context, Source(text, source.saltenv, skip_verify=True))
         if listing is None:
-            raise CommandExecutionError(f"source_hash {text} was not found")
+            raise CommandExecutionError(f"Source hash file {text} not found")
         names = [source.source_hash_name or "", urlsplit(source.location).path.rsplit("/", 1)[-1]]
         data = listing.read_text(encoding="utf-8", errors="replace")
         text = _hash_in_list(data, [name for name in names if name])
@@ -96,7 +122,10 @@ def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]
         kind, digest = _HASHES.get(len(text), ""), text
     kind, digest = kind.strip().lower(), digest.strip().lower()
     if _HASHES.get(len(digest)) != kind or not _HEX.fullmatch(digest):
-        raise CommandExecutionError(f"source_hash {text[:200]!r} is not a hash")
+        raise CommandExecutionError(
+            f"Source hash {text[:200]} format is invalid: it is a hash, KIND=HASH, or the address "
+            f"of a file of hashes; kinds are {', '.join(_HASHES.values())}"
+        )
     return kind, digest
 
 
@@ -124,6 +153,8 @@ def _download(url: str, target: Path) -> None:
 def _public(url: str) -> str:
     """Return *url* without a password and query, for messages."""
     parts = urlsplit(url)
+    if not parts.scheme:
+        return url
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
 
@@ -146,7 +177,8 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
     """Return a local, checked, read-only file with the content, or None when it is not there.
 
     Raises:
-        CommandExecutionError: it can't be had, or its hash is wrong.
+        SourceHashError: its hash is wrong.
+        CommandExecutionError: it can't be had.
         UsageError: the kind of address is not known.
     """
     location = source.location
@@ -158,26 +190,36 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
         found = _fetch_url(context, source)
     elif scheme in ("", "file"):
         local = Path(location[len("file://") :] if scheme else location)
-        if not local.is_absolute():
-            raise UsageError(f"{location} is neither an address nor an absolute path")
-        found = local if local.is_file() else None
+        found = local if local.is_absolute() and local.is_file() else None
     else:
         raise UsageError(f"{scheme}:// can't be fetched; salt://, http(s):// and paths can")
-    if found is not None:
+    if found is not None and scheme != "salt":
         _verify(context, source, found)
     return found
 
 
+def missing(source: Source) -> SourceMissingError:
+    """Return the error for a source that `fetch` did not find."""
+    if source.location.startswith("salt://"):
+        return SourceMissingError(
+            f"Source file {source.location} not found in saltenv '{source.saltenv}'"
+        )
+    local = source.location[len("file://") :] if "://" in source.location else source.location
+    return SourceMissingError(f"Local file source {local} does not exist")
+
+
 def _verify(context: Context, source: Source, path: Path) -> None:
+    """Check the hash of what the file server does not vouch for (a salt:// source's is ignored).
+
+    Raises:
+        SourceHashError: it has another.
+    """
     wanted = expected_hash(context, source)
     if wanted is None or source.skip_verify:
         return
     found = hash_file(path, wanted[0])
     if found != wanted[1]:
-        raise CommandExecutionError(
-            f"Specified {wanted[0]} checksum for {_public(source.location)} ({wanted[1]}) "
-            f"does not match actual checksum ({found})"
-        )
+        raise SourceHashError(_public(source.location), wanted, found)
 
 
 def first_of(context: Context, sources: List[Any], base: Source) -> Source:

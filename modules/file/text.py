@@ -8,7 +8,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
 from catena.modules.arguments import split, truth
-from catena.modules.file import content, edits, lines
+from catena.modules.file import blocks, content, edits, lines
 from catena.modules.file.change import lines_of
 from catena.modules.file.inspect import existing, expand, text_of
 
@@ -50,6 +50,18 @@ def prepend(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
     return f'Prepended {text.count(chr(10))} lines to "{path}"'
 
 
+def editable(path: str) -> str:
+    """Return the text of a file for an edit by regular expression.
+
+    Raises:
+        CommandExecutionError: it can't be read, or is no text.
+    """
+    text = text_of(path)
+    if content.is_binary(content.encode(text)):
+        raise CommandExecutionError(f"Cannot perform string replacements on a binary file: {path}")
+    return text
+
+
 def rewrite(
     context: Context, path: str, new: str, backup: Any = False, dry_run: bool = False
 ) -> str:
@@ -86,7 +98,7 @@ def replace(
     if truth(options.get("ignore_if_missing")) and not expand(path).exists():
         return False if truth(options.get("search_only")) else ""
     flags = edits.flags_of(options.pop("flags", edits.DEFAULT_FLAGS))
-    text = text_of(path)
+    text = editable(path)
     if truth(options.get("search_only")):
         return edits.compiled(str(pattern), flags).search(text) is not None
     given = {**options, "pattern": str(pattern), "repl": str(repl), "flags": flags}
@@ -108,8 +120,8 @@ def blockreplace(context: Context, /, path: str, **options: Any) -> Union[str, b
             insert_before_match, insert_after_match, append_newline, backup (".bak"), dry_run,
             show_changes.
     """
-    block, rest = split(edits.Block, options)
-    new = edits.with_block(text_of(path), block)
+    block, rest = split(blocks.Block, options)
+    new = blocks.with_block(text_of(path), block)
     dry = context.test or truth(rest.get("dry_run"))
     change = rewrite(context, path, new, rest.get("backup", ".bak"), dry)
     return change if truth(rest.get("show_changes", True)) else bool(change)

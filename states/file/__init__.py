@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from catena.states.file.additions import accumulated_, append, prepend
 from catena.states.file.directory import directory
-from catena.states.file.edits import blockreplace, comment, keyvalue, line, replace_, uncomment
+from catena.states.file.edits import blockreplace, comment, line, replace_, uncomment
+from catena.states.file.keyvalue import keyvalue
 from catena.states.file.managed import managed
 from catena.states.file.paths import absent, copy_, exists, hardlink, missing, rename, touch
 from catena.states.file.recurse import recurse

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import truth
@@ -15,23 +15,21 @@ from catena.modules.file import content, edits
 from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders
 from catena.states.answers import done, failed, would
-from catena.states.file.edits import append_source_options, texts_of
 from catena.states.file.kept import accumulate, keep
-from catena.states.file.managed import managed_order, new_content
+from catena.states.file.managed import HIDDEN
 from catena.states.file.paths import absolute
+from catena.states.file.texts import source_texts
 
 
 def _chunks(context: Context, name: str, options: Dict[str, Any]) -> List[str]:
-    """Return the texts to add, from `text`, `source` and `sources`."""
-    found = texts_of(options.get("text"))
-    sources = options.get("sources") or []
-    if options.get("source"):
-        sources = [options["source"], *sources]
-    for location in sources:
-        order = managed_order(context, name, append_source_options(location, options))
-        data = new_content(context, order)
-        found.append(content.decode(data or b"").rstrip("\n"))
-    return found
+    """Return the texts to add: those of the sources, else `text`."""
+    found = [text.rstrip("\n") for text in source_texts(context, name, options)]
+    if found or options.get("source") or options.get("sources"):
+        return found
+    text = options.get("text")
+    if text is None:
+        return []
+    return [str(part) for part in (text if isinstance(text, (list, tuple)) else [text])]
 
 
 def _lines(chunk: str) -> List[str]:
@@ -53,7 +51,7 @@ def _prepare(context: Context, path: Path, options: Dict[str, Any]) -> str:
     if path.parent.is_dir() or context.test:
         return ""
     if not truth(options.get("makedirs")):
-        return f"Directory not present to touch file {path}"
+        return f"{path}: file not found"
     make_folders(path.parent, Wanted())
     return ""
 
@@ -91,12 +89,13 @@ def append(context: Context, /, name: str, **options: Any) -> StateResult:
             return done(f"File {name} is in correct state")
         before = old.splitlines()
         diff = "\n".join(difflib.unified_diff(before, [*before, *added]))
+        changes = {"diff": diff if truth(options.get("show_changes", True)) else HIDDEN}
         if context.test:
-            return would(f"File {name} is set to be updated", {"diff": diff})
+            return would(f"File {name} is set to be updated", changes)
         content.write(path, content.encode(_joined(old, added)))
-    except (CommandExecutionError, UsageError) as problem:
+    except (CommandExecutionError, RenderError, UsageError) as problem:
         return failed(str(problem))
-    return done(f"Appended {len(added)} lines", {"diff": diff})
+    return done(f"Appended {len(added)} lines", changes)
 
 
 @state()
@@ -126,23 +125,33 @@ def prepend(context: Context, /, name: str, **options: Any) -> StateResult:
         if not added:
             return done(f"File {name} is in correct state")
         new = "".join(f"{line}\n" for line in added) + old
-        changes = {"diff": content.diff(old, new)}
+        shown = truth(options.get("show_changes", True))
+        changes = {"diff": content.diff(old, new) if shown else HIDDEN}
         if context.test:
             return would(f"File {name} is set to be updated", changes)
         content.write(path, content.encode(new))
-    except (CommandExecutionError, UsageError) as problem:
+    except (CommandExecutionError, RenderError, UsageError) as problem:
         return failed(str(problem))
     return done(f"Prepended {len(added)} lines", changes)
 
 
-@state(name="accumulated")
+@state(name="accumulated", wants=("require_in", "watch_in"))
 def accumulated_(
-    context: Context, /, name: str, filename: str, text: Any, **ignored: Any
+    context: Context, /, name: str, filename: str, text: Any, **options: Any
 ) -> StateResult:
     """Gather texts for the template of *filename*, which sees them as accumulator[*name*].
 
-    A file.managed or file.blockreplace of *filename* must come later in the run (require_in).
+    Args:
+        context: the call's context.
+        name: of the accumulator.
+        filename: the file.
+        text: one text, or several.
+        options: require_in or watch_in, which must name a state of `file`: without it nothing
+            says that the texts are gathered before they are used.
     """
+    users = [*(options.get("require_in") or ()), *(options.get("watch_in") or ())]
+    if not any(isinstance(user, dict) and "file" in user for user in users):
+        return failed(f"Orphaned accumulator {name}: it has no require_in or watch_in of a file")
     texts = list(text) if isinstance(text, (list, tuple)) else [text]
     if accumulate(context, filename, name, texts):
         return done(f"Accumulator {name} for file {filename} was charged by text")

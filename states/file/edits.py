@@ -1,21 +1,23 @@
-"""file.replace, line, blockreplace, comment, uncomment, keyvalue: parts of an existing file."""
+"""file.replace, line, blockreplace, comment and uncomment: parts of an existing file."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import listed, mapped, split, truth
-from catena.modules.file import content, edits, lines, source
+from catena.modules.arguments import split, truth
+from catena.modules.file import blocks, edits, lines
 from catena.modules.file.inspect import text_of
-from catena.modules.file.text import rewrite
+from catena.modules.file.text import editable, rewrite
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import accumulated, keep
-from catena.states.file.managed import ManagedOptions, managed
+from catena.states.file.managed import managed
+from catena.states.file.texts import source_texts
 
 
 def _ready(context: Context, name: str) -> str:
@@ -29,13 +31,15 @@ def _ready(context: Context, name: str) -> str:
     return ""
 
 
-def _outcome(context: Context, change: str, shown: bool, would_text: str) -> StateResult:
+def _edited(
+    context: Context, name: str, rest: Mapping[str, Any], new: str, would_text: str
+) -> StateResult:
+    """Give the file the text *new*, and tell the change as the arguments *rest* want it."""
+    change = rewrite(context, name, new, rest.get("backup", ".bak"), context.test)
     if not change:
         return done("No changes needed to be made")
-    changes: Dict[str, Any] = {"diff": change if shown else "<show_changes=False>"}
-    if context.test:
-        return would(would_text, changes)
-    return done("Changes were made", changes)
+    changes: Dict[str, Any] = {"diff": change if truth(rest.get("show_changes", True)) else True}
+    return would(would_text, changes) if context.test else done("Changes were made", changes)
 
 
 @state(name="replace")
@@ -57,16 +61,14 @@ def replace_(
         if truth(options.get("ignore_if_missing")) and refused.endswith("not found"):
             return done("No changes needed to be made")
         return failed(refused)
-    flags = edits.flags_of(options.pop("flags", edits.DEFAULT_FLAGS))
-    given = {**options, "pattern": str(pattern), "repl": str(repl), "flags": flags}
-    wanted, rest = split(edits.Replacement, given)
     try:
-        new = edits.replaced(text_of(name), wanted)
-        change = rewrite(context, name, new, rest.get("backup", ".bak"), context.test)
-    except CommandExecutionError as problem:
+        flags = edits.flags_of(options.pop("flags", edits.DEFAULT_FLAGS))
+        given = {**options, "pattern": str(pattern), "repl": str(repl), "flags": flags}
+        wanted, rest = split(edits.Replacement, given)
+        new = edits.replaced(editable(name), wanted)
+        return _edited(context, name, rest, new, "Changes would have been made")
+    except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
-    shown = truth(rest.get("show_changes", True))
-    return _outcome(context, change, shown, "Changes would have been made")
 
 
 @state()
@@ -77,7 +79,8 @@ def line(context: Context, /, name: str, **options: Any) -> StateResult:
         context: the call's context.
         name: the file, which must be there unless `create`.
         options: content, match, mode (ensure, replace, delete, insert), location, before, after,
-            indent, backup, show_changes, quiet, create, user, group, file_mode.
+            indent, backup (true: a copy named after the time), show_changes, create, user,
+            group, file_mode.
     """
     edit, rest = split(lines.LineEdit, options)
     if truth(rest.get("create")) and not Path(name).exists():
@@ -89,43 +92,20 @@ def line(context: Context, /, name: str, **options: Any) -> StateResult:
             return made
     refused = _ready(context, name)
     if refused:
-        if truth(rest.get("quiet")) and refused.endswith("not found"):
-            return done("")
         return failed(refused)
+    backup = time.strftime(".%Y-%m-%d-%H-%M-%S") if rest.get("backup") else False
     try:
         new = lines.edited(text_of(name), edit)
-        change = rewrite(context, name, new, rest.get("backup"), context.test)
+        return _edited(context, name, {**rest, "backup": backup}, new, "Changes would be made")
     except CommandExecutionError as problem:
         return failed(str(problem))
-    shown = truth(rest.get("show_changes", True))
-    return _outcome(context, change, shown, "Changes would be made")
 
 
-def _block_content(context: Context, name: str, rest: Dict[str, Any], given: Any) -> str:
-    """Return the block's content: text, a source, and what file.accumulated gathered."""
+def _block_content(context: Context, name: str, options: Mapping[str, Any]) -> str:
+    """Return the block's content: text, sources, and what file.accumulated gathered."""
+    given = options.get("content")
     text = "" if given is None else str(given)
-    template = rest.get("template")
-    location = rest.get("source")
-    if location:
-        env = context.saltenv
-        found = source.fetch(
-            context, source.Source(str(location), env, str(rest.get("source_hash") or ""))
-        )
-        if found is None:
-            raise CommandExecutionError(f"Source file {location} not found in saltenv '{env}'")
-        text = content.decode(content.read(found))
-        template = template or "jinja"
-    if template:
-        from catena.renderers.templates import render_file
-
-        variables = {
-            "source": location or name,
-            "name": name,
-            "saltenv": context.saltenv,
-            **mapped(rest.get("defaults")),
-            **mapped(rest.get("context")),
-        }
-        text = str(render_file(context, text, str(template), variables))
+    text += "".join(source_texts(context, name, options))
     for texts in accumulated(context, name).values():
         for part in texts:
             text += ("" if not text or text.endswith("\n") else "\n") + str(part)
@@ -139,27 +119,34 @@ def blockreplace(context: Context, /, name: str, **options: Any) -> StateResult:
     Args:
         context: the call's context.
         name: the file, which must be there.
-        options: marker_start, marker_end, content, source, template, context, defaults,
-            append_if_not_found, prepend_if_not_found, insert_before_match, insert_after_match,
-            append_newline, backup (".bak"), show_changes.
+        options: marker_start, marker_end, content, source or sources with template (jinja),
+            context and defaults, append_if_not_found, prepend_if_not_found, insert_before_match,
+            insert_after_match, append_newline, backup (".bak"), show_changes.
     """
     refused = _ready(context, name)
     if refused:
         return failed(refused)
-    block, rest = split(edits.Block, options)
     try:
-        body = _block_content(context, name, rest, options.get("content"))
-        block, _ = split(edits.Block, {**options, "content": body})
-        new = edits.with_block(text_of(name), block)
-        change = rewrite(context, name, new, rest.get("backup", ".bak"), context.test)
+        body = _block_content(context, name, options)
+    except (CommandExecutionError, RenderError, UsageError) as problem:
+        return failed(str(problem))
+    block, rest = split(blocks.Block, {**options, "content": body})
+    try:
+        new = blocks.with_block(text_of(name), block)
+        return _edited(context, name, rest, new, "Changes would be made")
     except (CommandExecutionError, UsageError) as problem:
         return failed(f"Encountered error managing block: {problem}. See the log for details.")
-    shown = truth(rest.get("show_changes", True))
-    return _outcome(context, change, shown, "Changes would be made")
 
 
-def _found(text: str, pattern: str) -> bool:
-    return edits.compiled(pattern, edits.DEFAULT_FLAGS).search(text) is not None
+def _toggled(
+    context: Context, name: str, what: str, backup: Any, edit: Callable[[str], str]
+) -> StateResult:
+    if context.test:
+        return would(f"File {name} is set to be updated", {name: "updated"})
+    change = rewrite(context, name, edit(text_of(name)), backup)
+    if not change:
+        return failed(f"Expected {what}ed lines not found")
+    return done(f"{what.capitalize()}ed lines successfully", {"diff": change})
 
 
 @state()
@@ -173,29 +160,23 @@ def comment(
     ignore_missing: bool = False,
 ) -> StateResult:
     """Put *char* before the lines that *regex* matches."""
-    import re
-
     refused = _ready(context, name)
     if refused:
         return failed(refused)
-    bare = regex.lstrip("^").rstrip("$")
+    regex = str(regex)
     try:
         text = text_of(name)
-        if not _found(text, regex):
-            if _found(text, rf"{re.escape(char)}\s*({bare})"):
-                return done("Pattern already commented")
-            if ignore_missing:
-                return done("Pattern not found and ignore_missing set to True")
-            return failed(f"{bare}: Pattern not found")
-        if context.test:
-            return would(f"File {name} is set to be updated", {name: "updated"})
-        new = edits.commented(text, regex, char)
-        change = rewrite(context, name, new, backup)
+        if edits.has_active(text, regex, char):
+            return _toggled(
+                context, name, "comment", backup, lambda old: edits.commented(old, regex, char)
+            )
+        if edits.has_commented(text, regex, char):
+            return done("Pattern already commented")
     except CommandExecutionError as problem:
         return failed(str(problem))
-    if not change:
-        return failed("Expected commented lines not found")
-    return done("Commented lines successfully", {"diff": change})
+    if ignore_missing:
+        return done("Pattern not found and ignore_missing set to True")
+    return failed(f"{regex.lstrip('^').rstrip('$')}: Pattern not found")
 
 
 @state()
@@ -203,95 +184,18 @@ def uncomment(
     context: Context, /, name: str, regex: str, char: str = "#", backup: Any = ".bak"
 ) -> StateResult:
     """Take *char* away from the lines that *regex* matches after it."""
-    import re
-
     refused = _ready(context, name)
     if refused:
         return failed(refused)
-    bare = regex.lstrip("^")
+    regex = str(regex)
     try:
         text = text_of(name)
-        if not _found(text, rf"^[ \t]*{re.escape(char)}[ \t]*({bare})"):
-            if _found(text, rf"^[ \t]*({bare})"):
-                return done("Pattern already uncommented")
-            return failed(f"{bare}: Pattern not found")
-        if context.test:
-            return would(f"File {name} is set to be updated", {name: "updated"})
-        change = rewrite(context, name, edits.uncommented(text, regex, char), backup)
+        if edits.has_commented(text, regex, char, spaced=True):
+            return _toggled(
+                context, name, "uncomment", backup, lambda old: edits.uncommented(old, regex, char)
+            )
+        if edits.has_line(text, regex):
+            return done("Pattern already uncommented")
     except CommandExecutionError as problem:
         return failed(str(problem))
-    if not change:
-        return failed("Expected uncommented lines not found")
-    return done("Uncommented lines successfully", {"diff": change})
-
-
-def _pairs(options: Dict[str, Any]) -> Tuple[Tuple[str, Any], ...]:
-    found = mapped(options.pop("key_values", None))
-    key, value = options.pop("key", None), options.pop("value", None)
-    if key is not None and value is not None:
-        found[str(key)] = value
-    if not found:
-        raise UsageError("file.keyvalue key and value not supplied and key_values is not supplied")
-    return tuple(found.items())
-
-
-@state()
-def keyvalue(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Set keys in a file of `key<separator>value` lines.
-
-    Args:
-        context: the call's context.
-        name: the file.
-        options: key and value, or key_values; separator ("="), append_if_not_found, search_only,
-            uncomment (a character), key_ignore_case, value_ignore_case, ignore_if_missing,
-            create_if_missing, show_changes.
-    """
-    try:
-        wanted, rest = split(edits.KeyValues, {**options, "pairs": _pairs(options)})
-        refused = _ready(context, name)
-        old = "" if refused else text_of(name)
-        if refused and truth(rest.get("ignore_if_missing")):
-            return done("file not found and ignore_if_missing set to True")
-        if refused and not truth(rest.get("create_if_missing")):
-            return failed(f"unable to open {name}: {refused}")
-        new, missing = edits.with_values(old, wanted)
-        if missing and not wanted.append_if_not_found:
-            return failed(f"Key {', '.join(missing)} was not found in {name}")
-        if new == old:
-            return done("No changes needed to be made")
-        changes = {"diff": content.diff(old, new)}
-        if not truth(rest.get("show_changes", True)):
-            changes = {"diff": "<show_changes=False>"}
-        changed = sum(1 for left, right in _zip(old, new) if left != right)
-        if context.test:
-            return would(f"File {name} is set to be changed ({changed} lines)", changes)
-        content.write(Path(name), content.encode(new))
-    except (CommandExecutionError, UsageError) as problem:
-        return failed(str(problem))
-    return done(f"Changed {changed} lines", changes)
-
-
-def _zip(old: str, new: str) -> list[Tuple[Optional[str], Optional[str]]]:
-    from itertools import zip_longest
-
-    return list(zip_longest(old.splitlines(), new.splitlines()))
-
-
-def append_source_options(location: Any, rest: Dict[str, Any]) -> ManagedOptions:
-    """Return the options by which file.append reads a template from the file server."""
-    return ManagedOptions(
-        source=location,
-        source_hash=str(rest.get("source_hash") or ""),
-        template=rest.get("template", "jinja"),
-        context=rest.get("context"),
-        defaults=rest.get("defaults"),
-    )
-
-
-def texts_of(value: Any) -> list[str]:
-    """Return the texts to add: one, or several."""
-    if value is None:
-        return []
-    if isinstance(value, (list, tuple)):
-        return [str(part) for part in value]
-    return [str(part) for part in listed([value])]
+    return failed(f"{regex}: Pattern not found")

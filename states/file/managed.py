@@ -6,72 +6,27 @@ import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import listed, mapped, split, truth
+from catena.modules.arguments import listed, split, truth
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import run as run_command
 from catena.modules.file import attributes, content, source
 from catena.modules.file.attributes import KEEP, Wanted
-from catena.modules.file.change import make_folders, remove_path
+from catena.modules.file.change import make_folders
+from catena.renderers.templates import ENGINES, render_file
 from catena.states.answers import done, failed, likely_typos, would
+from catena.states.file.contents import given_contents, text_of_contents
 from catena.states.file.kept import accumulated, keep
+from catena.states.file.options import ManagedOptions
 
 _TEST_NOTE = "Note: No changes made, actual changes may\nbe different due to other states."
-_HIDDEN = "<show_changes=False>"
-
-
-@dataclass(frozen=True)
-class ManagedOptions:
-    """Arguments of file.managed, with Salt's names and defaults."""
-
-    source: Any = None
-    source_hash: str = ""
-    source_hash_name: Optional[str] = None
-    keep_source: bool = True
-    user: Any = None
-    group: Any = None
-    mode: Any = None
-    attrs: Any = None
-    template: Optional[str] = None
-    makedirs: bool = False
-    dir_mode: Any = None
-    context: Any = None
-    defaults: Any = None
-    replace: bool = True
-    backup: Any = ""
-    create: bool = True
-    contents: Any = None
-    contents_pillar: Any = None
-    contents_grains: Any = None
-    contents_newline: bool = True
-    contents_delimiter: str = ":"
-    allow_empty: bool = True
-    show_changes: bool = True
-    show_diff: Optional[bool] = None
-    new_file_diff: bool = False
-    follow_symlinks: bool = True
-    check_cmd: Any = None
-    tmp_dir: str = ""
-    tmp_ext: str = ""
-    skip_verify: bool = False
-    selinux: Any = None
-    encoding: Optional[str] = None
-    encoding_errors: str = "strict"
-    force: bool = False
-    saltenv: Optional[str] = None
-    verify_ssl: bool = True
-    use_etag: bool = False
-    #: The names of other systems' arguments, which do nothing here.
-    win_owner: Any = None
-    win_perms: Any = None
-    win_deny_perms: Any = None
-    win_inheritance: Any = None
-    win_perms_reset: Any = None
+#: The diff of a change that `show_changes: False` keeps back.
+HIDDEN = "<show_changes=False>"
 
 
 @dataclass(frozen=True)
@@ -84,59 +39,7 @@ class Order:
     test: bool
 
 
-def _lookup(tree: Mapping[str, Any], key: str, delimiter: str) -> Any:
-    found: Any = tree
-    for part in str(key).split(delimiter):
-        if not isinstance(found, Mapping) or part not in found:
-            return None
-        found = found[part]
-    return found
-
-
-def _given_contents(context: Context, options: ManagedOptions) -> Any:
-    """Return the contents as the SLS, pillar or grains give them; None when they don't.
-
-    Raises:
-        UsageError: more than one was asked for, or the pillar or grain is not there.
-    """
-    kinds = (
-        ("contents", options.contents is not None),
-        ("contents_pillar", options.contents_pillar is not None),
-        ("contents_grains", options.contents_grains is not None),
-    )
-    asked = [name for name, given in kinds if given]
-    if options.source is not None and asked:
-        raise UsageError(f"'source' cannot be used in combination with '{asked[0]}'")
-    if len(asked) > 1:
-        raise UsageError(
-            "Only one of 'contents', 'contents_pillar', and 'contents_grains' is permitted"
-        )
-    if not asked or asked == ["contents"]:
-        return options.contents
-    kind, tree = ("pillar", context.pillar) if "pillar" in asked[0] else ("grain", context.grains)
-    names = listed(options.contents_pillar if kind == "pillar" else options.contents_grains)
-    values = [_lookup(tree, name, options.contents_delimiter) for name in names]
-    for name, value in zip(names, values):
-        if value is None:
-            raise UsageError(f"{kind.capitalize()} {name} does not exist")
-    return values[0] if len(values) == 1 else values
-
-
-def _text(value: Any, newline: bool) -> str:
-    if isinstance(value, bytes):
-        return content.decode(value)
-    if isinstance(value, (list, tuple)):
-        text = "\n".join(_text(part, False).rstrip("\n") for part in value)
-    elif isinstance(value, Mapping):
-        raise UsageError("contents must be text or a list of lines; use file.serialize for data")
-    else:
-        text = str(value)
-    return text + "\n" if newline and text and not text.endswith("\n") else text
-
-
 def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
-    from catena.renderers.templates import render_file
-
     options = order.options
     variables: Dict[str, Any] = {
         "source": origin,
@@ -148,8 +51,8 @@ def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
         "attrs": options.attrs,
         "context": None,
         "accumulator": accumulated(context, str(order.path)),
-        **mapped(options.defaults),
-        **mapped(options.context),
+        **(options.defaults or {}),
+        **(options.context or {}),
     }
     return str(render_file(context, text, str(options.template), variables))
 
@@ -176,32 +79,34 @@ def new_content(context: Context, order: Order) -> Optional[bytes]:
     """Return the bytes that the file should have; None when only its attributes are managed.
 
     Raises:
-        CommandExecutionError: the source can't be had.
+        SourceMissingError: the source is not there.
+        CommandExecutionError: the source can't be had, or the text not be encoded.
         UsageError: the arguments make no sense.
         RenderError: the template fails.
     """
     options = order.options
-    encoding = options.encoding or "utf-8"
-    given = _given_contents(context, options)
-    if given is None and options.source is None:
+    given = given_contents(context, options)
+    if given is None and not options.has_source:
         return None
     if given is not None:
-        if given in ("", [], {}) and not truth(options.allow_empty):
-            raise UsageError("contents are empty, and allow_empty is False")
-        text, origin = _text(given, truth(options.contents_newline)), str(order.path)
+        text = text_of_contents(given, truth(options.contents_newline))
+        origin = str(order.path)
     else:
         chosen = find_source(context, options)
         found = source.fetch(context, chosen)
         if found is None:
-            raise CommandExecutionError(
-                f"Source file {chosen.location} not found in saltenv '{chosen.saltenv}'"
-            )
+            raise source.missing(chosen)
         if not options.template:
             return content.read(found)
         text, origin = content.decode(content.read(found)), chosen.location
     if options.template:
         text = _rendered(context, order, text, origin)
-    return content.encode(text, encoding)
+    if not options.encoding:
+        return content.encode(text)
+    try:
+        return text.encode(options.encoding, options.encoding_errors)
+    except (UnicodeEncodeError, LookupError) as problem:
+        raise CommandExecutionError(str(problem)) from problem
 
 
 def _changes_of(order: Order, old: Optional[bytes], new: bytes) -> Dict[str, Any]:
@@ -209,19 +114,24 @@ def _changes_of(order: Order, old: Optional[bytes], new: bytes) -> Dict[str, Any
     shown = truth(options.show_changes) and options.show_diff in (None, True)
     if old is None and not truth(options.new_file_diff):
         return {"newfile": str(order.path)} if order.test else {"diff": "New file"}
-    return {"diff": content.diff(old or b"", new) if shown else _HIDDEN}
+    return {"diff": content.diff(old or b"", new) if shown else HIDDEN}
 
 
 def _check(context: Context, order: Order, data: bytes) -> str:
-    """Run check_cmd on a copy of the new content; return why it refuses it, or ""."""
-    commands = listed(order.options.check_cmd) if order.options.check_cmd else []
-    if isinstance(order.options.check_cmd, str):
-        commands = [order.options.check_cmd]
+    """Run check_cmd on a copy of the new content; return why it refuses it, or "".
+
+    Raises:
+        CommandExecutionError: there is no place for the copy.
+    """
+    given = order.options.check_cmd
+    commands = [given] if isinstance(given, str) else listed(given)
     if not commands:
         return ""
-    handle, name = tempfile.mkstemp(
-        suffix=order.options.tmp_ext, dir=order.options.tmp_dir or None
-    )
+    folder = order.options.tmp_dir or None
+    try:
+        handle, name = tempfile.mkstemp(suffix=order.options.tmp_ext, dir=folder)
+    except OSError as problem:
+        raise CommandExecutionError(f"tmp_dir {folder}: {problem.strerror}") from problem
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -238,24 +148,19 @@ def _check(context: Context, order: Order, data: bytes) -> str:
 def _attributes_only(order: Order) -> StateResult:
     """Manage an existing file without content: its owner and mode alone."""
     path, name = order.path, str(order.path)
-    before = attributes.mode_of(path)
-    if order.test:
-        changes = attributes.differences(path, order.wanted)
-        if not changes:
-            if not truth(order.options.replace):
-                return done(f"File {name} not updated")
-            return done(f"File {name} exists with proper permissions. No changes made.")
-        if set(changes) == {"mode"}:
-            return would(
-                f"File {name} will be updated with permissions {changes['mode']} "
-                f"from its current state of {before}",
-                changes,
-            )
-        return would(f"File {name} will be updated with other attributes", changes)
-    changes = attributes.apply(path, order.wanted)
-    if changes:
-        return done("", changes)
-    return done(f"File {name} exists with proper permissions. No changes made.")
+    if not order.test:
+        changes = attributes.apply(path, order.wanted)
+        if changes:
+            return done("", changes)
+        return done(f"File {name} exists with proper permissions. No changes made.")
+    changes = attributes.differences(path, order.wanted)
+    comment = f"File {name} not updated"
+    if "mode" in changes:
+        comment = (
+            f"File {name} will be updated with permissions {changes['mode']} "
+            f"from its current state of {attributes.mode_of(path)}"
+        )
+    return would(comment, changes) if changes else done(comment)
 
 
 def _prepare_parent(order: Order) -> str:
@@ -273,40 +178,53 @@ def _prepare_parent(order: Order) -> str:
 
 def _folder_mode(mode: Optional[str]) -> Optional[str]:
     """Return a file's mode with the x bits that a folder needs where the file has r bits."""
-    if not mode or mode == KEEP:
+    if not mode:
         return None
     number = int(mode, 8)
     return f"{number | ((number & 0o444) >> 2):04o}"
 
 
+def _told_mode(order: Order) -> Dict[str, Any]:
+    """Return the mode of a new file as the changes show it.
+
+    As in Salt, which makes a file with mode 0600: only a mode that had to be changed is told, and
+    the usual mode of a file without a source never is.
+    """
+    mode = order.wanted.mode or (attributes.default_mode() if order.options.has_source else None)
+    return {} if mode in (None, attributes.PRIVATE) else {"mode": mode}
+
+
+def _planned(order: Order, changes: Dict[str, Any], there: bool) -> StateResult:
+    if there:
+        changes.update(attributes.differences(order.path, order.wanted))
+    if changes:
+        return would(f"The file {order.path} is set to be changed\n{_TEST_NOTE}", changes)
+    return done(f"The file {order.path} is in the correct state")
+
+
 def _create_or_update(context: Context, order: Order, data: bytes) -> StateResult:
     path, name = order.path, str(order.path)
-    real = path.resolve() if truth(order.options.follow_symlinks) else path
+    there = path.exists()
     new_link = path.is_symlink() and not truth(order.options.follow_symlinks)
-    there = path.exists() and not new_link
-    old = content.read(real) if there else None
+    old = content.read(path) if there else None
+    if new_link and old == data:
+        old = None
     changes = {} if old == data else _changes_of(order, old, data)
-    if there and order.test:
-        changes.update(attributes.differences(path, order.wanted))
     if order.test:
-        if changes:
-            return would(f"The file {name} is set to be changed\n{_TEST_NOTE}", changes)
-        return done(f"The file {name} is in the correct state")
+        return _planned(order, changes, there)
     if old != data:
-        refused = _check(context, order, data)
+        refused = _check(context, order, data) or _prepare_parent(order)
         if refused:
             return failed(refused)
-        missing = _prepare_parent(order)
-        if missing:
-            return failed(missing)
-        content.backup(context, path, order.options.backup)
+        if order.options.backup in content.CACHED_BACKUPS:
+            content.backup(context, path, order.options.backup)
         if new_link:
             path.unlink()
-        content.write(path, data, None if order.wanted.mode in (None, KEEP) else order.wanted.mode)
-    done_to = attributes.apply(path, order.wanted)
-    if old is None and order.wanted.mode not in (None, KEEP):
-        done_to["mode"] = order.wanted.mode
-    changes.update(done_to)
+        content.write(path, data, order.wanted.mode)
+    changes.update(attributes.apply(path, order.wanted))
+    if old is None:
+        changes.pop("mode", None)
+        changes.update(_told_mode(order))
     if changes:
         return done(f"File {name} updated", changes)
     return done(f"File {name} is in the correct state")
@@ -319,10 +237,9 @@ def _empty_file(order: Order) -> StateResult:
     missing = _prepare_parent(order)
     if missing:
         return failed(missing)
-    mode = order.wanted.mode
-    content.write(order.path, b"", None if mode in (None, KEEP) else mode)
-    attributes.apply(order.path, order.wanted)
-    return done("Empty file", {"new": f"file {name} created"})
+    content.write(order.path, b"", order.wanted.mode)
+    changes = attributes.apply(order.path, order.wanted)
+    return done("Empty file", {"new": f"file {name} created", **changes, **_told_mode(order)})
 
 
 def manage(context: Context, order: Order) -> StateResult:
@@ -338,7 +255,13 @@ def manage(context: Context, order: Order) -> StateResult:
         if data is None:
             return _attributes_only(order) if path.exists() else _empty_file(order)
         return _create_or_update(context, order, data)
-    except (CommandExecutionError, RenderError, UsageError) as problem:
+    except UsageError as problem:
+        return failed(str(problem))
+    except source.SourceHashError as problem:
+        return failed(problem.told_of(str(path)))
+    except source.SourceMissingError as problem:
+        return failed(str(problem) if order.test else f"Unable to manage file: {problem}")
+    except (CommandExecutionError, RenderError) as problem:
         return failed(f"Unable to manage file: {problem}")
 
 
@@ -346,23 +269,28 @@ def _mode(context: Context, options: ManagedOptions) -> Optional[str]:
     mode = attributes.parse_mode(options.mode)
     if mode != KEEP:
         return mode
-    if options.source is None:
-        raise UsageError("mode: keep needs a source")
-    return source.mode_of(context, find_source(context, options))
+    if options.has_source:
+        return source.mode_of(context, find_source(context, options))
+    if (options.contents, options.contents_pillar, options.contents_grains) != (None, None, None):
+        raise UsageError(
+            "Mode preservation cannot be used in combination with 'contents', "
+            "'contents_pillar', or 'contents_grains'"
+        )
+    return None
 
 
-def _clear_way(order: Order) -> Tuple[Optional[StateResult], Dict[str, Any]]:
-    """Refuse, or with `force` remove, a folder that stands where the file should be."""
-    if not order.path.is_dir():
-        return None, {}
-    if not truth(order.options.force):
-        return failed(f"Specified target {order.path} is a directory"), {}
-    if order.test:
-        return would(f"The directory {order.path} is set to be replaced", {
-            "forced": "Directory would be forcibly replaced"
-        }), {}  # fmt: skip
-    remove_path(order.path)
-    return None, {"forced": "Directory was forcibly replaced"}
+def _check_options(options: ManagedOptions, rest: Mapping[str, Any]) -> None:
+    """Refuse what makes no sense, and what would promise a check that is not made."""
+    for name in ("context", "defaults"):
+        if getattr(options, name) and not isinstance(getattr(options, name), Mapping):
+            raise UsageError(f"{name.capitalize()} must be formed as a dict")
+    if options.template and options.template not in ENGINES:
+        raise source.SourceMissingError(
+            f"Specified template format {options.template} is not supported"
+        )
+    for name in ("signature", "source_hash_sig"):
+        if rest.get(name):
+            raise UsageError(f"{name}: signatures can't be verified here; use source_hash")
 
 
 def managed_order(context: Context, name: str, options: ManagedOptions) -> Order:
@@ -372,7 +300,8 @@ def managed_order(context: Context, name: str, options: ManagedOptions) -> Order
         UsageError: the path is relative, or a mode is malformed.
         CommandExecutionError: `mode: keep`, and the source is not there.
     """
-    path = Path(str(name)).expanduser()
+    text = os.path.expanduser(str(name)) if str(name).startswith("~") else str(name)  # noqa: PTH111
+    path = Path(text)
     if not path.is_absolute():
         raise UsageError(f"Specified file {name} is not an absolute path")
     wanted = Wanted(options.user, options.group, _mode(context, options))
@@ -395,17 +324,15 @@ def managed(context: Context, /, name: str, source: Any = None, **options: Any) 
     chosen, rest = split(ManagedOptions, {**options, "source": source})
     warnings = likely_typos(ManagedOptions, rest, "file.managed")
     try:
+        _check_options(chosen, rest)
         order = managed_order(context, name, chosen)
         keep(context, order.path)
-        problem = attributes.missing_account(order.wanted)
-        if problem and not context.test:
-            return failed(problem)
+        problem = "" if context.test else attributes.missing_account(order.wanted)
         if problem:
-            order = replace(order, wanted=replace(order.wanted, user=None, group=None))
-            warnings = (*warnings, f"{problem}; another state may add it")
-        stop, forced = _clear_way(order)
-        result = stop or manage(context, order)
+            return failed(problem)
+        if order.path.is_dir():
+            return failed(f"Specified target {order.path} is a directory")
+        result = manage(context, order)
     except (CommandExecutionError, UsageError) as refusal:
         return failed(str(refusal))
-    changes = {**forced, **result.changes}
-    return replace(result, changes=changes, warnings=(*result.warnings, *warnings))
+    return replace(result, warnings=(*result.warnings, *warnings))

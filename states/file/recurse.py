@@ -17,7 +17,8 @@ from catena.modules.file.change import place_link
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.directory import FolderOptions, folder_order, manage_folder
 from catena.states.file.kept import keep
-from catena.states.file.managed import ManagedOptions, manage, managed_order
+from catena.states.file.managed import manage, managed_order
+from catena.states.file.options import ManagedOptions
 from catena.states.file.patterns import chosen as chosen_by
 
 

@@ -16,7 +16,8 @@ from catena.modules.arguments import mapped, split, truth
 from catena.modules.file import content
 from catena.modules.serializers import DUMP, LOAD
 from catena.states.answers import failed
-from catena.states.file.managed import ManagedOptions, managed
+from catena.states.file.managed import managed
+from catena.states.file.options import ManagedOptions
 
 _NULL = "<_null_>"
 

@@ -21,12 +21,12 @@ def test_a_managed_file_is_written_once(context: Context, tmp_path: Path) -> Non
     planned = run(context.with_(test=True), "managed", path, contents="a\nb")
     assert (planned.result, planned.changes) == (None, {"newfile": str(path)})
     assert not path.exists()
-    assert run(context, "managed", path, contents="a\nb", mode="0600").changes == {
+    assert run(context, "managed", path, contents="a\nb", mode="0640").changes == {
         "diff": "New file",
-        "mode": "0600",
+        "mode": "0640",
     }
     before = path.stat()
-    again = run(context, "managed", path, contents="a\nb", mode=600)
+    again = run(context, "managed", path, contents="a\nb", mode=640)
     assert (again.result, again.changes) == (True, {})
     assert path.stat() == before
 

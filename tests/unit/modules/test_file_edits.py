@@ -3,18 +3,16 @@ from __future__ import annotations
 import pytest
 
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.modules.file.blocks import Block, with_block
 from catena.modules.file.edits import (
-    Block,
-    KeyValues,
     Replacement,
     commented,
     flags_of,
     holds,
     replaced,
     uncommented,
-    with_block,
-    with_values,
 )
+from catena.modules.file.keyvalues import KeyValues, with_values
 from catena.modules.file.lines import LineEdit, edited
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
@@ -93,8 +91,22 @@ def test_spacing_does_not_make_a_line_another_unless_asked() -> None:
 
 def test_keys_are_set_where_they_stand() -> None:
     wanted = KeyValues((("Port", "22"), ("X11", "no")), separator=" ", uncomment="#")
-    assert with_values("#Port 2222\nX11 no\n", wanted) == ("Port 22\nX11 no\n", ())
-    assert with_values("other 1\n", wanted)[1] == ("Port", "X11")
+    made = with_values("#Port 2222\nX11 no\nPort 80\n", wanted)
+    assert "".join(made.lines) == "Port 22\nX11 no\n"
+    assert made.diff == ["- #Port 2222\n", "+ Port 22\n", "- Port 80\n"]
+    assert with_values("other 1\n", wanted).changed == 0
+
+
+def test_a_missing_key_is_added_where_asked_for() -> None:
+    last = with_values("a=1", KeyValues((("b", "2"),), append_if_not_found=True))
+    first = with_values("a=1\n", KeyValues((("b", "2"),), prepend_if_not_found=True))
+    assert last.lines == ["a=1\n", "b=2\n"]
+    assert first.lines == ["b=2\n", "a=1\n"]
+
+
+def test_pruning_keeps_the_managed_keys_alone() -> None:
+    made = with_values("a=1\nb=2\n", KeyValues((("b", "2"),), prune=True))
+    assert (made.lines, made.deleted) == (["b=2\n"], 1)
 
 
 @pytest.mark.parametrize(
