@@ -9,4 +9,6 @@ INDEX = {
     "text": "catena.renderers.plain",
     "py": "catena.renderers.py",
     "gpg": "catena.renderers.gpg",
+    "mako": "catena.renderers.mako",
+    "stateconf": "catena.renderers.stateconf",
 }

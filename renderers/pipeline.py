@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import NotFoundError
+from catena.core.errors import NotFoundError, UsageError
 from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
@@ -22,15 +22,32 @@ _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
 _SHEBANG = re.compile(r"#!(?!/)([^\r\n]*)")
 
 
-def pipeline_of(text: str, default: str = DEFAULT) -> Tuple[str, ...]:
-    """Return the names of the renderers of *text*: its #! line, or *default*."""
+#: Salt's older names of two renderers in a row.
+_OLD_PAIRS = {
+    f"{data}_{template}": f"{template}|{data}"
+    for data in ("yaml", "json")
+    for template in ("jinja", "mako")
+}
+
+
+class Stage(NamedTuple):
+    """One renderer of a pipeline."""
+
+    name: str
+    #: What stands behind its name.
+    options: str = ""
+
+
+def pipeline_of(text: str, default: str = DEFAULT) -> Tuple[Stage, ...]:
+    """Return the renderers of *text*: those of its #! line, or *default*."""
     found = _SHEBANG.match(text)
-    names = tuple(part.split()[0] for part in _stages(found.group(1)) if part) if found else ()
-    return names or tuple(part.split()[0] for part in _stages(default) if part)
+    return (_stages(found.group(1)) if found else ()) or _stages(default)
 
 
-def _stages(line: str) -> Tuple[str, ...]:
-    return tuple(part.strip() for part in line.split("|"))
+def _stages(line: str) -> Tuple[Stage, ...]:
+    line = _OLD_PAIRS.get(line.strip(), line)
+    parts = (part.strip().partition(" ") for part in line.split("|"))
+    return tuple(Stage(name, options.strip()) for name, _, options in parts if name)
 
 
 def render(
@@ -55,21 +72,31 @@ def render(
         RenderError: with file, line and excerpt of the source (`renderers.source.SourceError`).
         LimitError: a limit of the parsers is passed.
     """
-    names = pipeline_of(source.text, default)
-    for name in names:
-        if name not in INDEX and _custom(context, name) is None:
-            refused = context.renderers.refusal(name) if context.renderers else ""
-            reason = refused or unknown("renderer", name, INDEX)
-            raise SourceError(reason, SourceLine(source.name, 1), source.text)
+    stages = pipeline_of(source.text, default)
+    for stage in stages:
+        _check(context, stage.name, source)
     found = _SHEBANG.match(source.text)
     # Its line stays, empty, so that every other line keeps its number.
     body = source.text[found.end() :] if found else source.text
     run = _Run(context, replace(source, text=body), variables)
-    for name in names:
-        run.stage(name)
+    for stage in stages:
+        run.stage(stage)
     if isinstance(run.data, str) and found:
         return replace(run.rendered(), data=run.data[1:] if run.data[:1] == "\n" else run.data)
     return run.rendered()
+
+
+def _check(context: Context, name: str, source: Source) -> None:
+    """Refuse a renderer that is unknown, or that the configuration forbids.
+
+    Salt skips a forbidden one, so that another one reads what was not meant for it.
+    """
+    place = SourceLine(source.name, 1)
+    if name not in INDEX and _custom(context, name) is None:
+        raise SourceError(unknown("renderer", name, INDEX), place)
+    allowed = context.opts.get("renderer_whitelist")
+    if (allowed and name not in allowed) or name in (context.opts.get("renderer_blacklist") or ()):
+        raise SourceError(f"the configuration forbids the renderer {name!r}", place, source.text)
 
 
 def _custom(context: Context, name: str) -> Optional[Plugin]:
@@ -95,8 +122,9 @@ class _Run:
         """Return what the stages came to."""
         return Rendered(self.data, self._lines, self._source.name)
 
-    def stage(self, name: str) -> None:
-        """Send the data through renderer *name*."""
+    def stage(self, stage: Stage) -> None:
+        """Send the data through one renderer."""
+        name = stage.name
         if name == "py":
             from catena.renderers import py
 
@@ -107,6 +135,13 @@ class _Run:
 
             made = jinja.render(self._context, self._current(name), self._variables)
             self.data, self._map = made.text, made.lines
+        elif name == "mako":
+            from catena.renderers import mako
+
+            names = {**sls_variables(self._source), "sls": self._source.sls, **self._variables}
+            self.data = mako.render(self._context, self._current(name), names)
+        elif name == "stateconf":
+            self._stateconf(stage.options)
         elif name == "gpg":
             from catena.renderers import gpg
 
@@ -116,6 +151,30 @@ class _Run:
                 self._parse(name)
         else:
             self._custom(name)
+
+    def _stateconf(self, line: str) -> None:
+        from catena.renderers import stateconf
+
+        sls, saltenv = self._source.sls, self._source.saltenv
+        try:
+            options = stateconf.options_of(line)
+            if options.takes_data:
+                self.data = stateconf.process(self.data, sls, saltenv, options)
+                return
+            text = self._current("stateconf").text
+            self.data = stateconf.render(text, sls, saltenv, options, self._through)
+        except UsageError as error:
+            place = SourceLine(self._source.name, 1)
+            raise SourceError(str(error), place, self._source.text) from None
+
+    def _through(self, text: str, renderers: Tuple[str, ...], names: Mapping[str, Any]) -> Any:
+        """Return what *text* gives after other renderers, whose templates see *names* too."""
+        run = _Run(self._context, replace(self._source, text=text), {**self._variables, **names})
+        for name in renderers:
+            _check(self._context, name.partition(" ")[0], self._source)
+            run.stage(Stage(*name.split(maxsplit=1)))
+        self._lines = run._lines
+        return run.data
 
     def _custom(self, name: str) -> None:
         """Send the data through somebody's own renderer, by Salt's contract."""

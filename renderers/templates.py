@@ -17,7 +17,7 @@ Engine = Callable[[Context, Source, Mapping[str, Any]], str]
 def render_file(
     context: Context, source: Union[Source, str], engine: str, variables: Mapping[str, Any]
 ) -> str:
-    """Return *source* rendered by *engine* ("jinja" or "py"), as file.managed does.
+    """Return *source* rendered by *engine* ("jinja", "mako" or "py"), as file.managed does.
 
     Args:
         context: what the template may use.
@@ -52,4 +52,10 @@ def _py(context: Context, source: Source, variables: Mapping[str, Any]) -> str:
     return str(py.run(context, source, {**variables, "context": dict(variables)}))
 
 
-ENGINES: Dict[str, Engine] = {"jinja": _jinja, "py": _py}
+def _mako(context: Context, source: Source, variables: Mapping[str, Any]) -> str:
+    from catena.renderers import mako
+
+    return mako.render(context, source, variables)
+
+
+ENGINES: Dict[str, Engine] = {"jinja": _jinja, "mako": _mako, "py": _py}

@@ -21,6 +21,7 @@ INDEX: Dict[str, str] = {
     "module": "catena.states.module",
     "pkg": "catena.states.pkg",
     "service": "catena.states.service",
+    "stateconf": "catena.states.stateconf",
     "test": "catena.states.test",
     "user": "catena.states.user",
 }

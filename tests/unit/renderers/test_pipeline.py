@@ -27,11 +27,12 @@ def sls(context: Any, text: str, **options: Any) -> Rendered:
         ("#!jinja mako=off|yaml\n", ("jinja", "yaml")),
         ("#!/bin/sh\na", ("jinja", "yaml")),
         ("#!\na: 1", ("jinja", "yaml")),
+        ("#!yaml_jinja\na: 1", ("jinja", "yaml")),
         (" #!yaml\n", ("jinja", "yaml")),
     ],
 )
 def test_the_first_line_names_the_renderers(text: str, names: tuple[str, ...]) -> None:
-    assert pipeline_of(text) == names
+    assert tuple(stage.name for stage in pipeline_of(text)) == names
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,57 @@ def test_the_first_line_names_the_renderers(text: str, names: tuple[str, ...]) -
 )
 def test_text_goes_through_its_renderers(make_context: Any, text: str, data: Any) -> None:
     assert sls(make_context(), text).data == data
+
+
+@pytest.mark.parametrize(
+    ("opts", "text"),
+    [
+        ({"renderer_blacklist": ["py"]}, "#!py\ndef run(): return {}\n"),
+        ({"renderer_whitelist": ["yaml"]}, "a: 1\n"),
+        ({"renderer_blacklist": ["jinja"]}, "#!stateconf\na: test.nop\n"),
+    ],
+)
+def test_a_forbidden_renderer_refuses_the_file(
+    make_context: Any, opts: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(SourceError, match="forbids the renderer"):
+        sls(make_context(opts=opts), text)
+
+
+def test_mako_renders_where_it_is_installed(make_context: Any) -> None:
+    pytest.importorskip("mako")
+    text = "#!mako|yaml\n% for i in range(2):\nk${i}: ${grains['os']} ${sls}\n% endfor\n"
+    assert sls(make_context(), text).data == {"k0": "Debian app", "k1": "Debian app"}
+    with pytest.raises(SourceError, match="Mako"):
+        sls(make_context(), "#!mako|yaml\na: ${nope}\n")
+
+
+@pytest.mark.parametrize(
+    ("opts", "text", "data"),
+    [
+        ({"jinja_sls_env": {"trim_blocks": True}}, "#!jinja\n{% if 1 %}\na{% endif %}\nb", "ab"),
+        ({"jinja_env": {"trim_blocks": True}}, "#!jinja\n{% if 1 %}\na{% endif %}", "\na"),
+        ({"jinja_lstrip_blocks": True}, "#!jinja\n  {% if 1 %}a{% endif %}", "a"),
+        (
+            {"jinja_sls_env": {"line_statement_prefix": "%"}},
+            "#!jinja\n% for i in [1, 2]\nv{{ i }}\n% endfor\n",
+            "v1\nv2\n\n",
+        ),
+        ({}, '#!jinja\n#jinja2: {"trim_blocks": true}\n{% if 1 %}\na{% endif %}\nb', "ab"),
+        ({}, '#!jinja\n#jinja2: {"keep_trailing_newline": true}\nx\n', "x\n\n"),
+        ({}, "#!jinja\n#jinja2: [1]\nx\n", "#jinja2: [1]\nx\n"),
+    ],
+)
+def test_the_configuration_and_a_file_set_options_of_jinja(
+    make_context: Any, opts: dict[str, Any], text: str, data: str
+) -> None:
+    assert sls(make_context(opts=opts), text).data == data
+
+
+def test_a_line_below_the_options_of_jinja_keeps_its_number(make_context: Any) -> None:
+    with pytest.raises(SourceError) as caught:
+        sls(make_context(), '#jinja2: {"trim_blocks": true}\na: 1\na: 2\n')
+    assert caught.value.place.line == 3
 
 
 def test_a_python_file_gives_what_its_run_returns(make_context: Any) -> None:
