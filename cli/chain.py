@@ -23,6 +23,7 @@ from catena.client.requests import (
     ChainMove,
     ChainRef,
     ChainRemoveEntry,
+    ChainResolve,
     ChainSchedule,
     JobWatch,
 )
@@ -195,6 +196,26 @@ _simple("cancel", "chain.cancel", "Cancel what has not run yet.", "cancelled")
 _simple("retry", "chain.retry", "Run a failed chain again from its failed actions.", "scheduled")
 _simple("release", "chain.release", "Let a chain go on that waits for the clock.", "released")
 _simple("delete", "chain.delete", "Delete a chain that is not running.", "deleted")
+
+
+@chain.command()
+@click.argument("label")
+@click.option("--mark-done", is_flag=True, help="They were done: go on behind them.")
+@click.option("--retry", is_flag=True, help="Run them again.")
+@click.option("--cancel", is_flag=True, help="Give the chain up.")
+@click.option("--minion", "minions", multiple=True, help="Only those of this minion.")
+@click.pass_context
+def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdicts: bool) -> None:
+    """Decide what interrupted actions came to; `show` names them.
+
+    An action that must not run twice and was cut off in the middle stops its chain: only somebody
+    who looks at the host can say whether it was done.
+    """
+    given = [name for name, chosen in verdicts.items() if chosen]
+    if len(given) != 1:
+        raise UsageError("say one of --mark-done, --retry, --cancel")
+    request = ChainResolve(label, given[0], minions)
+    print(f"{label}: {connect(ctx).request('chain.resolve', request)['state']}")
 
 
 @chain.command()

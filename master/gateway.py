@@ -44,6 +44,7 @@ RIGHTS: Mapping[str, Right] = {
     "chain.watch": Right.read_chains,
     "chain.cancel": Right.change_chains,
     "chain.retry": Right.change_chains,
+    "chain.resolve": Right.change_chains,
     "chain.release": Right.change_chains,
     "chain.render": Right.read_chains,
     "chain.preview": Right.change_chains,

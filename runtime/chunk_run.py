@@ -36,8 +36,8 @@ _COMMENT_SHOWN = 2000
 
 INTERRUPTED = (
     "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
-    "wholly or not at all. It is not started a second time by itself: look at the host, then "
-    "run it again with `catena chain retry`, or leave the chain as it is."
+    "wholly or not at all. It is not started a second time by itself: look at the host, then say "
+    "`catena chain resolve CHAIN` with --mark-done, --retry or --cancel."
 )
 TOO_OFTEN = "Given up: the host or its agent stopped in each of {attempts} attempts at this."
 

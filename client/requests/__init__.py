@@ -43,6 +43,9 @@ if TYPE_CHECKING:
         ChainRemoveEntry as ChainRemoveEntry,
     )
     from catena.client.requests.chains import (
+        ChainResolve as ChainResolve,
+    )
+    from catena.client.requests.chains import (
         ChainSchedule as ChainSchedule,
     )
     from catena.client.requests.events import (
@@ -96,7 +99,7 @@ _HOMES: Mapping[str, str] = {
     "minions": "MinionList MinionShow",
     "chains": (
         "BlobPut ChainCreate ChainAction ChainAdd ChainEdit ChainMove ChainRemoveEntry "
-        "ChainDocument ChainSchedule ChainRef ChainList"
+        "ChainDocument ChainSchedule ChainRef ChainList ChainResolve"
     ),
 }
 
@@ -130,6 +133,7 @@ VERBS: Mapping[str, str] = {
     "chain.watch": "ChainRef",
     "chain.cancel": "ChainRef",
     "chain.retry": "ChainRef",
+    "chain.resolve": "ChainResolve",
     "chain.release": "ChainRef",
     "chain.render": "ChainRef",
     "chain.preview": "ChainRef",

@@ -114,6 +114,20 @@ class ChainRef:
 
 
 @dataclass(frozen=True)
+class ChainResolve:
+    """Decide what interrupted actions of a failed chain came to. Reply: the chain as ChainShow.
+
+    A verdict is "mark_done" (go on behind them), "retry" (run them again) or "cancel" (give the
+    whole chain up).
+    """
+
+    chain: str
+    verdict: str
+    #: Only those of these minions; (): of all.
+    minions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ChainList:
     """Chains, newest first."""
 

@@ -212,6 +212,9 @@ def _place(
     found = rows.executions(ledger.conn, key["chain_id"], key["minion"], key["epoch"])
     placed = []
     for row in found:
+        if row.state != ExecutionState.PENDING_SCHEDULE.value:
+            # Somebody vouched for it: it is in the run, and in no chunk.
+            continue
         chunk, boundary = waits[row.action_id]
         delay = delays.get(row.action_id, 0)
         values = {"chunk": chunk, "waits_for": boundary.value, "delay_seconds": delay}

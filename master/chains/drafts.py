@@ -186,13 +186,14 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         else ExecutionState.PENDING_SCHEDULE
     )
     for entry in found:
-        _execution(ledger, row, entry, state, epoch)
+        add_execution(ledger, row, entry, state, epoch)
     return int(row.id)
 
 
-def _execution(
+def add_execution(
     ledger: Ledger, row: sa.Row[Any], entry: Any, state: ExecutionState, epoch: int
 ) -> None:
+    """Store that an action of a chain is to run: *entry* says which, on which minion, when."""
     values = {
         "chain_id": row.id,
         "action_id": entry.action_id,
@@ -211,23 +212,3 @@ def move_open(ledger: Ledger, row: sa.Row[Any], event: ExecutionEvent, reason: s
         if rows.fact(execution).is_open:
             change = decide.Change(execution.action_id, event, reason)
             ledger.move_execution(execution, change)
-
-
-def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
-    """Schedule what a failed chain has not done, now, under the next epoch.
-
-    Raises:
-        UsageError: everything is done.
-    """
-    newest = rows.newest(ledger.conn, row.id)
-    facts: dict[str, list[decide.ExecutionFact]] = {}
-    for execution in newest.values():
-        facts.setdefault(execution.minion, []).append(rows.fact(execution))
-    again = {action for some in facts.values() for action in decide.to_retry(some)}
-    if not again:
-        raise UsageError(f"every action of chain {row.label!r} is done")
-    epoch = next_epoch(ledger.conn, row.epoch)
-    ledger.move_chain(row, ChainEvent.retry, epoch=epoch, ended=None, **due_now(ledger))
-    for action_id, execution in newest.items():
-        if action_id in again:
-            _execution(ledger, row, execution, ExecutionState.PENDING_SCHEDULE, epoch)

@@ -35,6 +35,7 @@ class ChainEvent(StrEnum):
     fail = "fail"
     cancel = "cancel"
     retry = "retry"
+    resolve = "resolve"
 
 
 class ExecutionState(StrEnum):
@@ -59,6 +60,7 @@ class ExecutionEvent(StrEnum):
     succeed = "succeed"
     fail = "fail"
     reject = "reject"
+    vouch = "vouch"
     cancel = "cancel"
     lose = "lose"
 
@@ -127,6 +129,8 @@ CHAIN = Machine(
         Row(_C.running, _CE.fail, _C.failed, Actor.system, "Every action ended, some badly."),
         Row(_C.running, _CE.cancel, _C.cancelled, Actor.api, "A person stops it."),
         Row(_C.failed, _CE.retry, _C.scheduled, Actor.api, "Again, from the failed action."),
+        Row(_C.failed, _CE.resolve, _C.done, Actor.api, "A person says that the rest was done."),
+        Row(_C.failed, _CE.cancel, _C.cancelled, Actor.api, "It is given up."),
     ],
 )
 
@@ -149,6 +153,7 @@ EXECUTION = Machine(
         Row(_E.PENDING_APPROVE, _EE.approve, _E.PENDING_SCHEDULE, Actor.api, "The chain was."),
         Row(_E.PENDING_APPROVE, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
         Row(_E.PENDING_SCHEDULE, _EE.dispatch, _E.NEW, Actor.system, "The chain was."),
+        Row(_E.PENDING_SCHEDULE, _EE.vouch, _E.DONE, Actor.api, "A person says that it was done."),
         Row(_E.PENDING_SCHEDULE, _EE.reject, _E.FAILED, Actor.system, "Too late, or no minion."),
         Row(_E.PENDING_SCHEDULE, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
         Row(_E.NEW, _EE.begin, _E.RUNNING, Actor.agent, "Its begin is durable on the minion."),

@@ -17,6 +17,7 @@ from catena.master.chains.scheduler import Scheduler
 from catena.master.chains.service import ChainService
 from catena.master.event_bus import move_cursor
 from catena.master.gateway import End, Handler
+from catena.master.store.database import StoreUnavailableError
 
 LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class Chains:
             "chain.show": service.show,
             "chain.cancel": service.cancel,
             "chain.retry": service.retry,
+            "chain.resolve": service.resolve,
             "chain.release": service.release,
             "chain.render": service.render,
             "chain.preview": service.preview,
@@ -93,7 +95,14 @@ class Chains:
                 self._parts.record_all(conn, items)
             move_cursor(conn, CONSUMER, event.seq)
 
-        await self._parts.store.write(take)
+        try:
+            await self._parts.store.write(take)
+        except StoreUnavailableError:
+            raise
+        except Exception:
+            # A fault of ours: its reboots stay unproven and fail in time; the others' go on.
+            LOG.exception("the start event %d of %s can't be followed", event.seq, minion)
+            await self._parts.store.write(lambda conn: move_cursor(conn, CONSUMER, event.seq))
 
     async def _watch(self, caller: Caller, asked: Any) -> AsyncIterator[Any]:
         last: dict[str, Any] = {}

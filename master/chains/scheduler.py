@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from catena.master.chains.results import CLEAN, RESUME, START
 from catena.master.delivery import OPEN
 from catena.master.job_model import JobRequest, Submitted
 from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS, HISTORY, RUNS
+from catena.master.store.database import StoreUnavailableError
 from catena.master.store.tables import DELIVERIES, JOBS
 
 LOG = logging.getLogger(__name__)
@@ -114,6 +116,14 @@ class Scheduler:
             except (CatenaError, OSError) as error:
                 # It stays scheduled: the next tick asks again.
                 LOG.warning("chain %d (%s) can't start now: %s", row.id, row.label, error)
+            except Exception as error:  # noqa: BLE001  # the edge: it is logged and shown
+                await self._give_up(row, error)
+
+    async def _give_up(self, row: sa.Row[Any], error: Exception) -> None:
+        """Fail a chain that meets a fault of ours: it would come again with every tick."""
+        LOG.exception("chain %d (%s) can't be started", row.id, row.label)
+        reason = f"the master could not start it ({error!r}); its log says where"
+        await self._parts.change(lambda ledger: _reject(ledger, row, reason))
 
     async def _act(self, row: sa.Row[Any], verdict: decide.DueVerdict) -> None:
         if verdict.what is Due.fire:
@@ -139,8 +149,11 @@ class Scheduler:
                 self._parts.rules.boundary_seconds + row.delay_seconds,
             )
         }
-        for row in overdue.values():
-            await self._parts.change(partial(self._overdue, row))
+        await _each(
+            "a boundary that is overdue",
+            overdue.values(),
+            lambda row: self._parts.change(partial(self._overdue, row)),
+        )
 
     def _overdue(self, row: sa.Row[Any], ledger: Ledger) -> None:
         found = rows.executions(ledger.conn, row.chain_id, row.minion, row.epoch)
@@ -156,12 +169,15 @@ class Scheduler:
     async def _fence(self) -> None:
         """Stop the jobs of runs that the master has ended, and have minions forget the runs."""
         query = sa.select(RUNS).where(RUNS.c.fence == sa.true())
-        for run in await self._parts.store.read(lambda conn: conn.execute(query).all()):
-            jids = await self._parts.store.read(partial(_open_jobs, run))
-            for jid in jids:
-                reason = f"chain {run.chain_id} has ended"
-                await self._parts.jobs.cancel(jid, (run.minion,), reason=reason)
-            await self._tell(run)
+        found = await self._parts.store.read(lambda conn: conn.execute(query).all())
+        await _each("a run that is to be forgotten", found, self._stop)
+
+    async def _stop(self, run: sa.Row[Any]) -> None:
+        jids = await self._parts.store.read(partial(_open_jobs, run))
+        for jid in jids:
+            reason = f"chain {run.chain_id} has ended"
+            await self._parts.jobs.cancel(jid, (run.minion,), reason=reason)
+        await self._tell(run)
 
     async def _tell(self, run: sa.Row[Any]) -> None:
         rule = rows.of_run(RUNS, run)
@@ -184,8 +200,27 @@ class Scheduler:
 
     async def _lose_silent(self) -> None:
         before = self._parts.clocks.read().wall - self._parts.rules.silent_seconds
-        for run in await self._parts.store.read(lambda conn: _silent(conn, before)):
-            await self._parts.change(partial(_lose, run))
+        silent = await self._parts.store.read(lambda conn: _silent(conn, before))
+        await _each("a silent run", silent, lambda run: self._parts.change(partial(_lose, run)))
+
+
+async def _each(
+    what: str, items: Iterable[sa.Row[Any]], act: Callable[[sa.Row[Any]], Awaitable[Any]]
+) -> None:
+    """Do *act* for each item; a fault of one stops that one, until the next tick.
+
+    Raises:
+        StoreUnavailableError: nothing can be done for any of them now.
+    """
+    for item in items:
+        try:
+            await act(item)
+        except StoreUnavailableError:
+            raise
+        except (CatenaError, OSError) as error:
+            LOG.warning("%s (chain %d on %s): %s", what, item.chain_id, item.minion, error)
+        except Exception:
+            LOG.exception("%s (chain %d on %s)", what, item.chain_id, item.minion)
 
 
 def fence(conn: sa.Connection, chain_id: int, epoch: int, minion: str) -> None:

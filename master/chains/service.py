@@ -23,12 +23,13 @@ from catena.client.requests import (
     ChainMove,
     ChainRef,
     ChainRemoveEntry,
+    ChainResolve,
     ChainSchedule,
 )
 from catena.core import ids
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
 from catena.core.records import decode, encode
-from catena.master.chains import actions, cleanup, dispatch, drafts, rows, views
+from catena.master.chains import actions, again, cleanup, dispatch, drafts, rows, views
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.files import uploads
 from catena.master.chains.ledger import Ledger
@@ -258,7 +259,26 @@ class ChainService:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 raise InvalidStateError(f"chain {row.label!r} is {row.state}; it has not failed")
-            drafts.retry(ledger, row)
+            again.retry(ledger, row)
+            return int(row.id)
+
+        return await self._show(await self._parts.change(run, user))
+
+    async def resolve(self, request: ChainResolve, user: str) -> dict[str, Any]:
+        """Say what the interrupted actions of a failed chain came to."""
+        if request.verdict == again.CANCEL:
+            if request.minions:
+                raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
+            return await self.cancel(ChainRef(request.chain), user)
+
+        def run(ledger: Ledger) -> int:
+            row = rows.find_chain(ledger.conn, request.chain)
+            if row.state != ChainState.failed.value:
+                raise InvalidStateError(
+                    f"chain {row.label!r} is {row.state}; what is interrupted can be "
+                    "resolved when it has ended on every minion"
+                )
+            again.resolve(ledger, row, request)
             return int(row.id)
 
         return await self._show(await self._parts.change(run, user))

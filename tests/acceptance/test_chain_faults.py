@@ -170,6 +170,31 @@ def test_after_a_power_cut_a_command_is_not_run_twice_but_shown_as_interrupted(
     wait_for("the end of the job", lambda: "sleep 20" not in commands(fleet, "web1"))
 
 
+@pytest.mark.timeout(120)
+def test_who_looked_at_the_host_marks_an_interrupted_command_done_and_the_chain_goes_on(
+    fleet: Fleet,
+) -> None:
+    label = "looked"
+    fleet.catena("chain", "create", label)
+    held = note(fleet, label, "begun") + f"; until test -e {fleet.folder}/looked; do sleep 1; done"
+    fleet.catena("chain", "add", label, "-t", "web2", "--cmd", held)
+    fleet.catena("chain", "add", label, "-t", "web2", "--cmd", note(fleet, label, "after"))
+    fleet.catena("chain", "schedule", label)
+    wait_for("the command", lambda: witness(fleet, label)["web2:begun"])
+    while pids := list(host.processes(fleet.home("web2"))):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    tell_host(fleet, "web2", "start")
+    fleet.wait_up()
+    wait_for("the verdict to be due", lambda: view(fleet, label)["state"] == "failed")
+    fleet.catena("chain", "resolve", label, "--mark-done", "--minion", "web2")
+    assert ended(fleet, label)["state"] == "done"
+    assert witness(fleet, label) == {"web2:begun": 1, "web2:after": 1}
+
+
 def commands(fleet: Fleet, name: str) -> str:
     found = []
     for pid in host.processes(fleet.home(name)):

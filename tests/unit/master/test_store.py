@@ -219,7 +219,7 @@ def test_a_damaged_database_is_named_so(tmp_path: Path) -> None:
     async def nothing(store: Store) -> None:
         raise AssertionError("opened")
 
-    with pytest.raises(StoreCorruptError, match="backup"):
+    with pytest.raises(StoreCorruptError, match="store restore"):
         run(tmp_path, nothing)
 
 

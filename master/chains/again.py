@@ -1,0 +1,109 @@
+"""What people decide about a chain that failed: run the rest again, or say what is done.
+
+Finished executions are never changed. What runs again, and what a person vouches for, are new
+executions under the next epoch; how a chain ends follows from the newest of each action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import ChainResolve
+from catena.core.errors import NotFoundError, UsageError
+from catena.core.suggest import unknown
+from catena.master.chains import decide, rows
+from catena.master.chains.drafts import add_execution, due_now
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import ChainEvent, ExecutionEvent, ExecutionState
+from catena.master.store.backup import next_epoch
+from catena.master.store.chain_tables import CHAINS
+
+#: Reason of an execution whose outcome nobody knows: the power went between its begin and end.
+INTERRUPTED = "interrupted"
+
+MARK_DONE, RETRY, CANCEL = VERDICTS = ("mark_done", "retry", "cancel")
+
+
+def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
+    """Schedule what a failed chain has not done, now, under the next epoch.
+
+    Raises:
+        UsageError: everything is done.
+    """
+    unfinished = _unfinished(ledger, row)
+    if not unfinished:
+        raise UsageError(f"every action of chain {row.label!r} is done")
+    _go_on(ledger, row, unfinished, ())
+
+
+def resolve(ledger: Ledger, row: sa.Row[Any], request: ChainResolve) -> None:
+    """Do what a person decided about interrupted actions; `cancel` is the service's.
+
+    Raises:
+        UsageError: no such verdict.
+        NotFoundError: nothing is interrupted, or not on a minion that was named.
+    """
+    if request.verdict not in VERDICTS:
+        raise UsageError(unknown("verdict", request.verdict, VERDICTS))
+    found = interrupted(ledger, row)
+    strangers = [minion for minion in request.minions if minion not in found]
+    if strangers or not found:
+        where = f" on {strangers[0]}, only on {', '.join(sorted(found))}" if found else ""
+        raise NotFoundError(f"no action of chain {row.label!r} is interrupted{where}")
+    chosen = {minion: found[minion] for minion in request.minions or found}
+    vouched = [some[0].action_id for some in chosen.values()]
+    _go_on(ledger, row, chosen, vouched if request.verdict == MARK_DONE else ())
+
+
+def interrupted(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]]:
+    """Return what is unfinished of each minion whose next action is an interrupted one."""
+    return {
+        minion: some
+        for minion, some in _unfinished(ledger, row).items()
+        if some[0].reason == INTERRUPTED
+    }
+
+
+def _unfinished(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]]:
+    """Return, per minion, the newest executions from the first that is not done on."""
+    newest = rows.newest(ledger.conn, row.id)
+    facts: dict[str, list[decide.ExecutionFact]] = {}
+    for execution in newest.values():
+        facts.setdefault(execution.minion, []).append(rows.fact(execution))
+    found = {}
+    for minion, some in facts.items():
+        again = decide.to_retry(some)
+        if again:
+            found[minion] = [newest[action_id] for action_id in again]
+    return found
+
+
+def _go_on(
+    ledger: Ledger,
+    row: sa.Row[Any],
+    unfinished: Mapping[str, Sequence[sa.Row[Any]]],
+    vouched: Collection[int],
+) -> None:
+    """Make the executions of the next epoch; schedule the chain when any of them has to run."""
+    epoch = next_epoch(ledger.conn, row.epoch)
+    again = [execution for some in unfinished.values() for execution in some]
+    for execution in again:
+        add_execution(ledger, row, execution, ExecutionState.PENDING_SCHEDULE, epoch)
+    for execution in rows.executions(ledger.conn, row.id, epoch=epoch):
+        if execution.action_id in vouched:
+            text = f"marked done by {ledger.by}"
+            change = decide.Change(execution.action_id, ExecutionEvent.vouch, text)
+            ledger.move_execution(execution, change)
+    if len(again) > len(vouched):
+        ledger.move_chain(row, ChainEvent.retry, epoch=epoch, ended=None, **due_now(ledger))
+        return
+    newest = rows.newest(ledger.conn, row.id).values()
+    if all(execution.state == ExecutionState.DONE.value for execution in newest):
+        ledger.move_chain(row, ChainEvent.resolve, epoch=epoch)
+        return
+    # Other minions have failed otherwise: it stays failed, and the next retry is theirs.
+    ledger.conn.execute(sa.update(CHAINS).where(CHAINS.c.id == row.id).values(epoch=epoch))
+    ledger.note(row, ChainEvent.resolve.value)
