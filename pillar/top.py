@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.target import Nodegroups, Subject, TargetError, parse
 from catena.core.types import SourceLine
 from catena.renderers.pipeline import DEFAULT, render
-from catena.renderers.source import Rendered, Source, SourceError
+from catena.renderers.source import Rendered, Source, SourceError, decoded
 
 BASE = "base"
 
@@ -36,10 +36,7 @@ def source_of(context: Context, path: str, saltenv: str, sls: str = "") -> Optio
     if found is None:
         return None
     name = f"pillar://{path}"
-    try:
-        return Source(found.read_text(encoding="utf-8"), name, saltenv, sls, path)
-    except UnicodeDecodeError as error:
-        raise SourceError(f"not UTF-8 at byte {error.start}", SourceLine(name)) from None
+    return Source(decoded(found.read_bytes(), name), name, saltenv, sls, path)
 
 
 def environments(context: Context, pillarenv: str) -> List[str]:
@@ -116,7 +113,10 @@ class TopReader:
             parsed = parse(str(target), str(options.get("match", "compound")), self._groups())
             order = int(options.get("order", 0))
         except (TargetError, ValueError) as error:
-            raise self._fault(str(error), rendered, saltenv, target) from None
+            reason = str(error)
+            if isinstance(error, ValueError):
+                reason = f"order must be a whole number, not {options['order']!r}"
+            raise self._fault(reason, rendered, saltenv, target) from None
         if not parsed.matches(self.subject):
             return []
         missing = bool(options.get("ignore_missing", False))

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Union
 from catena.core.errors import ConfigError, LimitError, RenderError
 from catena.core.files import read_limited
 from catena.renderers import yaml
+from catena.renderers.source import decoded
 
 SIZE_LIMIT = 4 * 1024 * 1024
 
@@ -41,12 +42,10 @@ def files(main: Path) -> List[Path]:
 
 def _read_one(file: Path) -> Dict[str, Any]:
     try:
-        text = read_limited(file, SIZE_LIMIT).decode("utf-8")
+        text = decoded(read_limited(file, SIZE_LIMIT), str(file))
         data = yaml.load(text, str(file))
     except (RenderError, LimitError) as error:
         raise ConfigError(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 at byte {error.start}") from None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     if data is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from catena.core.errors import RenderError
+from catena.core.errors import LimitError, RenderError
 from catena.core.types import SourceLine
 
 #: Where a key or item lies in rendered data: mapping keys and list positions from the top.
@@ -41,7 +41,9 @@ class Rendered:
     name: str = ""
 
     def place(self, *path: Any) -> SourceLine:
-        """Return where *path* (or the nearest thing above it) was written."""
+        """Return where *path* (or the nearest thing above it) was written; its begin without."""
+        if not path:
+            return SourceLine(self.name, min(self.lines.values(), default=1))
         for length in range(len(path), 0, -1):
             line = self.lines.get(path[:length])
             if line:
@@ -72,11 +74,20 @@ class SourceError(RenderError):
         self.place = place
         self.text = text
         self.chain = tuple(chain)
+        self.note = note
         parts = [f"{reason}; {place}", *(f"  reached from {step}" for step in chain)]
         parts += excerpt(text, place.line)
         if note:
             parts.append(note)
         super().__init__("\n".join(parts))
+
+    def reached(self, steps: Sequence[SourceLine]) -> SourceError:
+        """Return it with the further way to its place, nearest first."""
+        return type(self)(self.reason, self.place, self.text, (*self.chain, *steps), self.note)
+
+
+class SourceLimitError(SourceError, LimitError):
+    """A text is larger, deeper or slower than its limit allows."""
 
 
 class UndefinedNameError(SourceError):
@@ -97,6 +108,21 @@ class YamlFaultError(SourceError):
 
 class DuplicateKeyError(YamlFaultError):
     """A mapping has one key twice."""
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text of a file called *name*.
+
+    Raises:
+        SourceError: it is not UTF-8; with the line.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = f"byte 0x{data[error.start]:02x} at position {error.start}"
+        text = data.decode("utf-8", "replace")
+        raise SourceError(f"not UTF-8: {wrong}", SourceLine(name, line), text) from None
 
 
 def excerpt(text: str, line: int) -> List[str]:

@@ -30,6 +30,11 @@ def at(place: SourceLine) -> str:
     return f" ({place})" if place.file else ""
 
 
+def reached_from(steps: Iterable[SourceLine]) -> str:
+    """Return the lines of a message that say how its place was reached, nearest first."""
+    return "".join(f"\n  reached from {step}" for step in steps)
+
+
 def meant(name: str, candidates: Iterable[str]) -> str:
     """Return "; did you mean 'x'?", or nothing where no candidate is near."""
     near = nearest(name, islice(candidates, _NAMES_LOOKED_AT))

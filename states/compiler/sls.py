@@ -10,7 +10,7 @@ from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.types import SourceLine
 from catena.states.compiler.declare import Origin, Positions, declare
-from catena.states.compiler.faults import at, meant
+from catena.states.compiler.faults import at, meant, reached_from
 from catena.states.compiler.model import Declaration, High
 
 _GLOB = frozenset("*?[")
@@ -26,6 +26,8 @@ class SlsTree:
         self._positions = Positions()
         #: What was read, in the order met: an SLS file before what it includes.
         self._done: Dict[Sls, int] = {}
+        #: The entry of an `include` through which a file was met first.
+        self._via: Dict[Sls, Tuple[Sls, SourceLine]] = {}
         #: What is being read, outermost first.
         self._open: List[str] = []
         self._listed: Dict[str, List[str]] = {}
@@ -103,7 +105,7 @@ class SlsTree:
     def _render(self, sls: Sls) -> Any:
         # The renderers need third-party packages, which hosts reached over SSH may lack.
         from catena.renderers.pipeline import render
-        from catena.renderers.source import Source
+        from catena.renderers.source import Source, SourceError, decoded
 
         env, name = sls
         path = self._path(sls)
@@ -112,12 +114,22 @@ class SlsTree:
             self.errors.append(f"No matching sls found for '{name}' in env '{env}'")
             return None
         try:
-            source = Source(local.read_text("utf-8"), f"salt://{path}", env, name, path)
+            address = f"salt://{path}"
+            source = Source(decoded(local.read_bytes(), address), address, env, name, path)
             default = str(self._context.opts.get("renderer") or "jinja|yaml")
             return render(self._context, source, default)
-        except (CatenaError, UnicodeDecodeError) as error:
-            self.errors.append(f"Rendering SLS '{env}:{name}' failed: {error}")
+        except CatenaError as error:
+            told = error.reached(self._way(sls)) if isinstance(error, SourceError) else error
+            self.errors.append(f"Rendering SLS '{env}:{name}' failed: {told}")
             return None
+
+    def _way(self, sls: Sls) -> List[SourceLine]:
+        """Return the entries of `include` that led to *sls*, nearest first."""
+        steps: List[SourceLine] = []
+        while sls in self._via:
+            sls, place = self._via[sls]
+            steps.append(place)
+        return steps
 
     def _include(self, sls: Sls, data: Dict[Any, Any], rendered: Any) -> None:
         if "include" not in data:
@@ -137,9 +149,12 @@ class SlsTree:
                     self.errors.append(
                         f"Specified SLS {wanted} in saltenv {wanted_env} is not available"
                         f"{meant(wanted, self.available(wanted_env))}; included by {env}:{name}"
-                        f"{at(rendered.place('include', index))}"
+                        f"{at(rendered.place('include', index))}{reached_from(self._way(sls))}"
                     )
                 for one in found:
+                    if one not in self._open and (wanted_env, one) not in self._done:
+                        step = (sls, rendered.place("include", index))
+                        self._via.setdefault((wanted_env, one), step)
                     self._read((wanted_env, one))
 
     def _wanted(self, sls: Sls, entry: Any, place: SourceLine) -> Iterator[Sls]:
@@ -195,7 +210,7 @@ class SlsTree:
                 f"Exclude Declaration in SLS {sls[1]} is not formed as a list{at(place)}"
             )
             return
-        for entry in entries:
+        for index, entry in enumerate(entries):
             if isinstance(entry, str):
                 self._excluded_sls.add(entry)
             elif isinstance(entry, Mapping) and set(entry) == {"sls"}:
@@ -205,7 +220,7 @@ class SlsTree:
             else:
                 self.errors.append(
                     f"Exclude in SLS {sls[1]}: each entry must be `sls: name` or `id: name`; "
-                    f"found {str(entry)[:80]}{at(place)}"
+                    f"found {str(entry)[:80]}{at(rendered.place('exclude', index))}"
                 )
 
     def _own(self, one: Declaration) -> None:

@@ -47,7 +47,7 @@ def test_nothing_at_all_is_an_empty_configuration(tmp_path: Path) -> None:
         (b"a: 1\nb: [\n", "minion:2"),
         (b"a: 1\na: 2\n", "minion:2"),
         (b"- a\n", "expected a mapping, got list"),
-        (b"a: \xff\n", "not UTF-8 at byte 3"),
+        (b"a: \xff\n", "not UTF-8: byte 0xff at position 3"),
         (b"#" * (4 * 1024 * 1024 + 1), "larger than"),
     ],
 )
