@@ -31,7 +31,7 @@ class Line:
         """Return the line as it goes into the file."""
         if not self.ip:
             return self.text
-        tail = f"\t#{self.comment}" if self.comment else ""
+        tail = f"\t\t#{self.comment}" if self.comment else ""
         return f"{self.ip}\t\t{' '.join(self.names)}{tail}"
 
 

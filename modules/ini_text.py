@@ -1,4 +1,8 @@
-"""INI files as text: options are set and removed line by line, the rest stays as written."""
+"""INI files as text: options are set and removed line by line, comments stay where they are.
+
+A file that is changed is written in one form, which is Salt's: `name = value` without indentation,
+a blank line between sections and none at their ends.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ class _Option:
     #: Its lines: first, and one beyond the last (values go on in indented lines).
     start: int
     end: int
+    #: Blanks before its name; what is indented more goes on with its value.
+    indent: str
 
 
 class IniText:
@@ -36,7 +42,8 @@ class IniText:
         self._separator = separator
         # The name ends at the first separator; around a sign there may be blanks.
         gap = r"[ \t]+" if separator == " " else rf"\s*{re.escape(separator)}[ \t]*"
-        self._option = re.compile(rf"(?P<name>[^\s\[#;].*?){gap}(?P<value>.*)\Z")
+        self._option = re.compile(rf"(?P<indent>\s*)(?P<name>[^\s\[#;].*?){gap}(?P<value>.*)\Z")
+        self._commented = re.compile(rf"#\s*(?P<name>\S.*?){gap}")
 
     def sections(self) -> List[str]:
         """Return the names of the sections, in their order."""
@@ -51,15 +58,25 @@ class IniText:
         return self.options(section).get(name)
 
     def set(self, section: str, name: str, value: str) -> None:
-        """Set an option; it and its section are added at the end where they are missing."""
-        blank = "" if self._separator == " " else " "
-        line = f"{name}{blank}{self._separator}{blank}{value}".rstrip()
-        for one in self._options(section):
-            if one.name == name:
-                self._lines[one.start : one.end] = [line]
-                return
+        """Set an option; where it is missing it takes the place of the comment `#name =`.
+
+        Else it and its section are added at the end.
+        """
+        line = self._line(name, value)
+        same = [one for one in self._options(section) if one.name == name]
+        for one in reversed(same[1:]):
+            # The last of several lines would win over the one that is set.
+            del self._lines[one.start : one.end]
+        if same:
+            self._lines[same[0].start : same[0].end] = [f"{same[0].indent}{line}"]
+            return
         self.add_section(section)
         start, end = self._bounds().get(section, (0, 0))
+        for number in range(start, end):
+            found = self._commented.match(self._lines[number])
+            if found and found.group("name") == name:
+                self._lines[number] = line
+                return
         while end > start and not self._lines[end - 1].strip():
             end -= 1
         self._lines.insert(end, line)
@@ -85,15 +102,32 @@ class IniText:
         return options
 
     def text(self) -> str:
-        """Return the text; a blank line stands before each section but the first line."""
-        shown: List[str] = []
+        """Return the text as it is to be written."""
+        blocks: List[List[str]] = [[]]
         for line in self._lines:
-            if _SECTION.match(line) and shown and shown[-1].strip():
-                shown.append("")
-            shown.append(line)
-        while shown and not shown[-1].strip():
-            shown.pop()
-        return "\n".join(shown) + "\n" if shown else ""
+            if _SECTION.match(line):
+                blocks.append([line.strip()])
+            else:
+                blocks[-1].append(line)
+        shown = [self._uniform(blocks[0])]
+        shown += [[block[0], *self._uniform(block[1:])] for block in blocks[1:]]
+        return "\n".join("".join(f"{line}\n" for line in lines) for lines in shown if lines)
+
+    def _uniform(self, lines: List[str]) -> List[str]:
+        """Return the lines of a section in one form, without blank ones at its ends."""
+        made = list(lines)
+        for one in self._scanned(lines, 0, len(lines)):
+            first = one.value.partition("\n")[0]
+            made[one.start] = self._line(one.name, first)
+        while made and not made[-1].strip():
+            made.pop()
+        while made and not made[0].strip():
+            del made[0]
+        return made
+
+    def _line(self, name: str, value: str) -> str:
+        blank = "" if self._separator == " " else " "
+        return f"{name}{blank}{self._separator}{blank}{value}".rstrip()
 
     def _bounds(self) -> Dict[str, Tuple[int, int]]:
         """Return section -> (first line below its header, one beyond its last)."""
@@ -109,23 +143,25 @@ class IniText:
         return bounds
 
     def _options(self, section: str) -> List[_Option]:
+        return self._scanned(self._lines, *self._bounds().get(section, (0, 0)))
+
+    def _scanned(self, lines: List[str], number: int, end: int) -> List[_Option]:
         found: List[_Option] = []
-        number, end = self._bounds().get(section, (0, 0))
         while number < end:
-            match = self._option.match(self._lines[number])
+            match = self._option.match(lines[number])
             start, number = number, number + 1
             if match is None:
                 continue
             value = [match.group("value")]
-            while number < end and self._continues(self._lines[number]):
-                value.append(self._lines[number].strip())
+            while number < end and _continues(lines[number], len(match.group("indent"))):
+                value.append(lines[number].strip())
                 number += 1
-            found.append(_Option(match.group("name"), "\n".join(value), start, number))
+            indent = match.group("indent")
+            found.append(_Option(match.group("name"), "\n".join(value), start, number, indent))
         return found
 
-    def _continues(self, line: str) -> bool:
-        return (
-            line[:1] in (" ", "\t")
-            and bool(line.strip())
-            and not (line.lstrip().startswith(_COMMENT))
-        )
+
+def _continues(line: str, indent: int) -> bool:
+    """Return whether *line* goes on with the value of an option that is indented by *indent*."""
+    text = line.lstrip()
+    return len(line) - len(text) > indent and bool(text) and not text.startswith(_COMMENT)

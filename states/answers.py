@@ -8,6 +8,9 @@ from typing import Any, Mapping, Optional, Tuple
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 
+#: How alike a wrong argument and a right one must be: `user` does not mean `use_vt`.
+_SLIP = 0.75
+
 
 def done(comment: str, changes: Optional[Mapping[str, Any]] = None) -> StateResult:
     """Everything is as it should be; *changes* says what had to be changed for that."""
@@ -33,7 +36,7 @@ def likely_typos(record: type, rest: Mapping[str, Any], what: str) -> Tuple[str,
     names = [field.name for field in dataclasses.fields(record)]
     found = []
     for key in sorted(rest):
-        near = nearest(key, names)
+        near = nearest(key, names, _SLIP)
         if near and not key.startswith("__"):
             found.append(f"{what} ignores the argument '{key}'; did you mean '{near}'?")
     return tuple(found)

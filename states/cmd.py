@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import CatenaError, CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split, truth
-from catena.modules.cmd.options import RunOptions, Words
+from catena.modules.cmd.options import RunOptions, Words, environment, parse_umask
 from catena.modules.cmd.run import Ran, run_script
 from catena.modules.cmd.run import run as run_command
 from catena.states.answers import done, failed, likely_typos, would
 
 #: Compiler keywords that a command needs to see.
 _WANTS = ("runas", "umask", "runas_password")
+#: What a stateful command may say of `changed`.
+_YES_OR_NO = ("yes", "no", "true", "false", "on", "off", "1", "0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,38 +43,45 @@ class CommandOptions(RunOptions):
 def _test_command(options: CommandOptions) -> Tuple[bool, Optional[str]]:
     """Return whether the command tells its state itself, and its command for test mode."""
     stateful = options.stateful
-    if isinstance(stateful, (list, tuple)) and stateful:
-        stateful = stateful[0]
-    if isinstance(stateful, Mapping):
-        return True, stateful.get("test_name")
-    return truth(stateful), None
+    if isinstance(stateful, (list, tuple)) and stateful and isinstance(stateful[0], Mapping):
+        return True, stateful[0].get("test_name")
+    # Nothing else is stateful in Salt, the text "yes" neither.
+    return stateful is True, None
 
 
-def _told(text: str) -> Dict[str, Any]:
-    """Return what a stateful command said: JSON, or `changed=yes comment='…'` on its last line.
+def _told(text: str) -> Tuple[Dict[str, Any], str]:
+    """Return what a stateful command said, and what it wrote before that.
+
+    It says it as JSON, or as `changed=yes comment='…'` on its last line.
 
     Raises:
         UsageError: it is neither.
     """
+    before = ""
     try:
         data = json.loads(text)
     except ValueError:
-        data = {}
-        try:
-            for item in shlex.split(text.rstrip().rsplit("\n", 1)[-1]):
-                key, mark, value = item.partition("=")
-                if not mark:
-                    raise UsageError("a word without '='") from None
-                data[key] = value
-        except (ValueError, UsageError):
-            raise UsageError(
-                "Failed parsing script output! Stdout must be JSON or a line of name=value pairs."
-            ) from None
+        before, _, line = text.rstrip().rpartition("\n")
+        data = _pairs(line)
     if not isinstance(data, dict):
         raise UsageError("script JSON output must be a JSON object (e.g., {})!")
-    if "changed" not in data:
-        raise UsageError("script output has no 'changed'")
-    return data
+    if not isinstance(data.get("changed", False), bool):
+        word = str(data["changed"]).strip().lower()
+        if word not in _YES_OR_NO:
+            raise UsageError(f"changed={word} is neither yes nor no")
+    return data, before
+
+
+def _pairs(line: str) -> Dict[str, str]:
+    try:
+        pairs = [item.partition("=") for item in shlex.split(line)]
+    except ValueError:
+        pairs = [(line, "", "")]
+    if not all(mark for _, mark, _ in pairs):
+        raise UsageError(
+            "Failed parsing script output! Stdout must be JSON or a line of name=value pairs."
+        )
+    return {key: value for key, _, value in pairs}
 
 
 def _reinterpreted(result: StateResult) -> StateResult:
@@ -83,13 +92,23 @@ def _reinterpreted(result: StateResult) -> StateResult:
         comment = str(ran.get("stderr") or "") or (result.comment if result.result is None else "")
         return dataclasses.replace(result, changes={}, comment=comment)
     try:
-        data = _told(out)
+        data, before = _told(out)
     except UsageError as problem:
-        return failed(str(problem))
-    changed = truth(data["changed"])
+        return failed(str(problem), ran)
+    changed = truth(data.get("changed", False))
     comment = str(data.pop("comment", ""))
-    changes = {**ran, **data} if changed else {}
+    changes = {**data, **ran, "stdout": before} if changed else {}
     return dataclasses.replace(result, changes=changes, comment=comment)
+
+
+def _malformed(options: RunOptions) -> str:
+    """Return what is wrong with how it is written, which test mode tells too."""
+    try:
+        environment(options, None)
+        parse_umask(options.umask)
+    except UsageError as problem:
+        return str(problem)
+    return ""
 
 
 def _refused(options: RunOptions) -> str:
@@ -100,6 +119,8 @@ def _refused(options: RunOptions) -> str:
 
 def _judged(ran: Ran, comment: str, options: CommandOptions) -> StateResult:
     changes = ran.as_dict()
+    if truth(options.bg):
+        changes["retcode"] = None  # nobody waits for it
     if ran.timed_out:
         return StateResult(truth(options.ignore_timeout), changes, f"{comment}, but timed out")
     return StateResult(ran.retcode == 0, changes, comment)
@@ -119,6 +140,9 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
     chosen, rest = split(CommandOptions, options)
     warnings = likely_typos(CommandOptions, rest, "cmd.run")
     stateful, test_name = _test_command(chosen)
+    malformed = _malformed(chosen)
+    if malformed:
+        return failed(malformed)
     if context.test and not test_name:
         told = would(f'Command "{name}" would have been executed', {"cmd": name})
         return dataclasses.replace(_reinterpreted(told) if stateful else told, warnings=warnings)
@@ -145,9 +169,8 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
 def _script_source(name: str, options: CommandOptions) -> Tuple[str, Any]:
     source, args = options.source or name, options.args
     words = name.split(maxsplit=1)
-    if args is None and len(words) > 1:
+    if options.source and args is None and len(words) > 1:
         args = words[1]
-        source = options.source or words[0]
     return source, args or ""
 
 
@@ -157,7 +180,7 @@ def script(context: Context, /, name: str, **options: Any) -> StateResult:
 
     Args:
         context: the call's context.
-        name: salt://PATH or path, with arguments after a space; any name with `source`.
+        name: salt://PATH or path; beside `source` any word, and after it the script's arguments.
         options: source, args, template, context, defaults, and those of cmd.run.
     """
     chosen, rest = split(CommandOptions, options)
@@ -171,15 +194,22 @@ def script(context: Context, /, name: str, **options: Any) -> StateResult:
     source, args = _script_source(name, chosen)
     try:
         ran = run_script(context, source, args, chosen)
-    except (CommandExecutionError, UsageError) as problem:
+    except CatenaError as problem:
         return failed(str(problem))
     if ran.cache_error:
-        saltenv = chosen.saltenv or context.saltenv
-        changes = {**ran.as_dict(), "cache_error": True}
-        return failed(f"Unable to cache script {source} from saltenv '{saltenv}'", changes)
+        return _not_found(context, source, ran, chosen)
     result = _judged(ran, f"Command '{name}' run", chosen)
     result = _reinterpreted(result) if stateful else result
     return dataclasses.replace(result, warnings=warnings)
+
+
+def _not_found(context: Context, source: str, ran: Ran, options: CommandOptions) -> StateResult:
+    saltenv = options.saltenv or context.saltenv
+    comment = f"Unable to cache script {source} from saltenv '{saltenv}'"
+    if " " in source:
+        comment += "; arguments belong in `args`"
+    stateful, _ = _test_command(options)
+    return failed(comment, {} if stateful else {**ran.as_dict(), "cache_error": True})
 
 
 @state()
@@ -226,7 +256,7 @@ def call(
         return would(f"{name} would have been called")
     value = func(*(args or ()), **dict(kws or {}))
     told = value if isinstance(value, Mapping) else {}
-    passed = told.get("result", True) if told else value is None or bool(value)
+    passed = told.get("result", False) if told else value is None or bool(value)
     changes = told.get("changes", {"retval": value}) if told else {"retval": value}
     return StateResult(bool(passed), changes, str(told.get("comment", "")))
 

@@ -62,7 +62,7 @@ def setenv(
         wanted = {**{key: False for key in os.environ if key not in wanted}, **wanted}
     changes = _differences(wanted, truth(false_unsets))
     if not changes:
-        return done("Environ values are already set with the correct values")
+        return done("Environ values were already set with the correct values")
     if context.test:
         return would("Environ values will be changed", changes)
     for key, text in changes.items():

@@ -48,7 +48,13 @@ def send(
         with_pillar=with_pillar,
         **kwargs,
     )
-    return done("Event fired", changes) if sent else failed("Event could not be sent")
+    return done("Event fired", changes) if sent else failed("Event could not be sent", changes)
+
+
+@state(name="fire_master")
+def fire_master(context: Context, name: str, data: Any = None, **kwargs: Any) -> StateResult:
+    """Fire an event, as `send` does."""
+    return send(context, name, data, **kwargs)
 
 
 @state()

@@ -5,15 +5,19 @@ Used by `module.run` and `mgrcompat.module_run`; Salt's classic rules of what co
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError, NotFoundError
+from catena.core.errors import NotFoundError
+from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
+
+log = logging.getLogger(__name__)
 
 #: Compiler keywords that belong to the called function when they stand below `module.run`.
 PASSED_ON = ("creates", "runas", "runas_password", "saltenv", "test", "umask")
@@ -43,6 +47,9 @@ def plugin(context: Context, name: str) -> Optional[Plugin]:
 def hint(context: Context, name: str) -> str:
     """Return "; did you mean …?" for a function that is not there."""
     module = name.partition(".")[0]
+    refused = context.functions.refusal(module)
+    if refused:
+        return f": {refused}"
     names = list(context.functions.module(module))
     prefixes = (prefix for prefix in context.functions.prefixes() if prefix != module)
     near = nearest(name, names) if names else nearest(module, prefixes)
@@ -126,9 +133,12 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
         )
     given = {key[2:] if key.startswith("m_") else key: arguments[key] for key in arguments}
     args, kwargs = given.pop("args", None), given.pop("kwargs", None)
+    given.pop("returner", None)  # the master keeps every result
     if isinstance(kwargs, Mapping):
         given.update(kwargs)
-    bound = bind(function, args if isinstance(args, list) else [args] if args else [], given)
+    if not isinstance(args or [], list):
+        return StateResult(False, comment="'args' must be a list.")
+    bound = bind(function, args or [], given)
     if bound.missing:
         return StateResult(
             False, comment=f"The following arguments are missing: {' '.join(bound.missing)}"
@@ -136,16 +146,16 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
     warnings = tuple(f"{name} takes no argument {key!r}; it was ignored" for key in bound.ignored)
     if context.test:
         return StateResult(
-            None, comment=f"Module function {name} is set to be executed", warnings=warnings
+            None, comment=f"Module function {name} is set to execute", warnings=warnings
         )
     try:
         value = function.call(context, *bound.args, **bound.kwargs)
     except NotFoundError as error:
         return StateResult(False, comment=f"Module function {name}: {error}", warnings=warnings)
-    except CatenaError as error:
-        return StateResult(
-            False, comment=f"Module function {name} failed: {error}", warnings=warnings
-        )
+    except Exception as error:  # a function may raise anything: it fails its state
+        log.debug("%s failed", name, exc_info=True)
+        comment = f"Module function {name} threw an exception. Exception: {told(error)}"
+        return StateResult(False, comment=comment, warnings=warnings)
     return _answer(function, value, warnings)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as AbstractMapping
 from typing import Any, Dict, List
 
 from catena.core.context import Context
 from catena.core.nested import MISSING, traverse
 from catena.core.plugins import state
 from catena.core.types import StateResult
+from catena.modules.grain_rules import refusal
 from catena.states.answers import done, failed, would
 
 
@@ -23,22 +23,12 @@ def _set(context: Context, name: str, value: Any, delimiter: str, **more: Any) -
     return answer
 
 
-def _is_tree(value: Any) -> bool:
-    return isinstance(value, (AbstractMapping, list, tuple))
-
-
 @state()
 def exists(context: Context, name: str, delimiter: str = ":") -> StateResult:
     """Verify that a grain is there."""
     if _current(context, name, delimiter) is MISSING:
         return failed("Grain does not exist")
     return done("Grain exists")
-
-
-@state()
-def make_hashable(context: Context, name: str, **ignored: Any) -> StateResult:
-    """Do nothing: values need not be hashable here."""
-    return done("")
 
 
 @state()
@@ -57,17 +47,9 @@ def present(
     before = _current(context, name, delimiter)
     if before is not MISSING and before == value:
         return done("Grain is already set")
-    if not force and before is not MISSING:
-        if _is_tree(before) and not isinstance(value, type(before)):
-            kind = "dict" if isinstance(before, AbstractMapping) else "list"
-            return failed(
-                f"The key '{name}' exists but is a {kind}. Use 'force=True' to overwrite"
-            )
-        if _is_tree(value) and not _is_tree(before) and before is not None:
-            return failed(
-                f"The key '{name}' exists and the given value is a dict or a list. "
-                "Use 'force=True' to overwrite"
-            )
+    refused = "" if force else refusal(context.grains, name, value, delimiter)
+    if refused:
+        return failed(refused)
     if context.test:
         verb = "set" if before is MISSING else "changed"
         change = {"new": name} if before is MISSING else {"changed": {name: value}}
@@ -100,18 +82,19 @@ def absent(
         return done(
             f"Grain {name} does not exist" if before is MISSING else f"Grain {name} is None"
         )
-    if _is_tree(before) and not force:
-        return failed(f"The key '{name}' exists but is a dict or a list. Use 'force=True'")
+    refused = "" if force else refusal(context.grains, name, None, delimiter)
+    if refused:
+        return failed(refused)
+    changes = {"deleted": name} if destructive else {"grain": name, "value": None}
+    what = f"Grain {name}" if destructive else f"Value for grain {name}"
+    verb = "deleted" if destructive else "set to None"
     if context.test:
-        verb = "deleted" if destructive else "cleared"
-        return would(f"Grain {name} is set to be {verb}", {
-            "deleted" if destructive else "grain": name
-        })  # fmt: skip
+        rest = "" if destructive else " (None)"
+        return would(f"{what} is set to be deleted{rest}", changes)
     answer = _set(context, name, None, delimiter, destructive=destructive)
     if not answer["result"]:
         return failed(str(answer["comment"]))
-    changes = {"deleted" if destructive else "grain": name}
-    return done(f"Grain {name} was {'deleted' if destructive else 'cleared'}", changes)
+    return done(f"{what} was {verb}", changes)
 
 
 def _listed(value: Any) -> List[Any]:
@@ -133,12 +116,15 @@ def list_present(context: Context, name: str, value: Any, delimiter: str = ":") 
         return failed(f"Grain {name} is not a valid list")
     old = _listed(before) if isinstance(before, (list, tuple)) else []
     new = [each for each in _listed(value) if each not in old]
+    shown = new if isinstance(value, (list, tuple)) else value
     if not new:
         return done(f"Value {value} is already in grain {name}")
     if context.test:
-        return would(f"Value {new} is set to be appended to grain {name}", {"new": [*old, *new]})
-    _set(context, name, [*old, *new], delimiter)
-    return done(f"Append value {new} to grain {name}", {"new": [*old, *new]})
+        if before is MISSING:
+            return would(f"Grain {name} is set to be added", {"new": new})
+        return would(f"Value {shown} is set to be appended to grain {name}", {"new": new})
+    answer = _set(context, name, [*old, *new], delimiter)
+    return done(f"Append value {shown} to grain {name}", {"new": answer["changes"]})
 
 
 @state(name="list_absent")
@@ -160,9 +146,16 @@ def list_absent(context: Context, name: str, value: Any, delimiter: str = ":") -
     if not gone:
         return done(f"Value {value} is absent from grain {name}")
     if context.test:
-        return would(f"Value {gone} is set to be deleted from grain {name}", {"deleted": gone})
+        comments = [f"Value {each} in grain {name} is set to be deleted" for each in gone]
+        return would("\n".join(comments), {"deleted": gone})
     _set(context, name, [each for each in before if each not in gone], delimiter)
-    return done(f"Value {gone} was deleted from grain {name}", {"deleted": gone})
+    comments = [
+        f"Value {each} was deleted from grain {name}"
+        if each in gone
+        else f"Value {each} is absent from grain {name}"
+        for each in _listed(value)
+    ]
+    return done("\n".join(comments), {"deleted": gone})
 
 
 @state()

@@ -25,6 +25,7 @@ def present(
     except (UsageError, CommandExecutionError) as problem:
         return failed(str(problem))
     comments: List[str] = []
+    warnings: List[str] = []
     added: Dict[str, List[str]] = {}
     removed: Dict[str, List[str]] = {}
     have = hosts.addresses_of(lines)
@@ -46,15 +47,27 @@ def present(
             removed[address] = [name]
             comments.append(f"Removed host {name} ({address})")
         else:
-            comments.append(f"Host {name} present for IP address {address}")
-    changes = {key: value for key, value in (("added", added), ("removed", removed)) if value}
+            warnings.append(f"Host {name} present for IP address {address}")
+    noted = _to_note(lines, wanted, comment)
+    kinds = (("added", added), ("removed", removed), ("comment_added", noted))
+    changes = {key: value for key, value in kinds if value}
+    comments += [f"Set comment for host {address} ({comment})" for address in noted]
+    text = "\n".join(comments)
     if changes and context.test:
-        return would("\n".join(comments), changes)
-    if changes:
+        return StateResult(None, changes, text, tuple(warnings))
+    if added or removed:
         hosts.save(context, lines)
-    if comment and not context.test:
-        context.call("hosts.set_comment", wanted[0], comment)
-    return done("\n".join(comments), changes)
+    for address in noted:
+        context.call("hosts.set_comment", address, comment)
+    return StateResult(True, changes, text, tuple(warnings))
+
+
+def _to_note(lines: List[hosts.Line], wanted: List[str], comment: str) -> Dict[str, List[str]]:
+    """Return the addresses whose lines lack the comment."""
+    if not comment:
+        return {}
+    have = {line.ip: line.comment.strip() for line in lines if line.ip}
+    return {address: [comment] for address in wanted if have.get(address) != comment}
 
 
 @state()

@@ -78,24 +78,31 @@ def options_present(
 
     def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
         wanted = sections or {}
-        changes = apply(ini, wanted)
+        removed = _stripped(ini, wanted) if truth(strict) else []
+        changes: Dict[str, Any] = {}
+        for section, key, value in removed:
+            own = changes.setdefault(section, {}) if section and key else changes
+            own[key or section] = {"before": value, "after": None}
+        set_here = apply(ini, wanted)
+        for section, change in set_here.items():
+            own = changes.setdefault(section, {})
+            own.update(change)
         sentences = [
             f"Changed key {key}{_where(section)}."
             for section, options in wanted.items()
             if isinstance(options, Mapping)
             for key in options
-            if key in _changed(changes.get(section))
+            if key in _changed(set_here.get(section))
         ]
         sentences += [
             f"Changed key {key}."
             for key, value in wanted.items()
-            if not isinstance(value, Mapping) and key in changes
+            if not isinstance(value, Mapping) and key in set_here
         ]
-        if truth(strict):
-            for section, key, value in _surplus(ini, wanted):
-                ini.remove(section, key)
-                changes.setdefault(section, {})[key] = {"before": value, "after": None}
-                sentences.append(f"Deleted key {key}{_where(section)}.")
+        sentences += [
+            f"Deleted key {key}{_where(section)}." if key else f"Deleted section {section}."
+            for section, key, _ in removed
+        ]
         return changes, sentences
 
     return _edited(context, name, separator, edit)
@@ -109,15 +116,22 @@ def _changed(change: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
     return after if change.get("before", "") is None and isinstance(after, Mapping) else change
 
 
-def _surplus(ini: IniText, wanted: Mapping[str, Any]) -> List[Tuple[str, str, str]]:
-    """Return (section, option, value) of what `strict` removes."""
-    return [
-        (section, key, value)
-        for section, options in wanted.items()
-        if isinstance(options, Mapping)
-        for key, value in ini.options(section).items()
-        if key not in {str(name) for name in options}
-    ]
+def _stripped(ini: IniText, wanted: Mapping[str, Any]) -> List[Tuple[str, str, Any]]:
+    """Remove what `strict` leaves no room for.
+
+    Returns:
+        (section, option, its value), and (section, "", its options) for a whole section.
+    """
+    gone: List[Tuple[str, str, Any]] = []
+    for section in ini.sections():
+        options = wanted.get(section) if section else wanted
+        if not isinstance(options, Mapping):
+            gone.append((section, "", ini.remove_section(section)))
+            continue
+        kept = {str(name) for name in options}
+        surplus = [name for name in ini.options(section) if name not in kept]
+        gone += [(section, name, ini.remove(section, name)) for name in surplus]
+    return gone
 
 
 @state()

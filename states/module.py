@@ -27,7 +27,7 @@ def run(context: Context, name: str, **arguments: Any) -> StateResult:
     own (`mgrcompat.module_run` says more).
     """
     calls = {key: value for key, value in arguments.items() if "." in key}
-    if not calls and "." in name:
+    if not calls:
         return run_named(context, name, arguments)
     return _run_calls(context, calls)
 
@@ -46,8 +46,6 @@ def mod_watch(context: Context, name: str, **arguments: Any) -> StateResult:
 
 
 def _run_calls(context: Context, calls: Mapping[str, Any]) -> StateResult:
-    if not calls:
-        return StateResult(False, comment="No function provided.")
     unknown = [name for name in calls if plugin(context, name) is None]
     if unknown:
         many = "s" if len(unknown) > 1 else ""
@@ -63,7 +61,7 @@ def _run_calls(context: Context, calls: Mapping[str, Any]) -> StateResult:
         passed, value = _call(context, name, written)
         if passed:
             changes[name] = value
-            good.append(f"{name}: {value}")
+            good.append(f"{name}: {value if isinstance(value, (str, bool)) else 'Success'}")
         else:
             bad.append(f"'{name}': {value}")
     return StateResult(not bad, changes, ", ".join([*good, *bad]))

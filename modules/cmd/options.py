@@ -122,6 +122,14 @@ def _texts(values: Mapping[str, Any]) -> Dict[str, str]:
     return found
 
 
+def _given(env: Any) -> Dict[str, str]:
+    try:
+        values = mapped(env)
+    except UsageError as problem:
+        raise UsageError(f"Invalidly-formatted 'env' parameter: {problem}") from problem
+    return _texts(values)
+
+
 def environment(options: RunOptions, identity: Optional[Identity]) -> Dict[str, str]:
     """Return the environment of a command: ours or a user's, the locale, then what was asked."""
     env: Dict[str, str] = {} if truth(options.clean_env) else dict(os.environ)
@@ -140,7 +148,7 @@ def environment(options: RunOptions, identity: Optional[Identity]) -> Dict[str, 
         )
     if truth(options.reset_system_locale):
         env.update(_LOCALE)
-    env.update(_texts(mapped(options.env)))
+    env.update(_given(options.env))
     env.setdefault("PATH", DEFAULT_PATH)
     if options.prepend_path:
         env["PATH"] = f"{options.prepend_path}:{env['PATH']}"
@@ -216,7 +224,7 @@ def words_of(cmd: Words, shell: Optional[str]) -> Tuple[str, ...]:
         words: List[str] = [str(word) for word in cmd]
         return argv_of([shell, "-c", shlex.join(words)] if shell else words)
     if shell:
-        return argv_of([shell, "-c", cmd])
+        return argv_of([shell, "-c", cmd] if cmd.strip() else [])
     try:
         return argv_of(shlex.split(cmd))
     except ValueError as problem:
@@ -252,7 +260,7 @@ def build(context: Context, cmd: Words, options: RunOptions) -> Command:
         CommandExecutionError: the user, shell, folder or command is not there.
         UsageError: an argument makes no sense.
     """
-    runas = options.runas
+    runas = options.runas or (pwd.getpwuid(os.geteuid()).pw_name if options.group else None)
     identity = find_identity(runas, options.group) if runas else None
     with_shell = options.python_shell
     if with_shell is None:

@@ -99,7 +99,8 @@ def run(context: Context, cmd: Words, options: RunOptions) -> Ran:
     code = _code(ended, stdout, stderr, options)
     LOG.debug("a command of process id %d ended with %d", ended.pid, ended.retcode)
     if ended.timed_out:
-        stdout = _join(stdout, f"Timed out after {command.timeout:g} seconds")
+        line = cmd if isinstance(cmd, str) else shlex.join(str(word) for word in cmd)
+        stdout = _join(stdout, f"{line} : Timed out after {command.timeout:g} seconds")
     if ended.dropped:
         stdout = _join(stdout, f"({ended.dropped} more bytes of output were dropped)")
     if truth(options.hide_output):
@@ -127,7 +128,9 @@ def noted(context: Context, ran: Ran, options: RunOptions) -> Ran:
 def script_text(context: Context, source: str, saltenv: str) -> Optional[bytes]:
     """Return the bytes of a script: salt://, a local path or file://; None when not there."""
     if source.startswith("salt://"):
-        found = context.files.fetch(source[len("salt://") :], saltenv)
+        from catena.modules.file.source import split
+
+        found = context.files.fetch(*split(source, saltenv))
         return found.read_bytes() if found else None
     path = Path(source[len("file://") :] if source.startswith("file://") else source)
     return path.read_bytes() if path.is_absolute() and path.is_file() else None
@@ -148,7 +151,7 @@ def run_script(context: Context, source: str, args: Words, options: RunOptions) 
         text = rendered(context, text.decode("utf-8"), options).encode("utf-8")
     folder = Path(tempfile.mkdtemp(prefix="catena-script-"))
     try:
-        path = _place(folder, text, Path(source).suffix, options)
+        path = _place(folder, text, Path(source.partition("?")[0]).suffix, options)
         tail = args if isinstance(args, str) else shlex.join(str(word) for word in args)
         if options.python_shell is None or truth(options.python_shell):
             line: Words = f"{shlex.quote(str(path))} {tail}".rstrip()

@@ -7,10 +7,11 @@ from collections.abc import Mapping as AbstractMapping
 from typing import Any, Dict, List, Mapping, Optional
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import UsageError
 from catena.core.files import write_durable
 from catena.core.nested import laid_over, plain_copy, set_at, traverse
 from catena.core.plugins import function
+from catena.modules.grain_rules import refusal
 from catena.runtime.grains.collect import static_grains
 
 _DEFAULT = ""
@@ -154,13 +155,6 @@ def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ..
         context.grains.update(fresh)
 
 
-def _no_complex(key: str, value: Any) -> None:
-    if isinstance(value, (AbstractMapping, list, tuple)):
-        raise CommandExecutionError(
-            f"grain {key} would become a mapping or list; say force=True to allow that"
-        )
-
-
 @function()
 def setvals(
     context: Context, grains: Mapping[str, Any], destructive: bool = False
@@ -214,18 +208,10 @@ def set_(
     Returns:
         {"result", "comment", "changes"}.
     """
+    refused = "" if force else refusal(context.grains, key, val, delimiter)
+    if refused:
+        return _said(False, refused)
     present = traverse(context.grains, key, None, delimiter)
-    if present is not None and not force:
-        if isinstance(present, (AbstractMapping, list)):
-            return _said(
-                False, f"The key '{key}' exists but is a dict or a list. Use 'force=True'"
-            )
-        if isinstance(val, (AbstractMapping, list, tuple)):
-            return _said(
-                False,
-                f"The key '{key}' exists and the given value is a dict or a list. "
-                "Use 'force=True'",
-            )
     if present == val and present is not None:
         return _said(True, "Grain is already set")
     top = key.split(delimiter)[0]

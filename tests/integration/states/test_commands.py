@@ -39,7 +39,7 @@ def test_the_deadline_ends_the_whole_tree(context: Context, tmp_path: Path) -> N
     ran = context.call("cmd.run_all", script, python_shell=True, timeout=0.5)
     assert time.monotonic() - begun < 10
     assert ran["retcode"] == 1
-    assert ran["stdout"].splitlines() == ["started", "Timed out after 0.5 seconds"]
+    assert ran["stdout"].splitlines() == ["started", f"{script} : Timed out after 0.5 seconds"]
     assert gone(int(pid_file.read_text()))
 
 

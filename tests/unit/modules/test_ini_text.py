@@ -14,10 +14,23 @@ def test_options_are_read_with_their_further_lines() -> None:
     assert ini.options("b") == {} and IniText(TEXT, ":").options("b") == {"z": "3"}
 
 
-def test_only_the_option_that_is_set_changes() -> None:
-    ini = IniText(TEXT)
+def test_a_changed_file_is_written_in_one_form() -> None:
+    ini = IniText("k=0\n[a]\n\n\tx=1\n\ty = two\n\n\n[b]\nz=3")
+    assert ini.options("a") == {"x": "1", "y": "two"}
     ini.set("a", "x", "9")
-    assert ini.text() == TEXT.replace("x = 1", "x = 9").replace("# top\n", "# top\n\n")
+    assert ini.text() == "k = 0\n\n[a]\nx = 9\ny = two\n\n[b]\nz = 3\n"
+
+
+def test_an_option_takes_the_place_of_its_comment() -> None:
+    ini = IniText("[a]\n#x = 1\ny = 2\n")
+    ini.set("a", "x", "5")
+    assert ini.text() == "[a]\nx = 5\ny = 2\n"
+
+
+def test_the_last_of_several_lines_does_not_outlive_the_one_that_is_set() -> None:
+    ini = IniText("[a]\nx = 1\ny = 2\nx = 3\n")
+    ini.set("a", "x", "5")
+    assert ini.text() == "[a]\nx = 5\ny = 2\n"
 
 
 def test_what_is_missing_comes_to_the_end_of_its_section() -> None:

@@ -24,7 +24,7 @@ def test_hosts_keep_comments_and_order() -> None:
     lines = hosts.with_host(lines, "10.0.0.1", ["uno", "one"])
     written = [line.written() for line in lines]
     assert written[0] == "# local"
-    assert written[2] == "10.9.9.9\t\told.example\t# was"
+    assert written[2] == "10.9.9.9\t\told.example\t\t# was"
     assert written[3] == "10.0.0.1\t\tone uno"
 
 

@@ -102,7 +102,7 @@ def test_new_syntax_keeps_the_changes_of_what_succeeded(world: Any) -> None:
         ([{"nosuch.fun": []}], "Unavailable function: nosuch.fun"),
         ([{"probe.answer": []}], "missing argument(s): value"),
         ([{"probe.answer": [{"value": 1}, {"surplus": 1}]}], "takes no argument 'surplus'"),
-        ([], "No function provided"),
+        ([], "Module function x is not available"),
     ],
 )
 def test_new_syntax_says_what_is_wrong(world: Any, arguments: Any, phrase: Any) -> None:
