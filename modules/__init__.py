@@ -6,6 +6,7 @@ from typing import Dict
 
 #: Module name -> the Python module that holds its functions, imported on first use.
 INDEX: Dict[str, str] = {
+    "alternatives": "catena.modules.alternatives",
     "archive": "catena.modules.archive",
     "cmd": "catena.modules.cmd.functions",
     "config": "catena.modules.config",
