@@ -119,6 +119,7 @@ def _session(
             file_roots=dict(settings.file_roots),
             pillar_roots=dict(settings.pillar_roots),
             nodegroups=dict(settings.nodegroups),
+            gpg_keydir=settings.gpg_keydir,
             renderer_whitelist=settings.renderer_whitelist,
             renderer_blacklist=settings.renderer_blacklist,
             jinja_env=settings.jinja_env,

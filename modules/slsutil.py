@@ -28,7 +28,7 @@ def renderer(
     default_renderer: str = "jinja|yaml",
     **kwargs: Any,
 ) -> Any:
-    """Render a file or a text through a pipeline of renderers and return the data.
+    """Render a file or a text through a pipeline of renderers and return the data; {} for none.
 
     Args:
         context: the call's context.
@@ -51,15 +51,15 @@ def renderer(
     names = {key: value for key, value in kwargs.items() if not key.startswith("__pub_")}
     saltenv = str(names.get("saltenv") or context.saltenv)
     if path is None:
-        return render(
-            context, Source(str(string), "<string>", saltenv), default_renderer, names
-        ).data
+        made = render(context, Source(str(string), "<string>", saltenv), default_renderer, names)
+        return {} if made.data is None else made.data
     found = source.fetch(context, source.Source(path, saltenv, skip_verify=True))
     if found is None:
         raise CommandExecutionError(f"{path} was not found in saltenv {saltenv!r}")
     text = content.decode(content.read(found))
     inside = source.split(path, saltenv)[0] if path.startswith("salt://") else ""
-    return render(context, Source(text, path, saltenv, path=inside), default_renderer, names).data
+    made = render(context, Source(text, path, saltenv, path=inside), default_renderer, names)
+    return {} if made.data is None else made.data
 
 
 @function(reads=True)

@@ -12,7 +12,8 @@ from catena.core.types import SourceLine
 from catena.renderers.source import DataPath, Rendered, SourceError
 
 PROGRAM = "gpg"
-#: Below the folder of the configuration: the key ring, readable by the service alone.
+#: Below the folder of the configuration, where `gpg_keydir` names no other: the key ring,
+#: readable by the service alone.
 KEY_FOLDER = "gpgkeys"
 SECONDS = 30
 MESSAGE_LIMIT = 1000
@@ -26,8 +27,8 @@ def decrypt(context: Context, rendered: Rendered) -> Any:
         SourceError: a message can't be decrypted; names its line. It is never handed on as
             ciphertext, which a state would write into a file.
     """
-    home = context.host.conf_dir / KEY_FOLDER
-    return _Walk(home, rendered).value(rendered.data, ())
+    home = context.opts.get("gpg_keydir") or context.host.conf_dir / KEY_FOLDER
+    return _Walk(Path(home), rendered).value(rendered.data, ())
 
 
 class _Walk:
@@ -70,7 +71,8 @@ class _Walk:
         try:
             ended = subprocess.run(
                 [*command, "--decrypt"],
-                input=message.encode("utf-8"),
+                # Written in one line, as on a command line, its line ends are spelled out.
+                input=message.replace("\\n", "\n").encode("utf-8"),
                 capture_output=True,
                 timeout=SECONDS,
                 check=False,

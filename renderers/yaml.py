@@ -248,7 +248,8 @@ class _Builder:
                 self.lines[place] = self._report.line(key_node)
             own[key] = self.build(value_node, place, depth + 1)
         if inherited:
-            own = {**inherited, **own}
+            # A key of its own stands where it was written, as in Salt.
+            own = {**{key: inherited[key] for key in inherited if key not in own}, **own}
         return set(own) if node.tag == _TAG + "set" else own
 
     def _key(self, node: Any, depth: int) -> Any:

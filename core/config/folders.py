@@ -10,6 +10,8 @@ C = TypeVar("C")
 
 #: Where a packaged installation has its configuration.
 CONFIG_DIR = "/etc/catena"
+#: Beside the configuration: the key ring of the gpg renderer.
+GPG_KEYS = "gpgkeys"
 #: Folder of what belongs to a configuration that lies elsewhere.
 BESIDE = "state"
 #: Setting -> its name below BESIDE, for the settings that name a daemon's own folder or file.
@@ -47,4 +49,6 @@ def placed(settings: C, given: Container[str], config_dir: Path, kind: str) -> C
             changes[name] = str(Path(record.root_dir) / value.lstrip("/"))
         elif beside:
             changes[name] = str(config_dir.resolve() / BESIDE / kind / short)
+    if getattr(record, "gpg_keydir", "-") == "":
+        changes["gpg_keydir"] = str(config_dir.resolve() / GPG_KEYS)
     return cast(C, dataclasses.replace(record, **changes))

@@ -37,12 +37,16 @@ class MasterSettings:
     file_ignore_regex: List[str] = option([], "Files that are not served.")
     nodegroups: Dict[str, Any] = option({}, "Named targets.")
     renderer: str = option("jinja|yaml", "Renderers of pillar files without a #! line.")
+    gpg_keydir: str = option(
+        "", "Key ring of the gpg renderer; gpgkeys beside the configuration when empty."
+    )
     renderer_whitelist: List[str] = option(
         [], "Renderers that pillar and reactor files may use; [] is every one."
     )
     renderer_blacklist: List[str] = option([], "Renderers that no such file may use.")
     jinja_env: Dict[str, Any] = option(
-        {}, "Options of Jinja for other templates of the master: trim_blocks, lstrip_blocks, …"
+        {},
+        "Options of Jinja for other templates of the master: trim_blocks, lstrip_blocks and others.",
     )
     jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for pillar and reactor files.")
     jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")

@@ -75,10 +75,13 @@ class MinionSettings:
     pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
     pillar_mask_output: bool = option(True, "Hide pillar values that functions print.")
     renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
+    gpg_keydir: str = option(
+        "", "Key ring of the gpg renderer; gpgkeys beside the configuration when empty."
+    )
     renderer_whitelist: List[str] = option([], "Renderers that files may use; [] is every one.")
     renderer_blacklist: List[str] = option([], "Renderers that no file may use.")
     jinja_env: Dict[str, Any] = option(
-        {}, "Options of Jinja for managed files: trim_blocks, lstrip_blocks, …"
+        {}, "Options of Jinja for managed files: trim_blocks, lstrip_blocks and others."
     )
     jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for SLS files.")
     jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")

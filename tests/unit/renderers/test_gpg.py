@@ -57,3 +57,19 @@ def test_a_missing_program_is_an_error(make_context: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(gpg, "PROGRAM", "/nonexistent/gpg")
     with pytest.raises(SourceError, match="gpg: "):
         decrypted(make_context(), f"password: |\n{message('x')}\n")
+
+
+def test_a_message_in_one_line_has_its_line_ends_spelled_out(make_context: Any) -> None:
+    text = message("one", "").replace("\n", "\\n")
+    assert decrypted(make_context(), f"password: '{text}'\n") == {"password": "ONE"}
+
+
+def test_the_configuration_names_the_key_ring(
+    make_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "shows"
+    file.write_text('#!/bin/sh\ncat >/dev/null; printf %s "$2"\n')
+    file.chmod(0o700)
+    monkeypatch.setattr(gpg, "PROGRAM", str(file))
+    found = decrypted(make_context(opts={"gpg_keydir": "/ring"}), f"a: |\n{message('x')}\n")
+    assert found == {"a": "/ring"}
