@@ -28,18 +28,18 @@ TAG_SEPARATOR = "_|-"
 #: Place of data that came from no file.
 NOWHERE = SourceLine("")
 
-#: Requisites that say when, or after what, a state runs.
+#: Requisites that say when, or after what, a state runs, in the order in which they are looked at.
 FORWARD = (
     "require",
     "require_any",
     "watch",
     "watch_any",
-    "onchanges",
-    "onchanges_any",
+    "prereq",
     "onfail",
     "onfail_any",
     "onfail_all",
-    "prereq",
+    "onchanges",
+    "onchanges_any",
 )
 #: Requisites that nothing waits for: `listen` acts at the end, `use` copies arguments.
 LOOSE = ("listen", "use")

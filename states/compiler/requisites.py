@@ -7,13 +7,16 @@ of a thousand states make two thousand edges, not a million.
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from catena.states.compiler.faults import at, can_not_extend, meant
 from catena.states.compiler.model import FORWARD, REVERSE, Low
+
+log = logging.getLogger(__name__)
 
 _GLOB = frozenset("*?[")
 #: Of the faults of a run, so many get a "did you mean".
@@ -46,7 +49,6 @@ class Index:
         self._exact: Dict[str, Dict[str, List[int]]] = {}
         self._sls: Optional[Dict[str, List[int]]] = None
         self._groups: Dict[Tuple[str, str], Optional[Group]] = {}
-        self._single: Dict[int, Group] = {}
         self.groups: List[Group] = []
         for position, low in enumerate(lows):
             for module in {low.state, ""}:
@@ -64,11 +66,10 @@ class Index:
             self._groups[key] = self._group(tuple(members)) if members else None
         return self._groups[key]
 
-    def single(self, position: int) -> Group:
-        """Return the group of one state."""
-        if position not in self._single:
-            self._single[position] = self._group((position,))
-        return self._single[position]
+    def declared(self, module: str, id_: str) -> Group:
+        """Return the group of a state that is there."""
+        group = self.find(module, id_)
+        return group if group is not None else self._group(())
 
     def without(self, group: Group, position: int) -> Group:
         """Return *group* without one of its states."""
@@ -119,6 +120,11 @@ class Plan:
 
 
 _NO_LINKS = Links()
+#: `*_in` that become requisites of other states before the run; of `listen_in` only the end of the
+#: run asks.
+_PUT = frozenset(REVERSE) - {"listen_in"}
+#: A requisite: its kind, and (module, id).
+Wanted = Tuple[str, Tuple[str, str]]
 
 
 def pairs(low: Low, kind: str) -> Iterator[Tuple[str, str]]:
@@ -136,45 +142,117 @@ def link(lows: Sequence[Low], gone: Sequence[Low] = ()) -> Plan:
 
     Args:
         lows: the low states of a run.
-        gone: those that `exclude` took out: a `*_in` towards them is no fault.
+        gone: those that `exclude` took out: a `*_in` towards them is no fault, one of theirs is.
     """
     index = Index(lows)
     links = [Links() if low.keywords else _NO_LINKS for low in lows]
     plan = Plan(lows, links, index, [])
-    vanished: List[Index] = []
-    for position, low in enumerate(lows):
-        for kind in low.keywords:
-            # Who listens is looked for at the end: a target that is not there is then a row.
-            if kind in REVERSE and kind != "listen_in":
-                for module, target in pairs(low, kind):
-                    group = index.find(module, target)
-                    if group is not None:
-                        _reverse(plan, position, REVERSE[kind], group)
-                        continue
-                    vanished = vanished or [Index(gone)]
-                    if vanished[0].find(module, target) is None:
-                        plan.errors.append(
-                            can_not_extend(target, low.env, low.sls, low.line, index.names(module))
-                        )
+    dangling = _reverse_all(plan, gone)
+    if plan.errors:
+        plan.links = [_NO_LINKS for _ in lows]
+        return plan
     for position, low in enumerate(lows):
         if low.keywords:
-            _forward(plan, position)
+            _forward(plan, position, dangling.get(position, ()))
     return plan
+
+
+def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
+    """Put every `*_in` into the states that it names.
+
+    Returns:
+        What states need from some that `exclude` took out.
+    """
+    every = [*plan.lows, *gone]
+    if not any(key in _PUT for low in every for key in low.keywords):
+        return {}
+    targets = _Targets(every)
+    unknown: Set[str] = set()
+    seen: Set[Tuple[str, str]] = set()
+    dangling: Dict[int, List[Wanted]] = {}
+    for position, low in enumerate(every):
+        own = (low.state, low.id)
+        if own in seen:
+            continue
+        seen.add(own)
+        for kind in low.keywords:
+            for wanted in pairs(low, kind) if kind in _PUT else ():
+                members = targets.find(*wanted)
+                if members is None and wanted[1] not in unknown:
+                    unknown.add(wanted[1])
+                    plan.errors.append(_unknown(plan, low, kind, wanted))
+                for member in members or ():
+                    if member >= len(plan.lows):
+                        continue
+                    if position >= len(plan.lows):
+                        dangling.setdefault(member, []).append((REVERSE[kind], own))
+                    elif kind != "use_in":
+                        _need(plan, member, REVERSE[kind], plan.index.declared(*own))
+    return dangling
+
+
+def _unknown(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> str:
+    module, target = wanted
+    place = low.line_of(kind, wanted)
+    return can_not_extend(target, low.env, low.sls, place, plan.index.names(module))
+
+
+class _Targets:
+    """What `*_in` means, which is less than what requisites mean elsewhere, as in Salt.
+
+    The id, or the `name` (not one of `names`) where one state alone has it; no globs; an SLS file
+    without what it includes; of a bare id its first module.
+    """
+
+    def __init__(self, lows: Sequence[Low]) -> None:
+        self._lows = lows
+        self._by_id: Dict[Tuple[str, str], List[int]] = {}
+        self._first: Dict[str, Low] = {}
+        self._ids: Dict[Tuple[str, str], Set[str]] = {}
+        for position, low in enumerate(lows):
+            self._by_id.setdefault((low.state, low.id), []).append(position)
+            first = self._first.setdefault(low.id, low)
+            if (low.written_order or 0) < (first.written_order or 0):
+                self._first[low.id] = low
+            if not _one_of_names(low):
+                self._ids.setdefault((low.state, low.name), set()).add(low.id)
+
+    def find(self, module: str, target: str) -> Optional[Sequence[int]]:
+        """Return positions; None where that is a fault."""
+        if module == "sls":
+            return [place for place, low in enumerate(self._lows) if low.sls == target]
+        if module in ("", "id"):
+            return self._bare(target)
+        if (module, target) in self._by_id:
+            return self._by_id[module, target]
+        ids = self._ids.get((module, target), set())
+        return self._by_id[module, next(iter(ids))] if len(ids) == 1 else None
+
+    def _bare(self, target: str) -> Sequence[int]:
+        if target in self._first:
+            return self._by_id[self._first[target].state, target]
+        named = [
+            (state, id_)
+            for (state, name), ids in self._ids.items()
+            for id_ in ids
+            if name == target
+        ]
+        if not named:
+            log.warning(
+                "nothing is called %r, which a requisite_in names without a module", target
+            )
+        return self._by_id[named[-1]] if named else ()
+
+
+def _one_of_names(low: Low) -> bool:
+    # What stands in a `names` list is told by the fraction that its order got.
+    return low.written_order is not None and (low.order - low.written_order) % 1 != 0
 
 
 def _own(plan: Plan, position: int) -> Links:
     if plan.links[position] is _NO_LINKS:
         plan.links[position] = Links()
     return plan.links[position]
-
-
-def _reverse(plan: Plan, position: int, kind: str, group: Group) -> None:
-    low = plan.lows[position]
-    for member in group.members:
-        if member == position and len(group.members) > 1:
-            continue
-        if kind != "use":
-            _need(plan, member, kind, plan.index.single(position))
 
 
 def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
@@ -184,29 +262,42 @@ def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
             _own(plan, member).prereq_owners.append(position)
 
 
-def _forward(plan: Plan, position: int) -> None:
+def _forward(plan: Plan, position: int, dangling: Sequence[Wanted]) -> None:
     low = plan.lows[position]
-    for kind in low.keywords:
-        if kind in FORWARD:
-            for module, target in pairs(low, kind):
-                group = plan.index.find(module, target)
-                if group is None:
-                    _missing(plan, low, kind, (module, target))
-                    continue
-                if module != "sls" and len(group.members) > 1 and position in group.members:
-                    # `'*'` means the others.
-                    group = plan.index.without(group, position)
-                _need(plan, position, kind, group)
+    written = [
+        (kind, wanted) for kind in FORWARD if kind in low.keywords for wanted in pairs(low, kind)
+    ]
+    for kind, (module, target) in (*written, *dangling):
+        group = plan.index.find(module, target)
+        if group is None:
+            # One fault of a state is told, as in Salt.
+            _missing(plan, low, kind, (module, target))
+            return
+        if module != "sls" and len(group.members) > 1 and position in group.members:
+            # `'*'` means the others.
+            group = plan.index.without(group, position)
+        _need(plan, position, kind, group)
 
 
 def _missing(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> None:
     module, target = wanted
-    hint = meant(target, plan.index.names(module)) if len(plan.errors) < _HINTS else ""
+    hint = _hint(plan.index, module, target) if len(plan.errors) < _HINTS else ""
     shown = f"{module}: {target}" if module else target
     plan.errors.append(
         f"Referenced state does not exist for requisite [{kind}: ({shown})] in state "
-        f"[{low.id}] in SLS [{low.sls}]{hint}{at(low.line)}"
+        f"[{low.id}] in SLS [{low.sls}]{hint}{at(low.line_of(kind, wanted))}"
     )
+
+
+def _hint(index: Index, module: str, target: str) -> str:
+    """Return what was probably meant: that id of another module, or a name that is near."""
+    other = index.find("", target) if module not in ("", "sls") else None
+    if other is not None:
+        return f"; did you mean '{index.lows[other.members[0]].state}: {target}'?"
+    near = meant(target, index.names(module))
+    if module == "sls" and not near:
+        return "; no state of this run comes from it: is it missing from `include`?"
+    return near
 
 
 def apply_use(lows: Sequence[Low]) -> List[Low]:
