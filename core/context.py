@@ -78,8 +78,15 @@ class Host(Protocol):
     def reboot_command(self) -> List[str]:
         """Return the argv that reboots this host (config `reboot_command`)."""
 
-    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
-        """Return fresh pillar from the master (or the local roots)."""
+    def compile_pillar(
+        self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
+    ) -> Dict[str, Any]:
+        """Return fresh pillar from the master (or the local roots).
+
+        Args:
+            override: laid over it.
+            pillarenv: the only environment that counts; the configured one when empty.
+        """
 
     def collect_grains(self) -> Dict[str, Any]:
         """Return grains collected now, and tell the master where there is one."""

@@ -143,7 +143,8 @@ def _pcre(pattern: str, _delimiter: str) -> Matcher:
 
 def _network(pattern: str, _delimiter: str) -> Matcher:
     try:
-        network = ipaddress.ip_network(pattern, strict=False)
+        # A single address is a network of one. Bits behind the prefix are a slip, as in Salt.
+        network = ipaddress.ip_network(pattern)
     except ValueError as error:
         raise TargetError(f"{pattern[:80]!r} is not an address or network: {error}") from None
 
@@ -195,24 +196,11 @@ class _Leaf:
         return bool(found.match(text))
 
 
-def match_data(data: Any, pattern: str, kind: str = "glob", delimiter: str = DELIMITER) -> bool:
+def _holds(data: Any, pattern: str, leaf: _Leaf, delimiter: str) -> bool:
     """Return whether *data* has what *pattern* ("key:subkey:value") says.
 
-    Args:
-        data: nested mappings and lists.
-        pattern: keys and a value, parted by *delimiter*; `*` stands for any key.
-        kind: "glob", "pcre" or "exact": how the value is compared.
-        delimiter: what parts them. Keys and values may contain it: every split is tried.
-
-    Raises:
-        TargetError: the pattern is too long or not a regular expression.
+    Keys and values may contain the delimiter: every split is tried.
     """
-    leaf = _Leaf(kind)
-    leaf.check(pattern, delimiter)
-    return _holds(data, pattern, leaf, delimiter)
-
-
-def _holds(data: Any, pattern: str, leaf: _Leaf, delimiter: str) -> bool:
     parts = pattern.split(delimiter)
     for count in range(len(parts) - 1, 0, -1):
         key = delimiter.join(parts[:count])
@@ -244,7 +232,7 @@ def _fits(value: Any, rest: str, leaf: _Leaf, delimiter: str) -> bool:
 
 
 def _fits_mapping(value: Mapping[Any, Any], rest: str, leaf: _Leaf, delimiter: str) -> bool:
-    if rest == "*" or rest in value:
+    if rest == "*" or rest in value or any(leaf(key, rest) for key in value):
         return True
     if _holds(value, rest, leaf, delimiter):
         return True
@@ -289,6 +277,8 @@ _LETTERS = {
     "S": "ipcidr",
     "N": "nodegroup",
 }
+_OPERATORS = frozenset(("and", "or", "not", "(", ")"))
+_REGEX_SIGNS = frozenset("()[]{}?\\")
 _WORD = re.compile(r"([A-Za-z])([^\w@]?)@(.*)\Z", re.DOTALL)
 _GROUP_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
@@ -299,25 +289,24 @@ def _nodegroup(name: str, nodegroups: Nodegroups, inside: Tuple[str, ...]) -> Ma
     if name not in nodegroups:
         raise TargetError(unknown("nodegroup", name, nodegroups))
     words = _words(nodegroups[name])
+    if not any(word in _OPERATORS or "*" in word or _WORD.match(word) for word in words):
+        # Only names: a list of ids, or one regular expression, as in Salt.
+        is_pattern = any(_REGEX_SIGNS.intersection(word) for word in words)
+        return _pcre(",".join(words), DELIMITER) if is_pattern else _list(",".join(words), "")
     return _Compound(words, nodegroups, (*inside, name)).parse()
 
 
 def _words(expression: Union[str, List[str]]) -> List[str]:
-    """Return the words of a compound expression, parentheses as words of their own."""
-    words: List[str] = []
-    for part in expression.split() if isinstance(expression, str) else map(str, expression):
-        while part.startswith("("):
-            words.append("(")
-            part = part[1:]
-        closing = 0
-        while part.endswith(")") and part.count(")") > part.count("("):
-            closing += 1
-            part = part[:-1]
-        if part:
-            words.append(part)
-        words += [")"] * closing
+    """Return the words of a compound expression; a parenthesis is a word of its own."""
+    words = expression.split() if isinstance(expression, str) else [str(w) for w in expression]
     if len(words) > WORD_LIMIT:
         raise TargetError(f"a compound target has at most {WORD_LIMIT} words")
+    for word in words:
+        if word in _OPERATORS:
+            continue
+        # One that sticks to a word is part of a name in Salt, and no name has one.
+        if word.startswith("(") or (word.endswith(")") and word.count(")") > word.count("(")):
+            raise TargetError(f"malformed compound target: blanks around parentheses: {word!r}")
     return words
 
 
@@ -354,16 +343,15 @@ class _Compound:
 
     def _and(self) -> Matcher:
         tests = [self._not()]
-        while self._peek() == "and":
-            self._at += 1
+        # As in Salt, "a not b" means "a and not b".
+        while self._peek() in ("and", "not"):
+            self._at += self._peek() == "and"
             tests.append(self._not())
         return tests[0] if len(tests) == 1 else lambda s: all(test(s) for test in tests)
 
     def _not(self) -> Matcher:
-        negated = False
-        while self._peek() == "not":
-            self._at += 1
-            negated = not negated
+        negated = self._peek() == "not"
+        self._at += negated
         test = self._term()
         return (lambda subject: not test(subject)) if negated else test
 

@@ -17,7 +17,7 @@ from catena.master.store.tables import MINIONS
 
 #: Types that need nothing but the id.
 _BY_ID = frozenset({"glob", "pcre", "list"})
-_PILLAR_WORD = re.compile(r"(?:^|[\s(])[IJ]@")
+_PILLAR_WORD = re.compile(r"(?:^|\s)[IJ][^\w@]?@")
 _WILD = frozenset("*?[")
 
 #: Returns the pillars of minions, freshly compiled or from a short-lived cache.

@@ -110,9 +110,9 @@ def local_session_of(
     """Return a session whose files and pillar come from folders of this host."""
     settings = start.settings
 
-    def pillar(override: Mapping[str, Any]) -> Any:
+    def pillar(override: Mapping[str, Any], pillarenv: str = "") -> Any:
         chosen = PillarSettings(
-            pillarenv=settings.pillarenv,
+            pillarenv=pillarenv or settings.pillarenv,
             state_top=settings.state_top,
             strategy=settings.pillar_source_merging_strategy,
             merge_lists=settings.pillar_merge_lists,

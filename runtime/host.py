@@ -215,7 +215,9 @@ class RemoteHost(BaseHost):
         self._spec = spec
         self._seq = 0
 
-    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    def compile_pillar(
+        self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
+    ) -> Dict[str, Any]:
         """Return fresh pillar from the master.
 
         Raises:
@@ -224,7 +226,7 @@ class RemoteHost(BaseHost):
         """
         settings = self.place.settings
         pillar, errors = self._service.pillar(
-            settings.saltenv, settings.pillarenv, dict(override or {})
+            settings.saltenv, pillarenv or settings.pillarenv, dict(override or {})
         )
         if errors:
             raise PillarError(errors, pillar)
@@ -255,7 +257,8 @@ class RemoteHost(BaseHost):
         return self._service.signal(jid, signal)
 
 
-PillarCompiler = Callable[[Mapping[str, Any]], Tuple[Dict[str, Any], Tuple[str, ...]]]
+#: (override, and where one is asked for the environment) -> (pillar, errors).
+PillarCompiler = Callable[..., Tuple[Dict[str, Any], Tuple[str, ...]]]
 
 
 class LocalHost(BaseHost):
@@ -264,7 +267,7 @@ class LocalHost(BaseHost):
     Args:
         place: where the configuration and the cache are.
         files: the local roots.
-        pillar: compiles pillar from the local roots: override in, (pillar, errors) out.
+        pillar: compiles pillar from the local roots.
         watch: told of each step, for a live view; None: nobody watches.
         clock: the time.
     """
@@ -281,13 +284,16 @@ class LocalHost(BaseHost):
         self._pillar = pillar
         self._watch = watch
 
-    def compile_pillar(self, override: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    def compile_pillar(
+        self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
+    ) -> Dict[str, Any]:
         """Return pillar compiled from the local roots.
 
         Raises:
             PillarError: a pillar file has errors.
         """
-        pillar, errors = self._pillar(dict(override or {}))
+        wanted = (dict(override or {}), *([pillarenv] if pillarenv else ()))
+        pillar, errors = self._pillar(*wanted)
         if errors:
             raise PillarError(errors, pillar)
         return pillar

@@ -140,11 +140,14 @@ def local_session(
     Args:
         place: configuration and folders.
         files: the local roots (`fileserver.roots.RootsClient`).
-        pillar: compiles pillar: override in, (pillar, errors) out; called on the first use.
+        pillar: compiles pillar; called on the first use.
         spec: the job, where there is one.
         watch: told of each step of progress.
     """
-    return _session(LocalHost(place, files, pillar, watch), spec)
+    alone = dataclasses.replace(
+        place, settings=dataclasses.replace(place.settings, file_client="local")
+    )
+    return _session(LocalHost(alone, files, pillar, watch), spec)
 
 
 def execution_index() -> Dict[str, str]:

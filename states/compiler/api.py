@@ -51,6 +51,7 @@ def compile_sls(
     mods: Union[str, Sequence[str]],
     saltenv: str = "",
     exclude: Sequence[str] = (),
+    exclude_ids: Sequence[str] = (),
 ) -> Compiled:
     """Return the run of some SLS files.
 
@@ -59,16 +60,22 @@ def compile_sls(
         mods: dotted names, also separated by commas, also globs.
         saltenv: environment; the context's when empty.
         exclude: SLS names to leave out.
+        exclude_ids: ids to leave out.
 
     Returns:
         Low states in the order of the run; or errors (also those of the pillar), and then
         nothing may run. An SLS file that renders to nothing gives neither.
     """
     env = saltenv or context.saltenv
-    return _compile(context, {env: sls_list(mods)}, exclude)
+    return _compile(context, {env: sls_list(mods)}, exclude, exclude_ids)
 
 
-def compile_highstate(context: Context, exclude: Sequence[str] = (), only: str = "") -> Compiled:
+def compile_highstate(
+    context: Context,
+    exclude: Sequence[str] = (),
+    exclude_ids: Sequence[str] = (),
+    whitelist: Sequence[str] = (),
+) -> Compiled:
     """Return the run of everything that the top files assign to this minion.
 
     Without any assignment the result has neither low states nor errors.
@@ -76,7 +83,8 @@ def compile_highstate(context: Context, exclude: Sequence[str] = (), only: str =
     Args:
         context: grains, pillar and files to render with.
         exclude: SLS names to leave out.
-        only: leave out every environment but this one.
+        exclude_ids: ids to leave out.
+        whitelist: SLS names that alone are read, of those that are assigned; (): all.
     """
     errors = pillar_errors(context)
     if errors:
@@ -85,9 +93,11 @@ def compile_highstate(context: Context, exclude: Sequence[str] = (), only: str =
         wanted = assigned(context)
     except TopError as error:
         return Compiled((), (str(error),))
-    if only:
-        wanted = {env: names for env, names in wanted.items() if env == only}
-    return _compile(context, wanted, exclude)
+    if whitelist:
+        wanted = {
+            env: [name for name in names if name in whitelist] for env, names in wanted.items()
+        }
+    return _compile(context, wanted, exclude, exclude_ids)
 
 
 def compile_top(context: Context) -> Dict[str, List[str]]:
@@ -196,7 +206,10 @@ def pillar_error_texts(error: CatenaError) -> List[str]:
 
 
 def _compile(
-    context: Context, wanted: Mapping[str, Sequence[str]], exclude: Sequence[str] = ()
+    context: Context,
+    wanted: Mapping[str, Sequence[str]],
+    exclude: Sequence[str],
+    exclude_ids: Sequence[str],
 ) -> Compiled:
     errors = pillar_errors(context)
     if errors:
@@ -204,8 +217,12 @@ def _compile(
     high, errors = render_high(context, wanted)
     if errors:
         return Compiled((), tuple(errors), high.as_dict())
-    if exclude:
-        high = replace(high, excluded_sls=high.excluded_sls | frozenset(exclude))
+    if exclude or exclude_ids:
+        high = replace(
+            high,
+            excluded_sls=high.excluded_sls | frozenset(exclude),
+            excluded_ids=high.excluded_ids | frozenset(exclude_ids),
+        )
     return _joined(context, high)
 
 

@@ -42,10 +42,18 @@ class SlsTree:
         """Read an SLS file (or all that a glob matches) that a person or a top file names."""
         names = self._expand(pattern, env)
         if not names:
+            self._miss(env)
             near = meant(pattern, self.available(env))
             self.errors.append(f"No matching sls found for '{pattern}' in env '{env}'{near}")
         for name in names:
             self._read((env, name))
+
+    def _miss(self, env: str) -> None:
+        """Note an environment that is not there."""
+        known = self._context.files.environments()
+        text = f"No matching salt environment for environment '{env}' found{meant(env, known)}"
+        if env not in known:
+            self.errors.append(text)
 
     def available(self, env: str) -> List[str]:
         """Return the dotted names of all SLS files of *env*, sorted."""

@@ -2,128 +2,205 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.target import Subject, parse
-from catena.states.compiler.faults import TopError, at
+from catena.core.types import SourceLine
+from catena.states.compiler.faults import TopError, at, meant
+from catena.states.compiler.sls import sls_names
 
-#: environment -> target -> entries, as written.
-_Sections = Dict[str, Dict[str, List[Any]]]
+#: Options of an entry that decide nothing here: one orders nothing (as in Salt), the other is the
+#: pillar's, whose top files are often copied from the states'.
+_IDLE = frozenset({"order", "ignore_missing"})
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """What stands below one target."""
+
+    listed: Tuple[Any, ...]
+    place: SourceLine
+
+
+#: environment -> target -> entries.
+_Sections = Dict[str, Dict[str, _Entries]]
+#: The sections of an environment's top file and of those that it includes.
+_Files = List[_Sections]
 
 
 def assigned(context: Context) -> Dict[str, List[str]]:
     """Return the SLS names for this minion by environment, in the order of the top files.
 
+    Where the run or the configuration names an environment, its top file is read alone, and only
+    what that says of itself.
+
     Raises:
         TopError: a top file can't be rendered, or is malformed.
     """
+    only = str(context.opts.get("environment") or "")
+    sections = _joined(context, _top_files(context, only))
+    known = context.files.environments()
     subject = Subject(str(context.opts.get("id", "")), context.grains, context.pillar)
     nodegroups = context.opts.get("nodegroups") or {}
     found: Dict[str, List[str]] = {}
-    for env, targets in _sections(context).items():
+    for env, targets in sections.items():
+        if only and env != only:
+            continue
         for expression, entries in targets.items():
-            kind, names = _entries(entries, f"{env}: {expression}")
+            kind, names = _read(entries, env, known)
+            alone = context.opts.get("file_client") == "local"
+            if alone and kind == "nodegroup" and expression not in nodegroups:
+                # A tree shared with a master that knows the group; as in Salt, nobody is in it.
+                continue
             try:
-                meant = parse(expression, kind, nodegroups).matches(subject)
+                is_meant = parse(expression, kind, nodegroups).matches(subject)
             except CatenaError as error:
-                raise TopError(f"top file, target {expression!r} of {env}: {error}") from error
-            if meant:
-                found.setdefault(env, []).extend(names)
-    return {env: names for env, names in found.items() if names}
+                place = f"{expression!r} of {env}{at(entries.place)}"
+                raise TopError(f"top file, target {place}: {error}") from error
+            if is_meant:
+                found.setdefault(env, [])
+                for name_env, name in names:
+                    found.setdefault(name_env, []).append(name)
+    return found
 
 
-def _entries(entries: List[Any], place: str) -> Tuple[str, List[str]]:
-    """Return how a target is to be read (compound by default) and its SLS names."""
+def _read(entries: _Entries, env: str, known: Sequence[str]) -> Tuple[str, List[Tuple[str, str]]]:
+    """Return how a target is to be read (compound by default) and (environment, SLS name)s."""
     kind, names = "compound", []
-    for entry in entries:
+    for entry in entries.listed:
         if isinstance(entry, str):
-            names.append(entry)
-        elif isinstance(entry, Mapping) and len(entry) == 1:
-            key, value = next(iter(entry.items()))
-            if key == "match":
+            names.append((env, entry))
+            continue
+        if not isinstance(entry, Mapping):
+            fault = f"an entry must be an SLS name, not {entry!r}"
+            raise TopError(f"top file, {env}: {fault}{at(entries.place)}")
+        for key, value in entry.items():
+            if key == "match" and value:
                 kind = str(value)
-            elif key != "order":
-                raise TopError(f"top file, {place}: unknown entry {key!r}")
-        else:
-            raise TopError(f"top file, {place}: an entry must be an SLS name, not {entry!r}")
+            elif key in known and isinstance(value, str):
+                # An SLS file of another environment.
+                names.append((key, value))
+            elif key not in _IDLE:
+                near = meant(str(key), ("match", *_IDLE, *known))
+                fault = f"unknown entry {key!r}" if key != "match" else "match says nothing"
+                raise TopError(f"top file, {env}: {fault}{near}{at(entries.place)}")
     return kind, names
 
 
-def _sections(context: Context) -> _Sections:
+def _joined(context: Context, files: Mapping[str, _Files]) -> _Sections:
     """Return the sections of all top files, joined by `top_file_merging_strategy`."""
-    opts = context.opts
-    strategy = str(opts.get("top_file_merging_strategy") or "merge")
-    files = {env: data for env, data in _top_files(context)}
+    strategy = str(context.opts.get("top_file_merging_strategy") or "merge")
     if strategy == "merge_all":
         return _merge_all(files)
-    fallback = str(opts.get("default_top") or "base")
     result: _Sections = {}
     if strategy == "same":
-        for env in _environments(context):
-            data = files.get(env, {}) or files.get(fallback, {})
-            if env in data:
-                result[env] = data[env]
+        fallback = str(context.opts.get("default_top") or "base")
+        for env, own in files.items():
+            for data in own if any(own) else files.get(fallback, ()):
+                if env in data:
+                    result.setdefault(env, {}).update(data[env])
         return result
     # "merge": what base's top file says of an environment wins over that environment's own.
-    for env, targets in files.get("base", {}).items():
-        result[env] = targets
-    for env, data in files.items():
-        if env in data:
-            result.setdefault(env, data[env])
+    for data in files.get("base", ()):
+        for env, targets in data.items():
+            result.setdefault(env, {}).update(targets)
+    for env, own in files.items():
+        for data in own:
+            if env in data:
+                result.setdefault(env, data[env])
     return result
 
 
-def _merge_all(files: Mapping[str, _Sections]) -> _Sections:
+def _merge_all(files: Mapping[str, _Files]) -> _Sections:
     result: _Sections = {}
-    for data in files.values():
+    for data in (data for own in files.values() for data in own):
         for env, targets in data.items():
             section = result.setdefault(env, {})
             for expression, entries in targets.items():
-                section.setdefault(expression, []).extend(entries)
+                first = section.get(expression)
+                section[expression] = _both(first, entries) if first else entries
     return result
+
+
+def _both(first: _Entries, second: _Entries) -> _Entries:
+    """Return two lists for one target as one: the later match counts, each name once."""
+    names = dict.fromkeys(
+        entry for entry in (*first.listed, *second.listed) if isinstance(entry, str)
+    )
+    options = [entry for entry in (*first.listed, *second.listed) if not isinstance(entry, str)]
+    return replace(second, listed=(*options, *names))
 
 
 def _environments(context: Context) -> List[str]:
     known = context.files.environments()
-    ordered = [env for env in context.opts.get("env_order") or () if env in known]
-    rest = [env for env in known if env not in ordered]
-    return [*ordered, *sorted(rest, key=lambda env: (env != "base", env))]
+    order = context.opts.get("env_order")
+    if order:
+        return [env for env in dict.fromkeys(order) if env in known]
+    configured = context.opts.get("file_roots") or {}
+    return [env for env in dict.fromkeys(("base", *configured, *known)) if env in known]
 
 
-def _top_files(context: Context) -> Iterator[Tuple[str, _Sections]]:
+def _top_files(context: Context, only: str) -> Dict[str, _Files]:
+    path = str(context.opts.get("state_top") or "top.sls").replace("salt://", "")
+    single = only or str(context.opts.get("state_top_saltenv") or "")
+    found: Dict[str, _Files] = {}
+    for env in [single] if single else _environments(context):
+        sections, includes = _one(context, env, path)
+        found[env] = [sections]
+        known = sls_names(context, env) if includes else []
+        matching = (name for pattern in includes for name in known if fnmatchcase(name, pattern))
+        for name in dict.fromkeys(matching):
+            found[env].append(_included(context, env, name))
+    return found
+
+
+def _included(context: Context, env: str, name: str) -> _Sections:
+    base = name.replace(".", "/")
+    for path in (f"{base}.sls", f"{base}/init.sls"):
+        if context.files.entry(path, env):
+            # What an included file includes does not count, as in Salt.
+            return _one(context, env, path)[0]
+    return {}
+
+
+def _one(context: Context, env: str, path: str) -> Tuple[_Sections, List[str]]:
+    """Return what one file says, and the names or globs of its `include`."""
     # The renderers need third-party packages, which hosts reached over SSH may lack.
     from catena.renderers.pipeline import render
     from catena.renderers.source import Source
 
-    path = str(context.opts.get("state_top") or "top.sls").replace("salt://", "")
-    only = context.opts.get("state_top_saltenv")
-    for env in [str(only)] if only else _environments(context):
-        local = context.files.fetch(path, env) if context.files.entry(path, env) else None
-        if local is None:
-            continue
-        source = Source(local.read_text("utf-8"), f"salt://{path}", env, "top", path)
-        try:
-            rendered = render(context, source, str(context.opts.get("renderer") or "jinja|yaml"))
-        except CatenaError as error:
-            raise TopError(f"Rendering SLS '{env}:top' failed: {error}") from error
-        if rendered.data is not None:
-            yield env, _checked(rendered)
-
-
-def _checked(rendered: Any) -> _Sections:
-    data = rendered.data
-    if not isinstance(data, Mapping):
+    local = context.files.fetch(path, env) if context.files.entry(path, env) else None
+    if local is None:
+        return {}, []
+    try:
+        source = Source(local.read_text("utf-8"), f"salt://{path}", env, "", path)
+        rendered = render(context, source, str(context.opts.get("renderer") or "jinja|yaml"))
+    except (CatenaError, UnicodeDecodeError) as error:
+        raise TopError(f"Rendering SLS '{env}:top' failed: {error}") from error
+    if rendered.data is None:
+        return {}, []
+    if not isinstance(rendered.data, Mapping):
         raise TopError(f"a top file must be a mapping of environments{at(rendered.place())}")
-    result: _Sections = {}
+    data = dict(rendered.data)
+    includes = data.pop("include", [])
+    if not isinstance(includes, list):
+        raise TopError(f"top file: include must be a list{at(rendered.place('include'))}")
+    return dict(_sections(data, rendered)), [str(name) for name in includes]
+
+
+def _sections(data: Mapping[Any, Any], rendered: Any) -> Iterator[Tuple[str, Dict[str, _Entries]]]:
     for env, targets in data.items():
-        place = at(rendered.place(env))
         if not isinstance(env, str) or not isinstance(targets, Mapping):
+            place = at(rendered.place(env))
             raise TopError(f"top file: environment {env!r} must map targets to lists{place}")
+        section = {}
         for expression, entries in targets.items():
+            place = rendered.place(env, expression)
             if not isinstance(entries, list):
-                where = at(rendered.place(env, expression))
-                raise TopError(f"top file: target {expression!r} needs a list{where}")
-        result[env] = {str(expression): list(entries) for expression, entries in targets.items()}
-    return result
+                raise TopError(f"top file: target {expression!r} needs a list{at(place)}")
+            section[str(expression)] = _Entries(tuple(entries), place)
+        yield env, section

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
-from catena.core.errors import PillarError, UsageError
+from catena.core.errors import NotAllowedError, PillarError, UsageError
 from catena.core.suggest import unknown
 from catena.states.compiler.api import sls_list
 
@@ -23,8 +23,11 @@ class RunOptions:
     pillar: Optional[Mapping[str, Any]] = None
     saltenv: str = ""
     pillarenv: str = ""
-    #: SLS names to leave out.
+    #: SLS names to leave out, and ids.
     exclude: tuple[str, ...] = ()
+    exclude_ids: tuple[str, ...] = ()
+    #: SLS names that alone run, of those that top files assign.
+    whitelist: tuple[str, ...] = ()
     #: Kinds of custom files to fetch first: all, or "modules,states".
     sync_mods: tuple[str, ...] = ()
     #: Run although pillar files have errors; with what of the pillar could be compiled.
@@ -42,7 +45,7 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     Raises:
         UsageError: an argument that state runs don't know, or a pillar that is no mapping.
     """
-    known = {one.name for one in fields(RunOptions)}
+    known = {one.name for one in fields(RunOptions)} - {"exclude_ids"}
     values: Dict[str, Any] = {}
     for key, value in given.items():
         if key.startswith("__"):
@@ -56,10 +59,19 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
             values[key] = str(values[key]).lower() in _ON
     if not isinstance(values.get("pillar", {}), Mapping):
         raise UsageError('pillar must be a mapping, such as pillar=\'{"key": "value"}\'')
-    for key in ("exclude", "sync_mods"):
+    values["exclude_ids"] = _excluded_ids(values.get("exclude"))
+    for key in ("exclude", "sync_mods", "whitelist"):
         if key in values:
             values[key] = _names(values[key])
+    for key in ("saltenv", "pillarenv"):
+        values[key] = str(values.get(key, ""))
     return RunOptions(**values)
+
+
+def _excluded_ids(value: Any) -> tuple[str, ...]:
+    """Return the ids of an `exclude` such as [{sls: a}, {id: b}]."""
+    entries = value if isinstance(value, (list, tuple)) else ()
+    return tuple(str(one["id"]) for one in entries if isinstance(one, Mapping) and "id" in one)
 
 
 def _names(value: Union[str, bool, Sequence[Any]]) -> tuple[str, ...]:
@@ -81,24 +93,45 @@ def run_context(context: Context, options: RunOptions) -> Context:
 
     Raises:
         CatenaError: the pillar can't be compiled.
+        NotAllowedError: another saltenv than the locked one.
     """
     changes: Dict[str, Any] = {}
+    opts: Dict[str, Any] = {}
     if options.test is not None and options.test != context.test:
-        changes["test"] = options.test
-        changes["opts"] = {**context.opts, "test": options.test}
+        changes["test"] = opts["test"] = options.test
     if options.saltenv:
-        changes["saltenv"] = options.saltenv
+        locked = context.opts.get("lock_saltenv")
+        if locked and options.saltenv != context.opts.get("environment"):
+            raise NotAllowedError("lock_saltenv is enabled, saltenv cannot be changed")
+        changes["saltenv"] = opts["saltenv"] = opts["environment"] = options.saltenv
+    pillarenv = options.pillarenv
+    if not pillarenv and context.opts.get("pillarenv_from_saltenv"):
+        pillarenv = options.saltenv
+    if pillarenv:
+        opts["pillarenv"] = pillarenv
+    if opts:
+        changes["opts"] = {**context.opts, **opts}
     if options.force:
-        changes["pillar"] = _forced(context, options.pillar)
-    elif options.pillar:
-        changes["pillar"] = context.host.compile_pillar(options.pillar)
+        changes["pillar"] = _forced(context, options.pillar, pillarenv)
+    elif options.pillar or pillarenv:
+        changes["pillar"] = _pillar(context, options.pillar, pillarenv)
     return context.with_(**changes) if changes else context
 
 
-def _forced(context: Context, override: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def _pillar(
+    context: Context, override: Optional[Mapping[str, Any]], pillarenv: str
+) -> Dict[str, Any]:
+    if pillarenv:
+        return context.host.compile_pillar(override, pillarenv)
+    return context.host.compile_pillar(override)
+
+
+def _forced(
+    context: Context, override: Optional[Mapping[str, Any]], pillarenv: str
+) -> Dict[str, Any]:
     """Return the pillar, with the texts of its faults below `_errors`."""
     try:
-        return context.host.compile_pillar(override)
+        return _pillar(context, override, pillarenv)
     except PillarError as error:
         return {**error.pillar, "_errors": list(error.errors)}
 

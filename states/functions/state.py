@@ -78,7 +78,10 @@ def sls(context: Context, mods: Mods, **options: Any) -> Answer:
         synced(context, chosen.sync_mods)
 
     def work(inside: Context) -> Answer:
-        return _run(inside, api.compile_sls(inside, mods, exclude=chosen.exclude))
+        compiled = api.compile_sls(
+            inside, mods, exclude=chosen.exclude, exclude_ids=chosen.exclude_ids
+        )
+        return _run(inside, compiled)
 
     return _ran(context, chosen, work)
 
@@ -92,8 +95,9 @@ def highstate(context: Context, **options: Any) -> Answer:
 
 
 def _highstate(context: Context, options: RunOptions) -> Answer:
-    only = options.saltenv
-    compiled = api.compile_highstate(context, exclude=options.exclude, only=only)
+    compiled = api.compile_highstate(
+        context, options.exclude, options.exclude_ids, options.whitelist
+    )
     if compiled.errors or compiled.low or compiled.high:
         return _run(context, compiled)
     minion = context.opts.get("id", "this minion")

@@ -83,7 +83,9 @@ class RecordingHost:
     def reboot_command(self) -> list[str]:
         return ["false"]
 
-    def compile_pillar(self, override: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def compile_pillar(
+        self, override: Mapping[str, Any] | None = None, pillarenv: str = ""
+    ) -> dict[str, Any]:
         return {**self.pillar, **(override or {})}
 
     def collect_grains(self) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from catena.core.errors import NotAllowedError
+
 NOP = {f"{name}.sls": f"{name}: test.nop\n" for name in ("a", "b", "c", "d")}
 
 
@@ -76,7 +78,7 @@ def test_all_are_joined(world: Any) -> None:
         ("base: [a]\n", "must map targets to lists"),
         ("- a\n", "a mapping of environments"),
         ("base: {'*': [{mtach: grain}]}\n", "unknown entry 'mtach'"),
-        ("base: {'G@a:b and': [a]}\n", "target 'G@a:b and' of base"),
+        ("base: {'G@a:b and': [a]}\n", "target 'G@a:b and' of base (salt://top.sls:1)"),
         ("base: {{ nosuch }}\n", "Rendering SLS 'base:top' failed"),
     ],
 )
@@ -88,3 +90,74 @@ def test_malformed_top_files_are_faults(world: Any, text: Any, phrase: Any) -> N
 def test_another_top_file(world: Any) -> None:
     w = world(files={"top.sls": "base: {'*': [a]}\n", "x/t.sls": "base: {'*': [b]}\n", **NOP})
     assert [row["__id__"] for row in w.call("state.top", "x/t.sls").values()] == ["b"]
+
+
+ROOTS = {
+    "base": {"top.sls": "base: {'*': [a]}\ndev: {'*': [b]}\n", **NOP},
+    "dev": {"top.sls": "base: {'*': [c]}\ndev: {'*': [d]}\n", **NOP},
+}
+
+
+def test_a_run_of_one_environment_reads_its_top_file_alone(world: Any) -> None:
+    w = world(roots=ROOTS)
+    assert w.call("state.show_top", saltenv="dev") == {"dev": ["d"]}
+    assert [row["__id__"] for row in w.call("state.apply", saltenv="dev").values()] == ["d"]
+
+
+def test_the_configured_environment_counts_as_well(world: Any) -> None:
+    w = world(roots=ROOTS, opts={"environment": "dev"})
+    assert w.call("state.show_top") == {"dev": ["d"]}
+
+
+def test_a_locked_environment_stays(world: Any) -> None:
+    w = world(roots=ROOTS, opts={"environment": "dev", "lock_saltenv": True})
+    with pytest.raises(NotAllowedError, match="lock_saltenv is enabled"):
+        w.call("state.show_top", saltenv="base")
+
+
+def test_env_order_says_which_environments_there_are(world: Any) -> None:
+    w = world(roots=ROOTS, opts={"env_order": ["dev", "gone"]})
+    assert w.call("state.show_top") == {"dev": ["d"]}
+
+
+@pytest.mark.parametrize(("env", "names"), [("base", ["a", "c"]), ("dev", ["b"])])
+def test_a_target_may_name_files_of_another_environment(
+    world: Any, env: str, names: list[str]
+) -> None:
+    text = "base: {'*': [a, {dev: b}, c]}\n"
+    assert world(roots={"base": {"top.sls": text}, "dev": {}}).call("state.show_top")[env] == names
+
+
+def test_top_files_include_others_whose_targets_replace_theirs(world: Any) -> None:
+    more = {"more.sls": "base: {'*': [b], 'm*': [c]}\n"}
+    w = world(files={"top.sls": "include: [mo*]\nbase: {'*': [a]}\n", **more, **NOP})
+    assert w.call("state.show_top") == {"base": ["b", "c"]}
+
+
+def test_a_missing_environment_is_a_fault_of_its_own(world: Any) -> None:
+    faults = world(files={"top.sls": "qa: {'*': [a]}\n", **NOP}).call("state.apply")
+    assert [fault.partition("'")[0] for fault in faults] == [
+        "No matching salt environment for environment ",
+        "No matching sls found for ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "ran"),
+    [
+        ({"exclude": [{"sls": "b"}, {"id": "a"}]}, ["c"]),
+        ({"exclude": "a,b"}, ["c"]),
+        ({"whitelist": "a,c"}, ["a", "c"]),
+    ],
+)
+def test_a_highstate_can_be_narrowed(world: Any, options: Any, ran: list[str]) -> None:
+    w = world(files={"top.sls": "base: {'*': [a, b, c]}\n", **NOP})
+    assert [row["__id__"] for row in w.call("state.highstate", **options).values()] == ran
+
+
+def test_nobody_is_in_a_nodegroup_that_is_not_known_here(world: Any) -> None:
+    w = world(
+        files={"top.sls": "base: {'*': [a], web: [{match: nodegroup}, b]}\n", **NOP},
+        opts={"file_client": "local"},
+    )
+    assert w.call("state.show_top") == {"base": ["a"]}
