@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "chain": ("catena.cli.chain", "chain", "Make, schedule and watch action chains."),
     "config": ("catena.cli.config", "config", "Check the configuration."),
     "doc": ("catena.cli.doc", "doc", "Show what a function does and takes."),
+    "doctor": ("catena.cli.doctor", "doctor", "Look for what is wrong on this host."),
     "event": ("catena.cli.event", "event", "Watch events and send one."),
     "job": ("catena.cli.job", "job", "List, show, watch and cancel jobs."),
     "key": ("catena.cli.key", "key", "Accept, reject and delete minion keys."),

@@ -1,0 +1,93 @@
+"""`catena doctor`: what is wrong on this host, and what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional
+
+import click
+
+from catena.cli.config_findings import doubts, mistakes
+from catena.cli.output.plain import document
+from catena.cli.output.text import paint, printable, wants_colour
+from catena.cli.settings import master_settings
+from catena.core.checkup import Finding, Level
+from catena.core.errors import CatenaError, ConfigError
+
+_HUES = {Level.ok: "green", Level.note: "dim", Level.warning: "yellow", Level.fault: "light_red"}
+
+
+@click.command()
+@click.argument("which", type=click.Choice(["master", "minion"]), required=False)
+@click.option("--out", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def doctor(ctx: click.Context, which: Optional[str], out: str) -> int:
+    """Look at this host's master and minion: what is wrong, and what to do.
+
+    Nothing is changed, and no daemon has to run. Exits with 1 when there is a fault.
+    """
+    folder = Path(ctx.find_root().obj)
+    names = [which] if which else [n for n in ("master", "minion") if _is_there(folder, n)]
+    if not names:
+        raise ConfigError(f"{folder} has neither a master nor a minion file")
+    looks = {"master": _master, "minion": _minion}
+    found = {name: list(looks[name](folder)) for name in names}
+    if out == "json":
+        plain = {name: [dataclasses.asdict(f) for f in some] for name, some in found.items()}
+        print(document(plain))
+    else:
+        _print(found)
+    return 1 if any(f.level is Level.fault for some in found.values() for f in some) else 0
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    return (folder / name).exists() or (folder / f"{name}.d").is_dir()
+
+
+def _master(folder: Path) -> Iterator[Finding]:
+    try:
+        settings, _ = master_settings(str(folder))
+    except CatenaError as error:
+        yield Finding("configuration", Level.fault, str(error), "catena config check master")
+        return
+    yield from _configuration(settings)
+    try:
+        from catena.master.checkup import check
+    except ModuleNotFoundError as error:
+        advice = "install catena with its extra: catena[master]"
+        yield Finding("version", Level.fault, f"the master needs {error.name}", advice)
+        return
+    yield from check(settings)
+
+
+def _minion(folder: Path) -> Iterator[Finding]:
+    from catena.minion import configure
+    from catena.minion.checkup import check
+
+    try:
+        yield from _configuration(configure.read(folder).settings)
+    except CatenaError:
+        pass  # the look itself says so
+    yield from check(folder)
+
+
+def _configuration(settings: object) -> Iterator[Finding]:
+    wrong, odd = mistakes(settings), doubts(settings)
+    for text in wrong:
+        yield Finding("configuration", Level.fault, text)
+    for text in odd:
+        yield Finding("configuration", Level.note, text)
+    if not wrong and not odd:
+        yield Finding("configuration", Level.ok, "every setting makes sense")
+
+
+def _print(found: Dict[str, List[Finding]]) -> None:
+    colour = wants_colour()
+    for name, some in found.items():
+        print(name)
+        for finding in some:
+            level = paint(f"{finding.level.value:8}", _HUES[finding.level], colour)
+            print(f"  {level} {finding.part:14} {printable(finding.what)}")
+            if finding.advice:
+                print(f"{'':26}-> {printable(finding.advice)}")

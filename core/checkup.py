@@ -1,0 +1,110 @@
+"""What a look at a host finds, and the looks that master and minion share. Nothing is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Iterator
+
+#: Room below which work fails, and below which it soon will.
+DISK_FAULT_BYTES = 8 * 1024 * 1024
+DISK_WARNING_BYTES = 256 * 1024 * 1024
+FEW_INODES = 1000
+_MIB = 1024 * 1024
+
+
+class Level(str, Enum):
+    """How bad it is."""
+
+    ok = "ok"
+    note = "note"
+    warning = "warning"
+    fault = "fault"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    #: "keys", "disk", "journal", …: what it is about.
+    part: str
+    level: Level
+    #: What was found, in words.
+    what: str
+    #: What to do about it; "" where there is nothing to do.
+    advice: str = ""
+
+
+def nearest(path: Path) -> Path:
+    """Return *path*, or the closest folder above it that exists."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def disk(path: Path) -> Finding:
+    """Return how much room there is for *path*, whether it exists yet or not."""
+    found = os.statvfs(nearest(path))
+    free = found.f_bavail * found.f_frsize
+    text = f"{path}: {free // _MIB} MiB free"
+    if free < DISK_FAULT_BYTES:
+        return Finding("disk", Level.fault, text, "make room: nothing new can be kept")
+    # A file system that counts no inodes says 0 of 0.
+    if found.f_files and found.f_favail < FEW_INODES:
+        few = f"{path}: {found.f_favail} inodes free"
+        return Finding("disk", Level.fault, few, "remove many small files")
+    if free < DISK_WARNING_BYTES:
+        return Finding("disk", Level.warning, text, "make room")
+    return Finding("disk", Level.ok, text)
+
+
+def private(path: Path) -> Iterator[Finding]:
+    """Yield why a folder is not private to its owner; nothing when it is, or is not there."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        yield Finding("permissions", Level.fault, f"{path} is no folder", f"remove {path}")
+    elif found.st_uid != os.geteuid():
+        advice = f"chown -R the owner of the daemon {path}"
+        yield Finding("permissions", Level.fault, f"{path} belongs to uid {found.st_uid}", advice)
+    elif mode & 0o022:
+        text = f"others may write to {path} (mode {mode:o})"
+        yield Finding("permissions", Level.fault, text, f"chmod go-w {path}")
+
+
+def clock(newest_known: float) -> Finding:
+    """Compare the wall clock with a moment that has certainly passed.
+
+    Args:
+        newest_known: seconds since the epoch.
+    """
+    now = time.time()
+    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+    if now < newest_known:
+        then = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(newest_known))
+        text += f", but something here was written at {then}"
+        return Finding("clock", Level.warning, text, "set the clock, and keep it by NTP")
+    return Finding("clock", Level.ok, text)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock file *path*."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

@@ -1,0 +1,164 @@
+"""A look at everything that a master keeps. Nothing is changed; the daemon may run or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core import checkup
+from catena.core.checkup import Finding, Level
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.master.chains.again import INTERRUPTED
+from catena.master.chains.lifecycle import ChainState
+from catena.master.store import schema, upkeep
+from catena.master.store.chain_tables import CHAINS, EXECUTIONS
+from catena.master.store.database import database_url
+from catena.master.store.tables import CURSORS, DELIVERIES, EVENTS, JOBS, KEYS, MINIONS
+from catena.transport import keys
+
+#: Events that a consumer may be behind before it is worth a word.
+LAG = 1000
+#: How long a job may stand open on a minion that is connected.
+OLD_SECONDS = 24 * 3600.0
+_SHOWN = 5
+
+
+def check(settings: MasterSettings) -> Iterator[Finding]:
+    """Yield what there is to say of a master with *settings*."""
+    yield _running(settings)
+    yield from _keys(Path(settings.pki_dir))
+    for folder in (settings.state_dir, settings.pki_dir, settings.run_dir):
+        yield from checkup.private(Path(folder))
+    yield checkup.disk(Path(settings.state_dir))
+    url = database_url(settings)
+    try:
+        yield from _store(url, settings)
+    except CatenaError as error:
+        yield Finding("store", Level.fault, str(error), "docs: howto/recover")
+    except sa.exc.SQLAlchemyError as error:
+        yield Finding("store", Level.fault, f"the database can't be reached: {error}")
+
+
+def _running(settings: MasterSettings) -> Finding:
+    url = database_url(settings)
+    if url.startswith("sqlite"):
+        file = upkeep.sqlite_file(url)
+        runs = checkup.is_locked(file.with_name(f"{file.name}.lock"))
+    else:
+        runs = (Path(settings.run_dir) / "master.sock").exists()
+    if runs:
+        return Finding("daemon", Level.ok, "the master runs")
+    return Finding("daemon", Level.warning, "the master does not run", "start catena-master")
+
+
+def _keys(folder: Path) -> Iterator[Finding]:
+    if not (folder / "curve.key").exists():
+        yield Finding("keys", Level.note, f"{folder} has no key yet; the first start makes one")
+        return
+    try:
+        yield Finding("keys", Level.ok, f"the master's key: {keys.load(folder).fingerprint}")
+    except (CatenaError, OSError) as error:
+        advice = f"restore {folder} from a backup: every minion knows this key"
+        yield Finding("keys", Level.fault, str(error), advice)
+
+
+def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
+    if url.startswith("sqlite") and not upkeep.sqlite_file(url).exists():
+        yield Finding("store", Level.note, "there is no database yet; the first start makes one")
+        return
+    found = upkeep.faults(url)
+    if found:
+        advice = "stop the master, then: catena store restore BACKUP"
+        yield Finding("store", Level.fault, found[0], advice)
+        return
+    summary = upkeep.summary(url)
+    yield _schema(summary)
+    limit = settings.keep_store_mib * 1024 * 1024
+    if limit and summary.size_bytes - summary.free_bytes > limit:
+        text = f"the store uses more than keep_store_mib ({settings.keep_store_mib})"
+        yield Finding("store", Level.warning, text, "catena store prune")
+    if summary.revision != schema.HEAD:
+        return
+    with upkeep.opened(url) as engine, engine.connect() as conn:
+        yield from _minions(conn)
+        yield from _chains(conn)
+        yield from _lag(conn)
+        yield from _old_jobs(conn)
+        newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
+        yield checkup.clock(float(newest or 0.0))
+
+
+def _schema(summary: upkeep.Summary) -> Finding:
+    text = f"sound, schema {summary.revision}, {summary.size_bytes // (1024 * 1024)} MiB"
+    if summary.revision < schema.HEAD:
+        return Finding("store", Level.note, text, "the next start, or catena store upgrade")
+    if summary.revision > schema.HEAD:
+        return Finding("store", Level.fault, text, "it belongs to a newer catena: install that")
+    return Finding("store", Level.ok, text)
+
+
+def _minions(conn: sa.Connection) -> Iterator[Finding]:
+    pending = _names(conn, sa.select(KEYS.c.minion).where(KEYS.c.state == "pending"))
+    if pending:
+        yield Finding("keys", Level.note, f"wait to be accepted: {pending}", "catena key list")
+    clash = _names(conn, sa.select(MINIONS.c.id).where(MINIONS.c.conflict != ""))
+    if clash:
+        advice = "two hosts claim one identity: catena minion show NAME says which"
+        yield Finding("minions", Level.warning, f"in conflict: {clash}", advice)
+    down = sa.select(MINIONS.c.id).where(MINIONS.c.up == sa.false(), MINIONS.c.last_seen > 0)
+    away = _names(conn, down)
+    if away:
+        yield Finding("minions", Level.note, f"not connected: {away}", "catena minion list")
+
+
+def _names(conn: sa.Connection, query: sa.Select[Any]) -> str:
+    found: list[str] = sorted(set(conn.execute(query.limit(10_000)).scalars()))
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more
+
+
+def _chains(conn: sa.Connection) -> Iterator[Finding]:
+    waiting = sa.select(CHAINS.c.label).where(CHAINS.c.state == ChainState.waiting.value)
+    for label in conn.execute(waiting.limit(_SHOWN)).scalars():
+        advice = f"catena chain release {label}, or cancel"
+        yield Finding("chains", Level.warning, f"{label} waits: the clocks disagree", advice)
+    newest = sa.select(sa.func.max(EXECUTIONS.c.id)).group_by(EXECUTIONS.c.action_id)
+    cut = (
+        sa.select(CHAINS.c.label)
+        .join(EXECUTIONS, EXECUTIONS.c.chain_id == CHAINS.c.id)
+        .where(CHAINS.c.state == ChainState.failed.value, CHAINS.c.archived == sa.false())
+        .where(EXECUTIONS.c.reason == INTERRUPTED, EXECUTIONS.c.id.in_(newest))
+    )
+    for label in sorted(set(conn.execute(cut.limit(_SHOWN)).scalars())):
+        advice = f"look at the host, then: catena chain resolve {label}"
+        text = f"{label} has an action whose outcome nobody knows"
+        yield Finding("chains", Level.warning, text, advice)
+
+
+def _lag(conn: sa.Connection) -> Iterator[Finding]:
+    last = int(conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0)
+    for consumer, seq in conn.execute(sa.select(CURSORS.c.consumer, CURSORS.c.seq)):
+        if last - seq > LAG:
+            text = f"{consumer} is {last - seq} events behind"
+            yield Finding("events", Level.warning, text, "the master's log says what it waits for")
+
+
+def _old_jobs(conn: sa.Connection) -> Iterator[Finding]:
+    old = (
+        sa.select(sa.func.count())
+        .select_from(DELIVERIES)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .join(MINIONS, MINIONS.c.id == DELIVERIES.c.minion)
+        .where(JOBS.c.ended.is_(None), MINIONS.c.up == sa.true())
+        .where(DELIVERIES.c.state.in_(("received", "running")))
+        .where(DELIVERIES.c.changed < time.time() - OLD_SECONDS)
+    )
+    count = int(conn.execute(old).scalar_one())
+    if count:
+        text = f"{count} jobs stand for more than a day on minions that are connected"
+        yield Finding("jobs", Level.warning, text, "catena job list --active")

@@ -1,0 +1,169 @@
+"""A look at everything that a minion keeps on its host. Nothing is changed, no daemon is asked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Iterator, List
+
+from catena.core import checkup
+from catena.core.checkup import Finding, Level
+from catena.core.clock import SystemClock, read_boot_id
+from catena.core.config.minion import MinionSettings
+from catena.core.errors import CatenaError
+from catena.minion import configure, identity
+from catena.minion.jobs import JobFolder
+from catena.runtime import agent_versions
+from catena.runtime.chain_record import ChainState, ChainView
+from catena.runtime.chain_store import Chain, ChainStore
+from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile
+from catena.transport import keys
+
+#: A master that has stored nothing for so long is worth a word.
+OUTBOX_OLD_SECONDS = 3600.0
+
+
+def check(config_dir: Path) -> Iterator[Finding]:
+    """Yield what there is to say of the minion that *config_dir* configures."""
+    try:
+        settings = configure.read(config_dir).settings
+        identity.minion_id(settings)
+    except CatenaError as error:
+        yield Finding("configuration", Level.fault, str(error), "catena config check minion")
+        return
+    cache = Path(settings.cache_dir)
+    yield _running(cache)
+    yield from _keys(settings)
+    for folder in (cache, Path(settings.pki_dir), Path(settings.run_dir)):
+        yield from checkup.private(folder)
+    yield checkup.disk(cache)
+    yield from _chains(cache)
+    yield from _resume_file(config_dir, Path(settings.pki_dir))
+    yield from _outbox(cache)
+    yield from _versions(settings)
+    yield checkup.clock(_newest(cache))
+
+
+def _running(cache: Path) -> Finding:
+    if checkup.is_locked(cache / "lock"):
+        return Finding("agent", Level.ok, "the minion runs")
+    return Finding("agent", Level.warning, "the minion does not run", "start catena-minion")
+
+
+def _keys(settings: MinionSettings) -> Iterator[Finding]:
+    folder = Path(settings.pki_dir)
+    if not (folder / "curve.key").exists():
+        yield Finding("keys", Level.note, f"{folder} has no key yet; the first start makes one")
+        return
+    try:
+        mine = keys.load(folder)
+    except (CatenaError, OSError) as error:
+        advice = f"restore {folder}, or remove it and accept the new key on the master"
+        yield Finding("keys", Level.fault, str(error), advice)
+        return
+    yield Finding("keys", Level.ok, f"this minion's key: {mine.fingerprint}")
+    if settings.master and not (folder / "master.pub").exists():
+        yield Finding("keys", Level.note, "no master's key is known yet")
+
+
+def _chains(cache: Path) -> Iterator[Finding]:
+    store = ChainStore(cache, "", "", SystemClock())
+    if not store.folder.is_dir():
+        return
+    for folder in sorted(store.folder.iterdir()):
+        if not folder.name.isdigit():
+            continue
+        try:
+            chain = store.look(int(folder.name))
+        except (CatenaError, OSError, ValueError) as error:
+            advice = f"look at the host, then give that chain up: {CLEAR_COMMAND}"
+            yield Finding("journal", Level.fault, str(error), advice)
+            continue
+        if chain is not None:
+            yield from _chain(chain)
+
+
+def _chain(chain: Chain) -> Iterator[Finding]:
+    number, view = chain.manifest.chain_id, chain.view
+    if view.state is ChainState.interrupted:
+        text = f"chain {number}: {_interrupted(view)} has no known outcome"
+        advice = f"look at the host; on the master: catena chain resolve {number}"
+        yield Finding("journal", Level.warning, text, advice)
+    elif not chain.ended:
+        where = f"chunk {view.chunk} of {len(chain.manifest.chunks)}"
+        text = f"chain {number} is {view.state.value}, {where}"
+        yield Finding("journal", Level.note, text + (f": {view.refused}" if view.refused else ""))
+
+
+def _interrupted(view: ChainView) -> str:
+    found = [number for number, action in view.actions.items() if action.state == "interrupted"]
+    return f"action {found[0]}" if found else "an action"
+
+
+def _resume_file(config_dir: Path, pki_dir: Path) -> Iterator[Finding]:
+    file = ResumeFile(config_dir, pki_dir)
+    if not file.path.exists() and not file.running.exists():
+        return
+    if not (pki_dir / "resume.key").exists():
+        text = f"{file.path} is signed by a key that is gone"
+        yield Finding("resume file", Level.fault, text, f"to give that chain up: {CLEAR_COMMAND}")
+        return
+    try:
+        waiting, taken = file.waiting(), file.taken()
+    except CatenaError as error:
+        yield Finding("resume file", Level.fault, str(error))
+        return
+    point = waiting or taken
+    if point is None:
+        return
+    text = f"chain {point.actionchain_id} goes on with chunk {point.chunk}"
+    if waiting and point.boundary == "reboot" and point.boot_id == read_boot_id():
+        yield Finding("resume file", Level.note, f"{text} after the next boot")
+        return
+    advice = "the master's reactor gives the word; by hand: catena call mgractionchains.resume"
+    yield Finding("resume file", Level.note, text, advice)
+
+
+def _outbox(cache: Path) -> Iterator[Finding]:
+    waiting: List[Path] = [
+        path for path in _entries(cache / "outbox") if not path.name.startswith(".")
+    ]
+    for folder in _entries(cache / "jobs"):
+        if folder.name.startswith("."):
+            continue
+        if (folder / "return").exists():
+            waiting.append(folder / "return")
+            continue
+        try:
+            JobFolder(folder).read_spec()
+        except CatenaError as error:
+            advice = f"the next start of the minion reports it as lost; or remove {folder}"
+            yield Finding("jobs", Level.warning, str(error), advice)
+    if not waiting:
+        return
+    age = time.time() - min(path.stat().st_mtime for path in waiting)
+    text = f"{len(waiting)} results and events wait for the master, the oldest for {age:.0f} s"
+    old = age > OUTBOX_OLD_SECONDS
+    advice = "is the master reachable, and this minion's key accepted there?" if old else ""
+    yield Finding("outbox", Level.warning if old else Level.note, text, advice)
+
+
+def _entries(folder: Path) -> List[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _versions(settings: MinionSettings) -> Iterator[Finding]:
+    from catena import __version__
+
+    current = agent_versions.current(Path(settings.agent_dir))
+    text = f"catena {__version__}" + (f", the agent runs {current}" if current else "")
+    yield Finding("version", Level.ok, text)
+    failure = agent_versions.untold_failure(Path(settings.cache_dir))
+    if failure:
+        yield Finding("version", Level.warning, f"an upgrade of the agent failed: {failure}")
+
+
+def _newest(cache: Path) -> float:
+    """Return when something of this minion was written last; 0 without anything."""
+    files = [cache / "lock", cache / "chains", cache / "jobs", cache / "outbox"]
+    return max((path.stat().st_mtime for path in files if path.exists()), default=0.0)

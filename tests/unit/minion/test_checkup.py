@@ -1,0 +1,129 @@
+"""What the look at a minion's host says of things that are not as they should be."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from catena.core import checkup
+from catena.core.checkup import Finding, Level
+from catena.core.files import private_folder
+from catena.minion.checkup import check
+from catena.minion.daemon import lock
+from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
+from catena.transport.keys import load_or_create
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    (tmp_path / "minion").write_text("id: web1\nmaster: 127.0.0.1\n")
+    return tmp_path
+
+
+def state(conf: Path) -> Path:
+    return conf / "state" / "minion"
+
+
+def found(conf: Path, part: str) -> list[Finding]:
+    return [finding for finding in check(conf) if finding.part == part]
+
+
+def levels(conf: Path, part: str) -> list[Level]:
+    return [finding.level for finding in found(conf, part)]
+
+
+def test_a_host_that_never_ran_has_no_fault_and_nothing_is_made(conf: Path) -> None:
+    before = sorted(conf.rglob("*"))
+    assert Level.fault not in {finding.level for finding in check(conf)}
+    assert levels(conf, "agent") == [Level.warning]
+    assert sorted(conf.rglob("*")) == before
+
+
+def test_a_running_agent_is_seen_by_its_lock(conf: Path) -> None:
+    private_folder(state(conf))
+    handle = lock(private_folder(state(conf) / "cache"))
+    assert levels(conf, "agent") == [Level.ok]
+    os.close(handle)
+    assert levels(conf, "agent") == [Level.warning]
+
+
+def test_a_configuration_that_can_not_be_read_is_the_only_finding(conf: Path) -> None:
+    (conf / "minion").write_text("id: web1\nmastr: x\n")
+    (only,) = check(conf)
+    assert only.level is Level.fault
+    assert "master" in only.what
+
+
+def test_a_secret_key_that_others_may_read_is_a_fault(conf: Path) -> None:
+    load_or_create(private_folder(state(conf) / "pki"))
+    assert Level.ok in levels(conf, "keys")
+    (state(conf) / "pki" / "curve.key").chmod(0o644)
+    assert levels(conf, "keys") == [Level.fault]
+
+
+def test_a_folder_that_others_may_write_to_is_a_fault(conf: Path) -> None:
+    (state(conf) / "cache").mkdir(parents=True)
+    (state(conf) / "cache").chmod(0o777)
+    (finding,) = found(conf, "permissions")
+    assert "chmod go-w" in finding.advice
+
+
+def test_a_damaged_journal_is_named_with_the_command_that_gives_it_up(conf: Path) -> None:
+    folder = state(conf) / "cache" / "chains" / "7"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "manifest.json").write_text("{")
+    (finding,) = found(conf, "journal")
+    assert finding.level is Level.fault
+    assert "mgractionchains.clean" in finding.advice
+
+
+def point(boot_id: str) -> ResumePoint:
+    sls = "actionchains.actionchain_5_m_2"
+    return ResumePoint(sls, 5, 2, 9, "", boot_id, "s", "reboot", "0" * 64)
+
+
+def test_a_resume_file_says_what_it_waits_for(conf: Path) -> None:
+    file = ResumeFile(conf, state(conf) / "pki")
+    file.write(point(Path("/proc/sys/kernel/random/boot_id").read_text().strip()))
+    (waits,) = found(conf, "resume file")
+    assert "chunk 2 after the next boot" in waits.what
+    file.write(point("another"))
+    (due,) = found(conf, "resume file")
+    assert "mgractionchains.resume" in due.advice
+
+
+@pytest.mark.parametrize("spoil", ["file", "key"])
+def test_a_resume_file_that_is_not_ours_is_a_fault(conf: Path, spoil: str) -> None:
+    file = ResumeFile(conf, state(conf) / "pki")
+    file.write(point("x"))
+    if spoil == "key":
+        (state(conf) / "pki" / "resume.key").unlink()
+    else:
+        (conf / "minion.d" / NAME).write_text("next_chunk: evil\n")
+    assert levels(conf, "resume file") == [Level.fault]
+
+
+def test_results_that_wait_for_long_are_a_warning(conf: Path) -> None:
+    folder = state(conf) / "cache" / "outbox"
+    folder.mkdir(parents=True)
+    event = folder / "000000000001-abc"
+    event.write_bytes(b"x")
+    assert levels(conf, "outbox") == [Level.note]
+    os.utime(event, (time.time() - 7200,) * 2)
+    assert levels(conf, "outbox") == [Level.warning]
+
+
+def test_a_clock_before_its_own_files_is_seen() -> None:
+    assert checkup.clock(time.time() - 60).level is Level.ok
+    assert checkup.clock(time.time() + 86400).level is Level.warning
+
+
+def test_a_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs(tmp_path)
+    values = list(real)
+    values[4] = 1  # blocks that are free for us
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(values))
+    assert checkup.disk(tmp_path / "not" / "there").level is Level.fault
