@@ -49,6 +49,11 @@ def told(error: BaseException, file: str = "") -> str:
     return f"{text}; {place}" if place and str(place) not in text else text
 
 
+def in_custom_file(error: BaseException) -> bool:
+    """Return whether *error* came up in a custom file, or in what one called."""
+    return any(module.startswith(PREFIX) for module, _ in _frames(error.__traceback__))
+
+
 def _place(error: BaseException) -> Optional[SourceLine]:
     """Return the innermost line of a custom file in the traceback of *error*.
 

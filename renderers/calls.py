@@ -37,6 +37,10 @@ class FunctionCalls:
         """Return the function called *name*, or *default*."""
         return self[name] if name in self else default
 
+    def modules(self) -> List[str]:
+        """Return the names before the dot."""
+        return self._context.functions.prefixes()
+
     def names(self) -> List[str]:
         """Return every name: imports all modules, for messages only."""
         return self._context.functions.names()

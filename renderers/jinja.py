@@ -13,18 +13,16 @@ import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
+from itertools import islice
 from typing import (
     Any,
     Callable,
     Dict,
-    Iterable,
     Iterator,
     List,
     Mapping,
     MutableMapping,
     Optional,
-    Sequence,
     Tuple,
     Union,
 )
@@ -36,39 +34,37 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.sandbox import SandboxedEnvironment
 
 from catena.core.context import Context, FileClient
-from catena.core.errors import LimitError
 from catena.core.files import UnsafeFolderError, private_folder
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls, FunctionModule, full_name
 from catena.renderers.filters import FILTERS, GLOBALS, TESTS
 from catena.renderers.filters_serial import printable
+from catena.renderers.jinja_faults import Faults, template_name
+from catena.renderers.jinja_limits import check_operator, limited_time
 from catena.renderers.jinja_options import Options, configured, headed
 from catena.renderers.jinja_tags import DataTags, Profile
 from catena.renderers.source import (
     LineMap,
     Source,
-    SourceError,
-    TemplateFaultError,
-    TemplateSyntaxFaultError,
-    UndefinedNameError,
+    SourceLimitError,
+    decoded,
     plain,
     sls_variables,
     template_variables,
 )
 
 MAX_OUTPUT = 64 * 1024 * 1024
+#: Processor time of one rendering.
+MAX_SECONDS = 60.0
 #: Part of the name of the bytecode folder: grows whenever `_LineCodeGenerator` writes other code.
-_CODE_VERSION = 1
+_CODE_VERSION = 2
 _MARKS = re.compile(r"\{[{%#]|\A\n?#jinja2:")
 _LINE_END = re.compile(r"\r\n?")
 _RELATIVE = ("./", "../")
 _SCHEME = "salt://"
-_NO_FUNCTION = re.compile(r"FunctionCalls object' has no attribute '([^']+)'")
-_UNDEFINED = re.compile(r"'(\w+)' is undefined")
-
-#: Name of a template and a line in it.
-_Step = Tuple[str, int]
+_PILLAR = "pillar://"
+_KEYS_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ def render(
 
     Raises:
         SourceError: the template is wrong or something that it does fails.
-        LimitError: the text grows beyond 64 Mi characters.
+        LimitError: the text grows beyond 64 Mi characters, or takes more than a minute.
     """
     options = configured(context.opts, bool(source.sls))
     if not (options or _MARKS.search(source.text)):
@@ -108,23 +104,22 @@ def render(
     environment = environment_for(context, source.saltenv, told.options)
     names = _names(context, source, sls_names)
     names.update(variables)
-    with environment.seeing(names):
+    with environment.seeing(names, source):
         made = _rendered(environment, replace(source, text=told.text), names)
     return made.without_first_line() if told.leading else made
 
 
 def _rendered(environment: Environment, source: Source, names: Dict[str, Any]) -> JinjaText:
-    template = environment.template(source, names)
     # Salt renders without the last line end and puts it back, so that a trimming end tag can't
     # eat it.
     end = "\n" if source.text.endswith(("\n", "\r")) else ""
     try:
-        return _collect(template, names, source, end)
-    except LimitError:
-        raise
+        with limited_time(MAX_SECONDS):
+            template = environment.template(source, names)
+            return _collect(template, names, source, end)
     except Exception as error:
         # Whatever a function that the template calls may raise; it goes on with its place.
-        raise _explain(error, environment, source, names) from error
+        raise Faults(environment, source, names).explained(error) from error
 
 
 def environment_for(context: Context, saltenv: str, options: Options = ()) -> Environment:
@@ -139,14 +134,18 @@ def environment_for(context: Context, saltenv: str, options: Options = ()) -> En
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """Names the whole function where a module of `salt` lacks one."""
+    """Names the whole function where a module of `salt` lacks one, and the nearest key."""
 
     @property
     def _undefined_message(self) -> str:
         if isinstance(self._undefined_obj, FunctionModule):
             full = full_name(self._undefined_obj, str(self._undefined_name))
             return f"'FunctionCalls object' has no attribute '{full}'"
-        return super()._undefined_message
+        near = None
+        if isinstance(self._undefined_obj, Mapping):
+            known = islice(map(str, self._undefined_obj), _KEYS_LOOKED_AT)
+            near = nearest(str(self._undefined_name), known)
+        return super()._undefined_message + (f"; did you mean {near!r}?" if near else "")
 
 
 class _LineCodeGenerator(CodeGenerator):
@@ -169,6 +168,10 @@ class _Loader(jinja2.BaseLoader):
         self._files = files
         self._saltenv = saltenv
 
+    def list_templates(self) -> List[str]:
+        """Return the paths of all files."""
+        return [entry.path for entry in self._files.entries(self._saltenv)]
+
     def get_source(
         self, environment: jinja2.Environment, template: str
     ) -> Tuple[str, str, Callable[[], bool]]:
@@ -178,7 +181,8 @@ class _Loader(jinja2.BaseLoader):
         if found is None:
             raise jinja2.TemplateNotFound(template)
         stamp = found.stat().st_mtime_ns
-        text = found.read_text(encoding="utf-8")
+        address = environment.address(path) if isinstance(environment, Environment) else path
+        text = decoded(found.read_bytes(), address)
 
         def same() -> bool:
             now = self._files.fetch(path, self._saltenv)
@@ -191,6 +195,7 @@ class Environment(SandboxedEnvironment):
     """Jinja with Salt's filters, tests and tags, loading from one file client."""
 
     code_generator_class = _LineCodeGenerator
+    intercepted_binops = frozenset(("*", "**"))
 
     def __init__(
         self,
@@ -212,19 +217,37 @@ class Environment(SandboxedEnvironment):
         self.globals.update(GLOBALS)
         self.globals.pop("lipsum", None)
         self._names: Dict[str, Any] = {}
+        self._source: Optional[Source] = None
 
     @contextmanager
-    def seeing(self, names: Dict[str, Any]) -> Iterator[None]:
+    def seeing(self, names: Dict[str, Any], source: Source) -> Iterator[None]:
         """Let every template that is loaded meanwhile see *names*, however deep it is imported.
 
         A function that a template calls may render another one with this environment.
         """
-        before = self._names
-        self._names = names
+        before = self._names, self._source
+        self._names, self._source = names, source
         try:
             yield
         finally:
-            self._names = before
+            self._names, self._source = before
+
+    def address(self, template: str) -> str:
+        """Return a template's name as the person knows it: salt://app/map.jinja."""
+        source = self._source
+        if source is not None and template == template_name(source):
+            return source.name
+        ours = source is not None and source.name.startswith(_PILLAR)
+        return template if "://" in template else f"{_PILLAR if ours else _SCHEME}{template}"
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Do what an operator does, unless it would fill the memory."""
+        check_operator(operator, left, right, MAX_OUTPUT)
+        return super().call_binop(context, operator, left, right)
+
+    def paths(self) -> List[str]:
+        """Return the paths of all files that templates can be imported from."""
+        return self.loader.list_templates() if self.loader else []
 
     def get_template(
         self,
@@ -258,11 +281,11 @@ class Environment(SandboxedEnvironment):
 
     def template(self, source: Source, names: Dict[str, Any]) -> jinja2.Template:
         """Return *source* compiled, from the bytecode cache where it is there."""
-        name = source.path or source.name
+        name = template_name(source)
         try:
             return self._compiled(source, name, names)
         except jinja2.TemplateSyntaxError as error:
-            raise _syntax(error, self, source) from None
+            raise Faults(self, source, names).explained(error) from None
 
     def _compiled(self, source: Source, name: str, names: Dict[str, Any]) -> jinja2.Template:
         bucket: Optional[Bucket] = None
@@ -324,7 +347,8 @@ def _collect(
         pieces.append(piece)
         size += len(piece)
         if size > MAX_OUTPUT:
-            raise LimitError(f"{source.name}: renders to more than {MAX_OUTPUT} characters")
+            reason = f"renders to more than {MAX_OUTPUT} characters"
+            raise SourceLimitError(reason, SourceLine(source.name, line), source.text)
         lines.add(piece, line)
     return JinjaText("".join(pieces) + end, LineMap(tuple(lines.found)))
 
@@ -354,97 +378,3 @@ class _LineNotes:
                 self._blank = False
                 if not offset:
                     self.found[-1] = line
-
-
-def _explain(
-    error: Exception, environment: Environment, source: Source, names: Mapping[str, Any]
-) -> SourceError:
-    """Return *error* with the place in the template that caused it."""
-    steps = list(_template_frames(error.__traceback__))
-    known = {source.path or source.name: source}
-    if isinstance(error, jinja2.TemplateSyntaxError):
-        return _syntax(error, environment, source, steps)
-    if isinstance(error, SourceError):
-        chain = [_place(step, known) for step in reversed(steps)]
-        return type(error)(error.reason, error.place, error.text, (*error.chain, *chain))
-    place, text = SourceLine(source.name), source.text
-    if steps:
-        place = _place(steps[-1], known)
-        text = _text_of(steps[-1][0], environment, known)
-    chain = [_place(step, known) for step in reversed(steps[:-1])]
-    if isinstance(error, jinja2.UndefinedError):
-        functions = _function_names(names) if "FunctionCalls" in str(error) else ()
-        reason = f"Jinja variable {undefined_reason(str(error), names, functions)}"
-        return UndefinedNameError(reason, place, text, chain)
-    if isinstance(error, jinja2.TemplateNotFound):
-        return TemplateFaultError(f"Jinja error: no template {error}", place, text, chain)
-    what = str(error) or type(error).__name__
-    return TemplateFaultError(f"Jinja error: {what}", place, text, chain)
-
-
-def _function_names(names: Mapping[str, Any]) -> Sequence[str]:
-    calls = names["salt"]
-    try:
-        return calls.names() if isinstance(calls, FunctionCalls) else ()
-    except ImportError:
-        # A module that can't be imported here must not hide the error that is told.
-        return ()
-
-
-def _syntax(
-    error: jinja2.TemplateSyntaxError,
-    environment: Environment,
-    source: Source,
-    steps: Sequence[_Step] = (),
-) -> SourceError:
-    known = {source.path or source.name: source}
-    name = error.name or source.path or source.name
-    reason = f"Jinja syntax error: {error.message}"
-    chain = [_place(step, known) for step in reversed(steps)]
-    text = _text_of(name, environment, known)
-    return TemplateSyntaxFaultError(reason, _place((name, error.lineno), known), text, chain)
-
-
-def _template_frames(traceback: Optional[TracebackType]) -> Iterator[_Step]:
-    """Yield (template name, line) of every template in *traceback*, outermost first."""
-    last: Optional[_Step] = None
-    while traceback is not None:
-        template = traceback.tb_frame.f_globals.get("__jinja_template__")
-        if isinstance(template, jinja2.Template):
-            step = (str(template.name), template.get_corresponding_lineno(traceback.tb_lineno))
-            # A macro, block or loop is a frame of its own in the same template.
-            if last is not None and last[0] != step[0]:
-                yield last
-            last = step
-        traceback = traceback.tb_next
-    if last is not None:
-        yield last
-
-
-def _place(step: _Step, known: Mapping[str, Source]) -> SourceLine:
-    name, line = step
-    if name in known:
-        return SourceLine(known[name].name, line)
-    return SourceLine(name if name.startswith(_SCHEME) else _SCHEME + name, line)
-
-
-def _text_of(name: str, environment: Environment, known: Mapping[str, Source]) -> str:
-    if name in known:
-        return known[name].text
-    try:
-        return environment.loader.get_source(environment, name)[0] if environment.loader else ""
-    except (OSError, UnicodeError, jinja2.TemplateNotFound):
-        return ""
-
-
-def undefined_reason(text: str, names: Iterable[str], functions: Iterable[str]) -> str:
-    """Return Jinja's sentence about an undefined name, with the nearest right one."""
-    function = _NO_FUNCTION.search(text)
-    if function:
-        name = function.group(1)
-        near = nearest(name, functions)
-        text = f"'salt' has no function {name!r}"
-    else:
-        found = _UNDEFINED.match(text)
-        near = nearest(found.group(1), names) if found else None
-    return text + (f"; did you mean {near!r}?" if near else "")

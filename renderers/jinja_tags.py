@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from typing import Any, Callable, List, Mapping, Union
+from typing import Any, Callable, List, Mapping, Sequence, Union
 
 from jinja2 import nodes
 from jinja2.ext import Extension
@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 
 from catena.core.types import SourceLine
 from catena.renderers import yaml
-from catena.renderers.source import TemplateFaultError
+from catena.renderers.source import SourceError, TemplateFaultError
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class DataTags(Extension):
         body = parser.parse_statements(("name:endload",), drop_needle=True)
         text = parser.free_identifier(lineno=line)
         block = nodes.AssignBlock(text, None, body).set_lineno(line)
-        where = nodes.Const(f"{parser.name}:{line} {tag}")
+        where = [nodes.Const(parser.name), nodes.Const(line)]
         return [block, self._assign(target, text, tag, line, where)]
 
     def _import(self, parser: Parser, tag: str, line: int) -> List[nodes.Node]:
@@ -84,23 +84,34 @@ class DataTags(Extension):
         imported.target = target.name
         parser.parse_import_context(imported, False)
         text = nodes.Name(target.name, "load", lineno=line)
-        return [imported, self._assign(target, text, tag, line, imported.template)]
+        where = [nodes.Const(parser.name), nodes.Const(0), imported.template]
+        return [imported, self._assign(target, text, tag, line, where)]
 
     def _assign(
-        self, target: nodes.Expr, text: nodes.Expr, tag: str, line: int, where: nodes.Expr
+        self,
+        target: nodes.Expr,
+        text: nodes.Expr,
+        tag: str,
+        line: int,
+        where: Sequence[nodes.Expr],
     ) -> nodes.Node:
         """Return the node that gives *target* the data of *text*, which came from *where*."""
-        call = self.call_method(f"_{tag.partition('_')[2]}", [text, where], lineno=line)
+        kind = nodes.Const(tag.partition("_")[2])
+        call = self.call_method("_parsed", [kind, text, *where], lineno=line)
         return nodes.Assign(target, call, lineno=line)
 
-    def _yaml(self, value: Any, where: str) -> Any:
-        return yaml.load(str(value), str(where))
-
-    def _json(self, value: Any, where: str) -> Any:
-        return parse_json(str(value), str(where))
-
-    def _text(self, value: Any, where: str) -> str:
-        return str(value)
+    def _parsed(self, kind: str, value: Any, parent: str, line: int, path: str = "") -> Any:
+        """Return the data of a block that begins in *line* of *parent*, or of the file *path*."""
+        environment: Any = self.environment
+        file = environment.join_path(str(path), parent) if path else parent
+        try:
+            return PARSERS[kind](str(value), environment.address(file))
+        except SourceError as error:
+            place = error.place
+            if path or not place.line:
+                raise
+            place = SourceLine(place.file, line + place.line - 1)
+            raise type(error)(error.reason, place, "", error.chain) from None
 
 
 class Profile(Extension):

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from catena.core.types import SourceLine
-from catena.renderers.source import LineMap, SourceError, YamlFaultError
+from catena.renderers.source import LineMap, SourceError, SourceLimitError, YamlFaultError
 
 _TOML_LINE = re.compile(r"\(at line (\d+)")
 
@@ -26,7 +26,10 @@ def load_json(text: str, name: str, original: str, line_map: LineMap) -> Any:
         line = line_map(getattr(error, "lineno", 0))
         raise SourceError(f"not JSON: {error}", SourceLine(name, line), original) from None
     except RecursionError:
-        raise SourceError("JSON is nested too deep", SourceLine(name), original) from None
+        # The parser does not say where; data begin where the text does.
+        line = line_map(len(text[: -len(text.lstrip())].splitlines()) + 1)
+        place = SourceLine(name, line)
+        raise SourceLimitError("JSON is nested too deep", place, original) from None
 
 
 def load_toml(text: str, name: str, original: str, line_map: LineMap) -> Any:

@@ -12,13 +12,13 @@ from typing import Any, Callable, Dict, List, Mapping, NoReturn
 
 import yaml
 
-from catena.core.errors import LimitError
 from catena.core.types import SourceLine
 from catena.renderers.source import (
     DataPath,
     DuplicateKeyError,
     LineMap,
     Rendered,
+    SourceLimitError,
     YamlFaultError,
 )
 
@@ -67,7 +67,7 @@ def load(text: str, name: str = "<text>") -> Any:
 
     Raises:
         YamlFaultError: not YAML, or a key twice; the message names *name* and the line.
-        LimitError: more than 1 M nodes, or nested deeper than 200.
+        LimitError: more than 1 M nodes, or nested deeper than 200; with the line.
     """
     return load_rendered(text, name, text, LineMap(), keep_lines=False).data
 
@@ -78,9 +78,9 @@ def load_rendered(
     """Return the data of *text*, a rendered form of *original*, with lines of *original*."""
     report = _Report(text, name, original, line_map)
     if len(text) > MAX_CHARACTERS:
-        raise LimitError(f"{name}: longer than {MAX_CHARACTERS} characters when rendered")
+        report.fail(f"longer than {MAX_CHARACTERS} characters when rendered", 0, SourceLimitError)
     try:
-        _check_depth(text, name)
+        _check_depth(text, report)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
@@ -131,6 +131,10 @@ class _Report:
         if "found character" in reason and "\t" in self._line(rendered):
             reason = "found a tab, a character that cannot start any token: indent with spaces"
         context = error.context_mark
+        if "quoted scalar" in (error.context or "") and context is not None:
+            # Noticed at the next quote or the end of the text; the fault is where it begins.
+            mark, rendered = context, context.line + 1
+            reason += f" {error.context}: is the quote closed?"
         if context is not None and mark is not None and context.line != mark.line:
             reason += f" ({error.context} that begins in line {self._map(context.line + 1)})"
         self.fail(reason, rendered)
@@ -181,13 +185,13 @@ class _Builder:
     def build(self, node: Any, path: DataPath, depth: int) -> Any:
         """Return the data of *node*, which lies at *path*."""
         if isinstance(node, yaml.ScalarNode):
-            self._count()
+            self._count(node)
             return self._scalar(node)
         if depth >= MAX_DEPTH:
-            self._report.fail_at(f"nested deeper than {MAX_DEPTH}", node)
+            self._report.fail_at(f"nested deeper than {MAX_DEPTH}", node, SourceLimitError)
         if id(node) in self._open:
             self._report.fail_at("an alias refers to a value that contains it", node)
-        self._count()
+        self._count(node)
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -196,10 +200,11 @@ class _Builder:
         finally:
             self._open.discard(id(node))
 
-    def _count(self) -> None:
+    def _count(self, node: Any) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise LimitError(f"more than {MAX_NODES} values, aliases expanded")
+            reason = f"more than {MAX_NODES} values, aliases expanded"
+            self._report.fail_at(reason, node, SourceLimitError)
 
     def _scalar(self, node: Any) -> Any:
         tag = node.tag
@@ -238,8 +243,10 @@ class _Builder:
                 continue
             key = self._key(key_node, depth)
             if key in own:
+                first = next(one for one, _ in node.value if self._key(one, depth) == key)
                 self._report.fail_at(
-                    f"found conflicting ID {key!r}: the key is there twice",
+                    f"found conflicting ID {key!r}: the key is there twice, first in line "
+                    f"{self._report.line(first)}",
                     key_node,
                     DuplicateKeyError,
                 )
@@ -302,7 +309,7 @@ _SEQUENCES = frozenset({_TAG + "seq", _TAG + "omap", _TAG + "pairs"})
 _MAPPINGS = frozenset({_TAG + "map", _TAG + "set"})
 
 
-def _check_depth(text: str, name: str) -> None:
+def _check_depth(text: str, report: _Report) -> None:
     """Refuse nesting that would exhaust the stack of the parser, which has no limit itself.
 
     The cheap bound settles nearly every text; only one that could be too deep is scanned.
@@ -318,6 +325,6 @@ def _check_depth(text: str, name: str) -> None:
         if isinstance(event, starts):
             depth += 1
             if depth > MAX_DEPTH:
-                raise LimitError(f"{name}: nested deeper than {MAX_DEPTH}")
+                report.fail_at(f"nested deeper than {MAX_DEPTH}", event, SourceLimitError)
         elif isinstance(event, ends):
             depth -= 1

@@ -125,7 +125,7 @@ def test_toml_is_read(make_context: Any) -> None:
         ("#!yml\na: 1\n", 1, "unknown renderer 'yml'; did you mean 'yaml'?"),
         ("#!yaml|jinja\na: 1\n", 1, "needs text"),
         ('#!json\n{\n "a": ]}\n', 3, "not JSON"),
-        ("#!json\n" + "[" * 100_000, 0, "nested too deep"),
+        ("#!json\n" + "[" * 100_000, 2, "nested too deep"),
         ("#!toml\na = 1\nb = \n", 3, "not TOML"),
         ("#!py\n\ndef run(:\n", 3, "Python: "),
         ("#!py\ndef run():\n    x = 1\n    return 1 / 0\n", 4, "ZeroDivisionError"),
