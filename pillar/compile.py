@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 from catena.core.context import Context
 from catena.core.errors import CatenaError, LimitError, RenderError
 from catena.core.nested import merge, recurse
+from catena.core.suggest import nearest
 from catena.core.target import Nodegroups, Subject
 from catena.core.types import SourceLine
 from catena.pillar.top import Assigned, TopReader, source_of
@@ -45,7 +46,12 @@ class _Visit:
     mods: Set[str]
     #: Names for its template (`defaults` of the include).
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    depth: int = 0
+    #: The includes that led here and the line of the top file, nearest first.
+    way: Tuple[SourceLine, ...] = ()
+
+    def included(self, given: Assigned, defaults: Mapping[str, Any]) -> _Visit:
+        """Return the visit of a file that this one includes."""
+        return _Visit(given, self.mods, defaults, (given.place, *self.way))
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class _Compiler:
         for given in assigned:
             mods = seen.setdefault(given.saltenv, set())
             for sls in self._names(given.sls, given.saltenv):
-                data = self._file(sls, _Visit(given, mods))
+                data = self._file(sls, _Visit(given, mods, way=(given.place,)))
                 # A file sees what the files before it gave (recorded case pillar/pillar_in_jinja).
                 pillar = self._merge(pillar, data)
                 self._context = self._context.with_(pillar=pillar)
@@ -141,6 +147,10 @@ class _Compiler:
         """Return the SLS names that a name or glob means."""
         if not any(character in sls for character in "*?["):
             return [sls]
+        return [name for name in self._all(saltenv) if fnmatchcase(name, sls)]
+
+    def _all(self, saltenv: str) -> List[str]:
+        """Return the names of all SLS files of *saltenv*, sorted."""
         if saltenv not in self._known:
             paths = [entry.path for entry in self._context.files.entries(saltenv)]
             self._known[saltenv] = sorted(
@@ -148,16 +158,19 @@ class _Compiler:
                 for path in paths
                 if path.endswith(".sls")
             )
-        return [name for name in self._known[saltenv] if fnmatchcase(name, sls)]
+        return self._known[saltenv]
 
     def _file(self, sls: str, visit: _Visit) -> Dict[str, Any]:
         """Return the data of one file and what it includes; faults are noted."""
         self._rendered += 1
-        if visit.depth > INCLUDE_DEPTH_LIMIT or self._rendered > FILE_LIMIT:
+        if len(visit.way) > INCLUDE_DEPTH_LIMIT + 1 or self._rendered > FILE_LIMIT:
             raise LimitError(f"{visit.given.place}: too many files or includes at {sls!r}")
         visit.mods.add(sls)
         try:
-            rendered = self._render(sls, visit.given, visit.defaults)
+            rendered = self._render(sls, visit)
+        except SourceError as error:
+            self.note(error.reached(visit.way))
+            return {}
         except (RenderError, LimitError) as error:
             self.note(error)
             return {}
@@ -165,7 +178,8 @@ class _Compiler:
             return {}
         if not isinstance(rendered.data, Mapping):
             kind = type(rendered.data).__name__
-            self.note(SourceError(f"SLS {sls!r} is a {kind}, not a mapping", rendered.place()))
+            reason = f"SLS {sls!r} is a {kind}, not a mapping"
+            self.note(SourceError(reason, rendered.place(), chain=visit.way))
             return {}
         own = dict(rendered.data)
         included = own.pop("include", None)
@@ -174,22 +188,25 @@ class _Compiler:
         joined = self._includes(rendered, included, sls, visit)
         return self._merge(joined, own)
 
-    def _render(
-        self, sls: str, given: Assigned, defaults: Mapping[str, Any]
-    ) -> Optional[Rendered]:
+    def _render(self, sls: str, visit: _Visit) -> Optional[Rendered]:
+        given = visit.given
         base = sls.replace(".", "/")
         for path in (f"{base}.sls", f"{base}/init.sls"):
             source = source_of(self._context, path, given.saltenv, sls)
             if source is not None:
                 context = self._context.with_(saltenv=given.saltenv)
-                return render(context, source, self._settings.renderer, defaults)
+                return render(context, source, self._settings.renderer, visit.defaults)
         if not given.ignore_missing:
-            # Salt's own words: people's tools look for them.
+            # Salt's own words: people's tools look for them. What other files there are is for
+            # who may read them.
+            near = nearest(sls, self._all(given.saltenv))
             self.note(
                 SourceError(
                     f"Specified SLS {sls!r} in environment {given.saltenv!r} is not available "
                     "on the salt master",
                     given.place,
+                    chain=visit.way[1:],
+                    note=f"  did you mean {near!r}?" if near else "",
                 )
             )
         return None
@@ -210,7 +227,7 @@ class _Compiler:
                 continue
             given = replace(visit.given, sls=name, place=place)
             defaults = options.get("defaults") or {}
-            step = _Visit(given, visit.mods, defaults, visit.depth + 1)
+            step = visit.included(given, defaults)
             for found in self._names(_absolute(name, sls, rendered), given.saltenv):
                 if found in visit.mods:
                     continue
