@@ -60,12 +60,12 @@ def get(
             if found is not _MISSING:
                 return found
         return default
-    joined: Any = default if isinstance(default, Mapping) else {}
+    joined: Any = {}
     for name in ("pillar", "grains", "opts"):
         found = traverse(sources.get(name, {}), key, _MISSING, delimiter)
         if found is not _MISSING:
             joined = _merged(joined, found, merge == "recurse")
-    return joined if joined or isinstance(default, Mapping) else default
+    return joined or default
 
 
 @function(reads=True)
@@ -89,9 +89,9 @@ def option(
 
 @function(reads=True)
 def merge(context: Context, value: str, default: Any = "") -> Any:
-    """Return the mappings or lists named *value* of options, grains and pillar joined."""
+    """Return the mappings or lists named *value* of options and pillar joined."""
     found: Any = None
-    for tree in _sources(context).values():
+    for tree in _sources(context, omit_grains=True).values():
         part = tree.get(value)
         if part is None:
             continue
@@ -109,7 +109,7 @@ def dot_vals(context: Context, value: str) -> Dict[str, Any]:
     """Return the options and pillar values whose names begin with *value* and a dot."""
     found = {}
     for tree in (context.pillar, context.opts):
-        found.update({key: item for key, item in tree.items() if key.startswith(f"{value}.")})
+        found.update({key: tree[key] for key in tree if str(key).startswith(f"{value}.")})
     return found
 
 
@@ -117,6 +117,20 @@ def dot_vals(context: Context, value: str) -> Dict[str, Any]:
 def items(context: Context) -> Dict[str, Any]:
     """Return the minion's options."""
     return dict(context.opts)
+
+
+@function(reads=True)
+def manage_mode(context: Context, mode: Any) -> Optional[str]:
+    """Return permission bits as four octal digits, as text: "0644"."""
+    if mode is None:
+        return None
+    return str(mode).replace("0o", "0").strip("\"'").lstrip("0").zfill(4)
+
+
+@function(reads=True)
+def backup_mode(context: Context, backup: str = "") -> Any:
+    """Return *backup*, else the option `backup_mode`."""
+    return backup or option(context, "backup_mode")
 
 
 @function(reads=True)

@@ -10,8 +10,8 @@ from catena.core.errors import UsageError
 
 
 def _dump_json(data: Any, options: Dict[str, Any]) -> str:
-    chosen = {"indent": 2, "sort_keys": True, "separators": (",", ": "), **options}
-    return json.dumps(data, **chosen)
+    chosen = {"indent": 2, "sort_keys": True, "separators": (",", ": "), "ensure_ascii": False}
+    return json.dumps(data, **{**chosen, **options})
 
 
 def _dump_yaml(data: Any, options: Dict[str, Any]) -> str:

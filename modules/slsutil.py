@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
+import logging
 from typing import Any, Dict, List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.core.nested import append_new, recurse
+from catena.core.nested import STRATEGIES, append_new, recurse
 from catena.core.nested import merge as joined
 from catena.core.plugins import function
 from catena.core.suggest import unknown
 from catena.modules.file import content, source
 from catena.modules.serializers import DUMP, LOAD
 
-_BANNER = """THIS FILE IS MANAGED BY CATENA - DO NOT EDIT
+_log = logging.getLogger(__name__)
 
-The contents of this file are managed by catena. Any changes to this file will be overwritten
-automatically and without warning."""
+_TITLE = "THIS FILE IS MANAGED BY CATENA - DO NOT EDIT"
+_TEXT = (
+    "The contents of this file are managed by catena. Any changes to this file will be"
+    " overwritten automatically and without warning."
+)
 
 
 @function(reads=True)
@@ -39,7 +43,6 @@ def renderer(
 
     Raises:
         UsageError: neither or both of path and string are given.
-        CommandExecutionError: there is no such file.
         RenderError: it can't be rendered.
     """
     # The renderers need third-party packages, which hosts reached over SSH may lack.
@@ -55,7 +58,9 @@ def renderer(
         return {} if made.data is None else made.data
     found = source.fetch(context, source.Source(path, saltenv, skip_verify=True))
     if found is None:
-        raise CommandExecutionError(f"{path} was not found in saltenv {saltenv!r}")
+        # As in Salt: a tree may look for a file that need not be there.
+        _log.warning("slsutil.renderer: %s was not found in saltenv %r", path, saltenv)
+        return {}
     text = content.decode(content.read(found))
     inside = source.split(path, saltenv)[0] if path.startswith("salt://") else ""
     made = render(context, Source(text, path, saltenv, path=inside), default_renderer, names)
@@ -108,11 +113,30 @@ def merge(
         renderer: accepted; it chose the strategy "smart" stands for.
         merge_lists: append lists instead of replacing them.
     """
-    if strategy == "aggregate" and isinstance(obj_a, list) and isinstance(obj_b, list):
-        return append_new(copy.deepcopy(obj_a), copy.deepcopy(obj_b))
     if not isinstance(obj_a, Mapping) or not isinstance(obj_b, Mapping):
+        both_lists = isinstance(obj_a, list) and isinstance(obj_b, list)
+        if strategy == "aggregate" and both_lists:
+            return append_new(copy.deepcopy(obj_a), copy.deepcopy(obj_b))
         return copy.deepcopy(obj_b)
-    return copy.deepcopy(joined(obj_a, obj_b, strategy, merge_lists))
+    if strategy == "smart" and "yamlex" in renderer:
+        strategy = "aggregate"
+    return copy.deepcopy(_joined(obj_a, obj_b, strategy, merge_lists))
+
+
+def _joined(
+    first: Mapping[str, Any], second: Mapping[str, Any], strategy: str, lists: bool
+) -> Mapping[str, Any]:
+    if strategy == "aggregate":
+        # Only what a #!yamlex file marks is aggregated in Salt; plain mappings are replaced.
+        return {**first, **second}
+    if strategy == "list":
+        return {key: [old, second[key]] if key in second else old for key, old in first.items()}
+    if strategy not in STRATEGIES:
+        _log.warning(
+            "slsutil.merge: %s; recurse is used", unknown("strategy", strategy, STRATEGIES)
+        )
+        return recurse(first, second)
+    return joined(first, second, strategy, lists and strategy != "none")
 
 
 @function(reads=True)
@@ -149,10 +173,18 @@ def serialize(context: Context, serializer: str, obj: Any, **mod_kwargs: Any) ->
     if serializer == "json":
         # As a program reads it: file.serialize alone indents by itself.
         options = {"indent": None, "sort_keys": False, "separators": None, **options}
+    if serializer == "yaml":
+        options = {"default_flow_style": None, **options}
     try:
-        return DUMP[serializer](obj, options)
+        made = DUMP[serializer](obj, options)
     except (TypeError, ValueError) as problem:
         raise UsageError(f"the data can't be written as {serializer}: {problem}") from problem
+    return _without_end(made) if serializer == "yaml" else made
+
+
+def _without_end(text: str) -> str:
+    """Return a YAML text without its last line end, and without the dots after a bare scalar."""
+    return text[:-5] if text.endswith("\n...\n") else text.rstrip("\n")
 
 
 @function(reads=True)
@@ -193,7 +225,7 @@ def banner(
     blockend: Optional[str] = None,
     title: Optional[str] = None,
     text: Optional[str] = None,
-    newline: bool = True,
+    newline: bool = False,
 ) -> str:
     """Return a framed comment that says that a file is managed.
 
@@ -213,16 +245,20 @@ def banner(
     """
     import textwrap
 
-    heading, _, rest = _BANNER.partition("\n\n")
-    title, text = title or heading, text or rest.replace("\n", " ")
-    room = width - 2 * len(commentchar) - 2
+    left, right = commentchar.rstrip(), commentchar.strip()
+    room = width - len(left) - len(right) - 2
     if room < 1:
         raise UsageError(f"a banner of width {width} has no room for text")
-    border = (commentchar + borderchar * width)[:width]
-    border = border[: width - len(commentchar)] + commentchar[::-1]
-    inside = [title.center(room), *textwrap.wrap(text, room)]
-    lines = [border]
-    lines += [f"{commentchar} {line.ljust(room)} {commentchar[::-1]}" for line in inside]
+    border = commentchar + borderchar[:1] * (width - len(left) - len(right)) + right
+    blank = commentchar + " " * (width - 2 * len(commentchar)) + commentchar
+    heading = [
+        line.center(room) for line in textwrap.wrap(_TITLE if title is None else title, room)
+    ]
+    rest = [line.ljust(room) for line in textwrap.wrap(_TEXT if text is None else text, room)]
+    lines = [border, blank]
+    lines += [f"{left} {line} {right}" for line in heading]
+    lines.append(blank)
+    lines += [f"{left} {line} {right}" for line in rest]
     lines.append(border)
     if blockstart is not None:
         lines.insert(0, blockstart)
@@ -233,10 +269,11 @@ def banner(
 
 @function(reads=True)
 def boolstr(context: Context, value: Any, true: Any = "true", false: Any = "false") -> Any:
-    """Return *true* where *value* means yes, else *false*: words for a file's own language."""
-    from catena.modules.arguments import truth
+    """Return *true* where *value* is neither empty nor false, else *false*.
 
-    return true if truth(value) else false
+    They are words for a file's own language; any text that is not empty counts, "False" too.
+    """
+    return true if value else false
 
 
 @function(reads=True)

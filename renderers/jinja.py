@@ -51,6 +51,7 @@ from catena.renderers.source import (
     decoded,
     plain,
     sls_variables,
+    template_options,
     template_variables,
 )
 
@@ -321,7 +322,7 @@ def _names(context: Context, source: Source, sls_names: bool) -> Dict[str, Any]:
         "salt": FunctionCalls(context),
         "grains": plain(context.grains),
         "pillar": plain(context.pillar),
-        "opts": plain(context.opts),
+        "opts": template_options(context),
         "saltenv": source.saltenv,
         "env": source.saltenv,
     }

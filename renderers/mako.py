@@ -7,7 +7,7 @@ from typing import Any, Mapping
 from catena.core.context import Context
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
-from catena.renderers.source import Source, SourceError, plain
+from catena.renderers.source import Source, SourceError, plain, template_options
 
 
 def render(context: Context, source: Source, names: Mapping[str, Any]) -> str:
@@ -44,7 +44,7 @@ def render(context: Context, source: Source, names: Mapping[str, Any]) -> str:
         "salt": FunctionCalls(context),
         "grains": plain(context.grains),
         "pillar": plain(context.pillar),
-        "opts": plain(context.opts),
+        "opts": template_options(context),
         "saltenv": source.saltenv,
         **names,
     }

@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.own_code import told
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
-from catena.renderers.source import Source, SourceError, plain
+from catena.renderers.source import Source, SourceError, plain, template_options
 
 
 def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
@@ -27,13 +27,13 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
         "__salt__": FunctionCalls(context),
         "__grains__": plain(context.grains),
         "__pillar__": plain(context.pillar),
-        "__opts__": plain(context.opts),
+        "__opts__": template_options(context),
         "__sls__": source.sls,
         "__env__": source.saltenv,
         "salt": FunctionCalls(context),
         "grains": plain(context.grains),
         "pillar": plain(context.pillar),
-        "opts": plain(context.opts),
+        "opts": template_options(context),
         "saltenv": source.saltenv,
         **names,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from catena.core.context import Context
 from catena.core.errors import LimitError, RenderError
 from catena.core.types import SourceLine
 
@@ -157,6 +158,15 @@ class LineMap:
 def plain(data: Mapping[str, Any]) -> Dict[str, Any]:
     """Return a mapping as a dict, which templates can print and copy."""
     return data if isinstance(data, dict) else dict(data)
+
+
+def template_options(context: Context) -> Dict[str, Any]:
+    """Return what a template sees as `opts`: the configuration, and in it grains and pillar."""
+    return {
+        **context.opts,
+        "grains": plain(context.grains),
+        "pillar": plain(context.pillar),
+    }
 
 
 def template_variables(path: str) -> Dict[str, str]:

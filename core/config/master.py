@@ -46,7 +46,7 @@ class MasterSettings:
     renderer_blacklist: List[str] = option([], "Renderers that no such file may use.")
     jinja_env: Dict[str, Any] = option(
         {},
-        "Options of Jinja for other templates of the master: trim_blocks, lstrip_blocks and others.",
+        "Options of Jinja for the master's other templates: trim_blocks and others.",
     )
     jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for pillar and reactor files.")
     jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")

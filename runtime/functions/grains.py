@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Dict, List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.files import write_durable
-from catena.core.nested import laid_over, plain_copy, set_at, traverse
+from catena.core.nested import MISSING, plain_copy, set_at, traverse
 from catena.core.plugins import function
+from catena.core.tables import choose
 from catena.modules.grain_rules import refusal
 from catena.runtime.grains.collect import static_grains
 
@@ -75,7 +75,7 @@ def ls(context: Context) -> List[str]:
 @function(reads=True)
 def has_value(context: Context, key: str) -> bool:
     """Return whether a grain is there, even with the value None."""
-    return bool(traverse(context.grains, key, "") != "")
+    return traverse(context.grains, key, MISSING) is not MISSING
 
 
 @function(reads=True)
@@ -113,26 +113,7 @@ def filter_by(
         The entry; None where nothing matches and there is no default and no *merge*.
     """
     value = traverse(context.grains, grain, None)
-    values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-    chosen = (lookup_dict[key] for each in values for key in _matching_keys(lookup_dict, each))
-    found: Any = next((one for one in chosen if one is not None), lookup_dict.get(default))
-    if base and base in lookup_dict:
-        found = laid_over(lookup_dict[base], found) if found is not None else lookup_dict[base]
-    if merge:
-        if not isinstance(merge, AbstractMapping):
-            raise UsageError("grains.filter_by: merge must be a dictionary")
-        if not isinstance(found, dict):
-            return plain_copy(merge)
-        # Salt changes the table itself, and map files build on it (recorded case
-        # jinja/filter_by): a later call finds what an earlier one merged.
-        found.update(laid_over(found, merge))
-    return found
-
-
-def _matching_keys(table: Mapping[Any, Any], value: Any) -> List[Any]:
-    """Return the keys that match *value*, a number as its text, in the order of the table."""
-    text = str(value)
-    return [key for key in table if fnmatch.fnmatchcase(text, str(key))]
+    return choose(lookup_dict, value, merge, default, base)
 
 
 def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ...] = ()) -> None:

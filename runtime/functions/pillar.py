@@ -15,6 +15,7 @@ from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.nested import MISSING, append_new, laid_over, plain_copy, traverse
 from catena.core.plugins import function
 from catena.core.suggest import unknown
+from catena.core.tables import choose
 
 MASK = "**********"
 
@@ -106,11 +107,31 @@ def fetch(
     delimiter: str = ":",
     unmask: Optional[bool] = None,
 ) -> Any:
-    """Return one pillar value, like pillar.get; a missing one without a default is an error."""
-    found = traverse(context.pillar, key, default, delimiter)
-    if found is MISSING:
-        raise NotFoundError(f"pillar key not found: {key}")
-    return _shown(context, found, unmask)
+    """Return one pillar value, like pillar.get."""
+    return get(context, key, default, delimiter=delimiter, unmask=unmask)
+
+
+@function(name="filter_by", reads=True)
+def filter_by(
+    context: Context,
+    lookup_dict: Mapping[str, Any],
+    pillar: str,
+    merge: Optional[Mapping[str, Any]] = None,
+    default: str = "default",
+    base: Optional[str] = None,
+) -> Any:
+    """Return the entry of a table whose key matches a pillar value; see grains.filter_by.
+
+    Args:
+        context: the call's context.
+        lookup_dict: entries by value, shell-style patterns allowed.
+        pillar: name or path of the pillar value.
+        merge: laid over the entry that was found.
+        default: key of the entry for a value that none matches.
+        base: key of an entry that the found one is laid over.
+    """
+    found = choose(lookup_dict, traverse(context.pillar, pillar, None), merge, default, base)
+    return _shown(context, found, None)
 
 
 @function(name="items", reads=True)
@@ -209,19 +230,24 @@ def keys(context: Context, key: str, delimiter: str = ":") -> List[str]:
 
 @function(name="ls", reads=True)
 def ls(context: Context, *args: str) -> List[str]:
-    """Return the names at the top of the pillar, compiled anew."""
-    return list(context.host.compile_pillar(None))
+    """Return the names at the top of the pillar, compiled anew; with names, those alone."""
+    return list(_chosen(context, args))
+
+
+def _chosen(context: Context, names: Tuple[str, ...]) -> Dict[str, Any]:
+    """Return the pillar compiled anew, or what is at *names* in it; "" where nothing is."""
+    found = plain_copy(context.host.compile_pillar(None))
+    return {name: traverse(found, name, "") for name in names} if names else found
 
 
 @function(name="obfuscate", reads=True)
 def obfuscate(context: Context, *args: str) -> Dict[str, Any]:
-    """Return the pillar with every value replaced by the name of its type.
+    """Return the pillar, or what is at some names, with the types of values instead of them.
 
     On a command line what is masked has the type of its mask, as in Salt.
     """
     hidden = bool(context.opts.get("pillar_mask_output", True))
-    found = plain_copy(context.host.compile_pillar(None))
-    return dict(_types(_shown(context, found, not hidden)))
+    return dict(_types(_shown(context, _chosen(context, args), not hidden)))
 
 
 def _types(value: Any) -> Any:
