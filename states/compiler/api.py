@@ -14,7 +14,7 @@ from catena.states.compiler.faults import StateArgumentsError, TopError
 from catena.states.compiler.low import low_from_chunk, low_states
 from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, RunHooks
 from catena.states.compiler.order import ordered
-from catena.states.compiler.requisites import apply_use, link
+from catena.states.compiler.requisites import Index, Plan, apply_use, link
 from catena.states.compiler.run import ProgressHooks, Run
 from catena.states.compiler.show import shown_chunks
 from catena.states.compiler.sls import SlsTree, sls_names
@@ -36,9 +36,10 @@ __all__ = [
     "pillar_error_texts",
     "pillar_errors",
     "render_high",
+    "render_highstate",
     "run",
     "shown_low",
-    "shown_run",
+    "shown_lowstate",
     "sls_list",
     "sls_names",
 ]
@@ -86,18 +87,31 @@ def compile_highstate(
         exclude_ids: ids to leave out.
         whitelist: SLS names that alone are read, of those that are assigned; (): all.
     """
-    errors = pillar_errors(context)
+    wanted, errors = _wanted(context)
     if errors:
         return Compiled((), tuple(errors))
-    try:
-        wanted = assigned(context)
-    except TopError as error:
-        return Compiled((), (str(error),))
     if whitelist:
         wanted = {
             env: [name for name in names if name in whitelist] for env, names in wanted.items()
         }
     return _compile(context, wanted, exclude, exclude_ids)
+
+
+def render_highstate(context: Context) -> tuple[High, List[str]]:
+    """Return what the SLS files of the top files say before it is joined, and the faults met."""
+    wanted, errors = _wanted(context)
+    return (High(()), errors) if errors else render_high(context, wanted)
+
+
+def _wanted(context: Context) -> tuple[Dict[str, List[str]], List[str]]:
+    """Return the SLS names of the top files by environment; or why there are none."""
+    errors = pillar_errors(context)
+    if errors:
+        return {}, errors
+    try:
+        return assigned(context), []
+    except TopError as error:
+        return {}, [str(error)]
 
 
 def compile_top(context: Context) -> Dict[str, List[str]]:
@@ -154,9 +168,14 @@ def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
     return chunks, errors + plan.errors
 
 
-def shown_run(low: Sequence[Low]) -> List[Row]:
-    """Return Salt's low chunks of a compiled run, with what `*_in` put into other states."""
-    return shown_chunks(link(low), low)
+def shown_lowstate(context: Context) -> tuple[List[Row], List[str]]:
+    """Return Salt's low chunks of the highstate as it runs, and the faults met."""
+    high, errors = render_highstate(context)
+    if errors:
+        return [], errors
+    plan = _planned(context, high)
+    chunks = [] if plan.errors else shown_chunks(plan, plan.lows)
+    return chunks, plan.errors
 
 
 def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) -> Dict[str, Row]:
@@ -226,21 +245,26 @@ def _compile(
     return _joined(context, high)
 
 
-def _joined(context: Context, high: High) -> Compiled:
-    """Join: extend, low states, use, `*_in`, exclude, requisites, order."""
+def _planned(context: Context, high: High) -> Plan:
+    """Join: extend, low states, use, exclude, `*_in`, requisites."""
     errors: List[str] = []
-    shown = high.as_dict()
     lows = low_states(extended(high, errors), errors)
     if errors:
-        return Compiled((), tuple(errors), shown)
+        return Plan((), [], Index(()), errors)
     lows = without_deaf_watches(apply_use(lows), context)
     kept = [low for low in lows if not _excluded(high, low)]
     gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
-    plan = link(kept, gone)
+    return link(kept, gone)
+
+
+def _joined(context: Context, high: High) -> Compiled:
+    """Put the states of *high* in the order in which they run."""
+    shown = high.as_dict()
+    plan = _planned(context, high)
     order = None if plan.errors else ordered(plan)
     if order is None:
         return Compiled((), tuple(plan.errors), shown)
-    return Compiled(tuple(kept[position] for position in order), (), shown)
+    return Compiled(tuple(plan.lows[position] for position in order), (), shown)
 
 
 def _excluded(high: High, low: Union[Low, Declaration]) -> bool:

@@ -139,6 +139,8 @@ class High:
     extends: Tuple[Declaration, ...] = ()
     excluded_ids: frozenset[str] = frozenset()
     excluded_sls: frozenset[str] = frozenset()
+    #: Entries of all `exclude` lists, as written.
+    excludes: Tuple[Any, ...] = ()
 
     def as_dict(self) -> Dict[str, Any]:
         """Return Salt's high data, as state.show_sls prints it."""
@@ -153,7 +155,20 @@ class High:
             body["__env__"] = one.env
             if one.included_from:
                 body["__sls_included_from__"] = list(one.included_from)
+        if self.extends:
+            shown["__extend__"] = _shown_extends(self.extends)
+        if self.excludes:
+            shown["__exclude__"] = list(self.excludes)
         return shown
+
+
+def _shown_extends(extends: Sequence[Declaration]) -> List[Dict[str, Any]]:
+    """Return `extend` blocks as Salt shows them: one mapping per id of a file."""
+    bodies: Dict[Tuple[str, str, str], Dict[str, Any]] = {}
+    for one in extends:
+        body = bodies.setdefault((one.env, one.sls, one.id), {})
+        body.update({one.state: list(one.items), "__sls__": one.sls, "__env__": one.env})
+    return [{id_: body} for (_, _, id_), body in bodies.items()]
 
 
 def _has_order(items: Sequence[Any]) -> bool:

@@ -166,7 +166,7 @@ def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
     every = [*plan.lows, *gone]
     if not any(key in _PUT for low in every for key in low.keywords):
         return {}
-    targets = _Targets(every)
+    targets = Targets(every)
     unknown: Set[str] = set()
     seen: Set[Tuple[str, str]] = set()
     dangling: Dict[int, List[Wanted]] = {}
@@ -197,7 +197,7 @@ def _unknown(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> str:
     return can_not_extend(target, low.env, low.sls, place, plan.index.names(module))
 
 
-class _Targets:
+class Targets:
     """What `*_in` means, which is less than what requisites mean elsewhere, as in Salt.
 
     The id, or the `name` (not one of `names`) where one state alone has it; no globs; an SLS file

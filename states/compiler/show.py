@@ -6,11 +6,14 @@ puts into the other state, a state that a `prereq` names with its trial as an en
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Set
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
-from catena.states.compiler.model import REVERSE, Low, Row
+from catena.states.compiler.model import LOOSE, REVERSE, Low, Row
 from catena.states.compiler.order import steps
-from catena.states.compiler.requisites import Plan, pairs
+from catena.states.compiler.requisites import Plan, Targets, pairs
+
+#: What becomes part of the other state; of `listen_in` only the end of a run asks.
+_PUT = {key: kind for key, kind in REVERSE.items() if kind not in LOOSE}
 
 
 def shown_chunks(plan: Plan, lows: Sequence[Low]) -> List[Row]:
@@ -31,16 +34,17 @@ def shown_chunks(plan: Plan, lows: Sequence[Low]) -> List[Row]:
 
 
 def _show_reverse(plan: Plan, chunks: List[Dict[str, Any]]) -> None:
-    seen: Set[Any] = set()
+    if not any(key in _PUT for low in plan.lows for key in low.keywords):
+        return
+    targets = Targets(plan.lows)
+    seen: Set[Tuple[str, str]] = set()
     for low in plan.lows:
-        for key, kind in REVERSE.items():
-            if key == "use_in" or key not in low.keywords:
-                continue
+        # What `names` made many is one declaration, which puts itself in once.
+        if (low.state, low.id) in seen:
+            continue
+        seen.add((low.state, low.id))
+        for key, kind in _PUT.items():
             for pair in pairs(low, key):
-                group = plan.index.find(*pair)
-                for member in group.members if group else ():
-                    once = (member, kind, low.state, low.id)
-                    if once not in seen and plan.lows[member] is not low:
-                        seen.add(once)
-                        chunk = chunks[member]
-                        chunk[kind] = [*(chunk.get(kind) or ()), {low.state: low.id}]
+                for member in targets.find(*pair) or ():
+                    chunk = chunks[member]
+                    chunk[kind] = [*(chunk.get(kind) or ()), {low.state: low.id}]

@@ -34,6 +34,7 @@ class SlsTree:
         self._states: List[Declaration] = []
         self._owners: Dict[str, Declaration] = {}
         self._extends: List[Declaration] = []
+        self._excludes: List[Any] = []
         self._excluded_ids: Set[str] = set()
         self._excluded_sls: Set[str] = set()
         self.errors: List[str] = []
@@ -68,6 +69,7 @@ class SlsTree:
             tuple(self._extends),
             frozenset(self._excluded_ids),
             frozenset(self._excluded_sls),
+            tuple(self._excludes),
         )
 
     def _expand(self, pattern: str, env: str) -> List[str]:

@@ -266,11 +266,11 @@ def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
 
 @function(reads=True, out="nested")
 def show_highstate(context: Context, **options: Any) -> Any:
-    """Return the high data of the highstate."""
+    """Return the high data of the highstate, as written (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
-        compiled = api.compile_highstate(inside)
-        return Faults(compiled.errors) or dict(compiled.high)
+        high, errors = api.render_highstate(inside)
+        return Faults(errors) or high.as_dict()
 
     return _shown(context, options, work)
 
@@ -280,8 +280,8 @@ def show_lowstate(context: Context, **options: Any) -> Any:
     """Return the low data of the highstate, in the order of a run."""
 
     def work(inside: Context) -> Any:
-        compiled = api.compile_highstate(inside)
-        return Faults(compiled.errors) or api.shown_run(compiled.low)
+        chunks, errors = api.shown_lowstate(inside)
+        return Faults(errors) or chunks
 
     return _shown(context, options, work)
 
