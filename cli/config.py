@@ -47,7 +47,10 @@ def _check(path: Path, name: str, show: bool) -> int:
         data = read(path)
         settings, loaded = load(kind, data, salt_keys)
     except ConfigError as error:
-        click.echo(_named(path, kind, salt_keys, error), err=True)
+        from catena.renderers.config_files import explained
+
+        # Without a key it is the text of a file that is wrong, and says which.
+        click.echo(explained(path, error) if error.key else error, err=True)
         return error.exit_code
     for key in loaded.without_effect:
         click.echo(f"{path}: {key} has no effect here", err=True)
@@ -62,25 +65,6 @@ def _check(path: Path, name: str, show: bool) -> int:
     for text in wrong or ["ok"]:
         click.echo(f"{path}: {text}", err=True)
     return ConfigError.exit_code if wrong else 0
-
-
-def _named(path: Path, kind: Any, salt_keys: Any, error: ConfigError) -> str:
-    """Return the text of *error* with the one file of a configuration that has the fault."""
-    from catena.renderers.config_files import files
-    from catena.renderers.config_files import read as read_files
-
-    # The main file is read together with the others, so it comes last.
-    for file in reversed(files(path)):
-        try:
-            data = read_files(file)
-        except ConfigError as fault:
-            # Its text names file and line.
-            return str(fault)
-        try:
-            load(kind, data, salt_keys)
-        except ConfigError as fault:
-            return f"{file}: {fault}"
-    return f"{path}: {error}"
 
 
 @config.command()

@@ -41,7 +41,9 @@ def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
     try:
         settings, loaded = load(MasterSettings, data, SALT_KEYS)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        from catena.renderers.config_files import explained
+
+        raise explained(path, error) from None
     return placed(settings, data, Path(config_dir), "master"), loaded
 
 

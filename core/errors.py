@@ -32,7 +32,16 @@ class NotFoundError(UsageError):
 
 
 class ConfigError(UsageError):
-    """The configuration can't be used."""
+    """The configuration can't be used.
+
+    Args:
+        message: what is wrong.
+        key: the setting that is wrong, for who knows where it was written.
+    """
+
+    def __init__(self, message: str = "", key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class RecordError(UsageError):

@@ -39,7 +39,7 @@ def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
     try:
         settings, loaded = load(MinionSettings, data, SALT_KEYS)
     except ConfigError as error:
-        raise ConfigError(f"{config_dir / 'minion'}: {error}") from None
+        raise config_files.explained(config_dir / "minion", error) from None
     return Configured(placed(settings, data, config_dir, "minion"), loaded)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Union
 from catena.core.errors import ConfigError, LimitError, RenderError
 from catena.core.files import read_limited
 from catena.renderers import yaml
-from catena.renderers.source import decoded
+from catena.renderers.source import LineMap, Rendered, decoded
 
 SIZE_LIMIT = 4 * 1024 * 1024
 
@@ -40,19 +40,39 @@ def files(main: Path) -> List[Path]:
     return [main, *extra] if main.exists() else extra
 
 
+def explained(main: Path, error: ConfigError) -> ConfigError:
+    """Return *error* of a setting with the file and line in which it was written.
+
+    Args:
+        main: as for `read`, which read the setting.
+        error: of a setting; `key` names it.
+    """
+    # The last file that has it is the one that counts.
+    for file in reversed(files(main)):
+        rendered = _rendered(file)
+        if isinstance(rendered.data, dict) and error.key in rendered.data:
+            return ConfigError(f"{rendered.place(error.key)}: {error}", error.key)
+    return ConfigError(f"{main}: {error}", error.key)
+
+
 def _read_one(file: Path) -> Dict[str, Any]:
-    try:
-        text = decoded(read_limited(file, SIZE_LIMIT), str(file))
-        data = yaml.load(text, str(file))
-    except (RenderError, LimitError) as error:
-        raise ConfigError(str(error)) from None
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from None
+    data = _rendered(file).data
     if data is None:
         return {}
     if not isinstance(data, dict):
         raise ConfigError(f"{file}: expected a mapping, got {type(data).__name__}")
     return data
+
+
+def _rendered(file: Path) -> Rendered:
+    name = str(file)
+    try:
+        text = decoded(read_limited(file, SIZE_LIMIT), name)
+        return yaml.load_rendered(text, name, text, LineMap())
+    except (RenderError, LimitError) as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
 
 
 def _join(first: Dict[str, Any], second: Dict[str, Any]) -> Dict[str, Any]:

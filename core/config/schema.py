@@ -89,13 +89,14 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         elif isinstance(key, str) and _MODULE_OPTION.match(key):
             modules[key] = value
         elif not isinstance(key, str) or nearest(key, [*fields, *salt_keys], _SLIP):
-            raise ConfigError(unknown("setting", str(key), [*fields, *salt_keys]))
+            raise ConfigError(unknown("setting", str(key), [*fields, *salt_keys]), key)
         else:
             free[key] = value
     try:
         settings = decode(kind, known, "config")
     except RecordError as error:
-        raise ConfigError(_of_type(str(error))) from None
+        text = _of_type(str(error))
+        raise ConfigError(text, re.split(r"[.\[:]", text)[0]) from None
     for name in known:
         _check(name, getattr(settings, name), fields[name].metadata)
     return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)))
@@ -116,11 +117,11 @@ def _of_type(text: str) -> str:
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
     if rule["choices"] and value not in rule["choices"]:
         hint = unknown("value", str(value), rule["choices"])
-        raise ConfigError(f"{name}: {hint} (one of {', '.join(rule['choices'])})")
+        raise ConfigError(f"{name}: {hint} (one of {', '.join(rule['choices'])})", name)
     if rule["low"] is not None and value < rule["low"]:
-        raise ConfigError(f"{name}: {value} is below {rule['low']}")
+        raise ConfigError(f"{name}: {value} is below {rule['low']}", name)
     if rule["high"] is not None and value > rule["high"]:
-        raise ConfigError(f"{name}: {value} is above {rule['high']}")
+        raise ConfigError(f"{name}: {value} is above {rule['high']}", name)
     if rule["grammar"] and value and not re.fullmatch(rule["grammar"], value):
         meant = f"is not {rule['form']}" if rule["form"] else f"does not match {rule['grammar']}"
-        raise ConfigError(f"{name}: {value!r} {meant}")
+        raise ConfigError(f"{name}: {value!r} {meant}", name)
