@@ -91,6 +91,16 @@ def gid_of(group: Any) -> int:
         raise CommandExecutionError(f"Group {group} is not available") from None
 
 
+def primary_group(user: Any) -> Optional[str]:
+    """Return the name of the group that *user*'s files belong to by default; None for no user."""
+    if user in (None, ""):
+        return None
+    try:
+        return group_name(pwd.getpwuid(uid_of(user)).pw_gid)
+    except (CommandExecutionError, KeyError):
+        return None
+
+
 def user_name(uid: int) -> str:
     """Return the name of user *uid*, or the number where it has none."""
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, List, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
@@ -19,6 +20,9 @@ PROTECTED = frozenset(
     "/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr "
     "/usr/bin /usr/lib /usr/sbin /usr/share /var /var/lib".split()
 )
+
+
+_DAY = 86400
 
 
 def _failed(path: object, problem: OSError) -> CommandExecutionError:
@@ -262,11 +266,6 @@ def copy_path(source: Path, target: Path, recurse: bool, remove_existing: bool) 
             shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
             return
         shutil.copy2(source, target)
-        status = source.stat()
-        final = target / source.name if target.is_dir() else target
-        if os.geteuid() == 0:
-            os.chown(final, status.st_uid, status.st_gid)
-            final.chmod(status.st_mode & 0o7777)
     except (OSError, shutil.Error) as problem:
         raise CommandExecutionError(
             f"Could not copy '{source}' to '{target}': {problem}"
@@ -323,20 +322,58 @@ def truncate(context: Context, path: str, length: int) -> bool:
     return True
 
 
+def remove_empty(
+    folder: Path, recurse: bool, older_than: Optional[float]
+) -> Tuple[List[str], List[List[str]]]:
+    """Remove an empty folder, with *recurse* the empty ones below it first.
+
+    Returns:
+        The folders that were removed, and [path, why not] of the others; one that was changed in
+        the last *older_than* days is in neither.
+    """
+    gone: List[str] = []
+    errors: List[List[str]] = []
+    below = [place for place, _, _ in os.walk(folder, topdown=False)] if recurse else []
+    limit = time.time() - float(older_than) * _DAY if older_than else None
+    for place in [*below[:-1], str(folder)]:
+        if limit is not None and Path(place).stat().st_mtime > limit:
+            continue
+        try:
+            Path(place).rmdir()
+            gone.append(place)
+        except OSError as problem:
+            errors.append([place, str(problem)])
+    return gone, errors
+
+
 @function()
-def rmdir(context: Context, path: str, recurse: bool = False) -> Union[bool, str]:
-    """Remove an empty folder (a full one with *recurse*); True, or why not."""
+def rmdir(
+    context: Context,
+    path: str,
+    recurse: bool = False,
+    verbose: bool = False,
+    older_than: Optional[float] = None,
+) -> Any:
+    """Remove a folder if it is empty.
+
+    Args:
+        context: the call's context.
+        path: the folder.
+        recurse: the empty folders below it first.
+        verbose: return what was removed, and why not.
+        older_than: days since a folder was last changed; a younger one stays.
+
+    Returns:
+        Whether it is gone, or why not; with *verbose* {"result", "deleted", "errors"}.
+    """
     found = existing(path)
     if not found.is_dir():
         raise CommandExecutionError(f"A valid directory was not specified: {path}")
-    if recurse:
-        remove_path(found)
-        return True
-    try:
-        found.rmdir()
-    except OSError as problem:
-        return str(problem.strerror)
-    return True
+    gone, errors = remove_empty(found, recurse, older_than)
+    done = not errors and (bool(gone) or recurse)
+    if verbose:
+        return {"result": done, "deleted": gone, "errors": errors}
+    return done if done or not errors else errors[-1][1]
 
 
 @function()

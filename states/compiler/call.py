@@ -131,6 +131,8 @@ class Attempt:
     trial: bool = False
 
 
+#: A state whose mark wants this is told the low states that it requires, as dicts.
+REQUIRED = "__required__"
 _PLAIN = Attempt()
 
 
@@ -267,8 +269,9 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         arguments.update(extra)
         if not callee.open:
             arguments = {key: arguments[key] for key in arguments if key in callee.accepts}
-    if low.env != context.saltenv:
-        context = context.with_(saltenv=low.env)
+    env = str(low.keywords.get("saltenv") or low.env)
+    if env != context.saltenv:
+        context = context.with_(saltenv=env)
     try:
         found = callee.call(context, low.name, **arguments)
     except Exception as error:  # a plug-in may raise anything: it fails its own row only

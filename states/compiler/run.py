@@ -9,6 +9,7 @@ from typing import Dict, List, Optional, Sequence
 
 from catena.core.context import Context
 from catena.states.compiler.call import (
+    REQUIRED,
     Attempt,
     Callees,
     Caller,
@@ -29,6 +30,7 @@ _COMMENTS = {
 }
 #: Comment of a replayed row whose record says nothing.
 _NOT_RECORDED = "Nothing is recorded of what it came to"
+_PLAIN = Attempt()
 _TRIAL = Attempt(trial=True)
 
 
@@ -108,7 +110,7 @@ class Run:
                 row = {**make_row(low, False, _NOT_RECORDED), **recorded}
                 self._rows[position] = self._keep(low, row)
                 return
-            row = self._watched(low, verdict)
+            row = self._watched(position, verdict)
         self._finish(position, row, started, clock)
 
     def _finish(self, position: int, row: Row, started: datetime, clock: float) -> None:
@@ -174,15 +176,28 @@ class Run:
         verdict = self._judge.verdict(position, trial=True)
         row = self._settled(position, verdict)
         if row is None:
-            self._trials[position] = self._caller.row(self._context.with_(test=True), low, _TRIAL)
+            self._trials[position] = self._caller.row(
+                self._context.with_(test=True), low, self._attempt(position, trial=True)
+            )
             return
         # Its requisites have decided, and will not decide otherwise: this is its row.
         self._trials[position] = row
         self._finish(position, row, started, clock)
 
-    def _watched(self, low: Low, verdict: Verdict) -> Row:
+    def _attempt(self, position: int, trial: bool = False) -> Attempt:
+        """Return how a state is called; one that wants to know is told what it requires."""
+        low = self._lows[position]
+        callee = self._callees.get(low.state, low.fun)
+        if callee is None or REQUIRED not in callee.wants:
+            return _TRIAL if trial else _PLAIN
+        groups = self._plan.links[position].needs.get("require", ())
+        required = [self._lows[one].as_dict() for group in groups for one in group.members]
+        return Attempt({REQUIRED: required}, trial)
+
+    def _watched(self, position: int, verdict: Verdict) -> Row:
         """Call a state, and its mod_watch where something watched changed but it did nothing."""
-        row = self._caller.row(self._context, low)
+        low = self._lows[position]
+        row = self._caller.row(self._context, low, self._attempt(position))
         if not verdict.changed or row["changes"] or row.get("skip_watch"):
             return row
         if self._callees.get(low.state, "mod_watch") is None:

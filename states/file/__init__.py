@@ -5,9 +5,10 @@ from __future__ import annotations
 from catena.states.file.additions import accumulated_, append, prepend
 from catena.states.file.directory import directory
 from catena.states.file.edits import blockreplace, comment, line, replace_, uncomment
+from catena.states.file.hardlink import hardlink
 from catena.states.file.keyvalue import keyvalue
 from catena.states.file.managed import managed
-from catena.states.file.paths import absent, copy_, exists, hardlink, missing, rename, touch
+from catena.states.file.paths import absent, copy_, exists, missing, pruned, rename, touch
 from catena.states.file.recurse import recurse
 from catena.states.file.serialize import serialize
 from catena.states.file.special import cached, decode, mknod, not_cached, patch, tidied
@@ -33,6 +34,7 @@ __all__ = [
     "not_cached",
     "patch",
     "prepend",
+    "pruned",
     "recurse",
     "rename",
     "replace_",

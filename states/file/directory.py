@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import listed, split, truth
+from catena.modules.arguments import split, truth
 from catena.modules.file import attributes
 from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders, remove_path
 from catena.states.answers import done, failed, likely_typos, would
+from catena.states.compiler.call import REQUIRED
 from catena.states.file.kept import keep, kept
 from catena.states.file.patterns import chosen as chosen_by
 
@@ -43,10 +44,7 @@ class FolderOptions:
     allow_symlink: bool = True
     children_only: bool = False
     attrs: Any = None
-    require: Any = None
-    #: Old spellings that formulas use, and other systems' arguments.
-    dirmode: Any = None
-    make_dirs: Any = None
+    #: Other systems' arguments, which do nothing here.
     win_owner: Any = None
     win_perms: Any = None
     win_deny_perms: Any = None
@@ -66,25 +64,55 @@ class Folder:
     files: Wanted
     recurse: Tuple[str, ...]
     test: bool
+    #: Low states that it requires.
+    required: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def follow(self) -> bool:
+        """Whether the attributes of what links lead to are managed, instead of the links'."""
+        return truth(self.options.follow_symlinks)
 
 
-def folder_order(context: Context, name: str, options: FolderOptions) -> Folder:
+def _recurse_of(options: FolderOptions) -> Tuple[str, ...]:
+    """Return the parts of `recurse`.
+
+    Raises:
+        UsageError: it is malformed.
+    """
+    if options.recurse is None:
+        return ()
+    if not isinstance(options.recurse, (list, tuple)):
+        raise UsageError('"recurse" must be formed as a list of strings')
+    recurse = tuple(str(part) for part in options.recurse)
+    if not set(recurse) <= set(_RECURSE):
+        known = ", ".join(f'"{part}"' for part in _RECURSE)
+        raise UsageError(f'Types for "recurse" limited to {known}.')
+    if {"ignore_files", "ignore_dirs"} <= set(recurse):
+        raise UsageError(
+            'Must not specify "recurse" options "ignore_files" and "ignore_dirs" at the same time.'
+        )
+    return recurse
+
+
+def folder_order(
+    context: Context,
+    name: str,
+    options: FolderOptions,
+    required: Sequence[Mapping[str, Any]] = (),
+) -> Folder:
     """Return the order of one folder.
 
     Raises:
-        UsageError: the path is relative, or a mode or `recurse` is malformed.
+        UsageError: the path is relative, or an argument is malformed.
     """
     path = Path(os.path.normpath(Path(str(name)).expanduser()))
     if not path.is_absolute():
         raise UsageError(f"Specified file {name} is not an absolute path")
-    recurse = tuple(str(part) for part in listed(options.recurse))
-    for part in recurse:
-        if part not in _RECURSE:
-            raise UsageError(f"recurse: {part!r} is none of {', '.join(_RECURSE)}")
-    if {"ignore_files", "ignore_dirs"} <= set(recurse):
-        raise UsageError('Must not specify "recurse" options "ignore_files" and "ignore_dirs"')
+    recurse = _recurse_of(options)
+    if truth(options.clean) and options.max_depth is not None:
+        raise UsageError("Cannot specify both max_depth and clean")
     dir_mode = attributes.parse_mode(options.dir_mode or options.mode)
-    file_mode = attributes.parse_mode(options.file_mode)
+    file_mode = attributes.parse_mode(options.file_mode) or dir_mode
     user = options.user if "user" in recurse else None
     group = options.group if "group" in recurse else None
     with_mode = "mode" in recurse
@@ -96,50 +124,65 @@ def folder_order(context: Context, name: str, options: FolderOptions) -> Folder:
         files=Wanted(user, group, file_mode if with_mode else None),
         recurse=recurse,
         test=context.test,
+        required=required,
     )
 
 
 def _members(order: Folder) -> Iterator[Tuple[Path, Wanted]]:
-    """Yield what lies below the folder and what it should have, folders after their contents."""
+    """Yield what lies below the folder and what it should have: of each folder files first."""
     if not {"user", "group", "mode"} & set(order.recurse):
         return
     deepest = order.options.max_depth
-    follow = truth(order.options.follow_symlinks)
-    for base, folders, files in os.walk(order.path, topdown=False, followlinks=follow):
-        depth = len(Path(base).relative_to(order.path).parts)
-        if deepest is not None and depth > int(deepest):
+    for base, folders, files in os.walk(order.path):
+        folders.sort()
+        if deepest is not None and len(Path(base).relative_to(order.path).parts) >= int(deepest):
+            folders.clear()
             continue
         if "ignore_files" not in order.recurse:
             for name in sorted(files):
                 yield Path(base, name), order.files
         if "ignore_dirs" not in order.recurse:
-            for name in sorted(folders):
+            for name in folders:
                 yield Path(base, name), order.dirs
 
 
-def _doomed(context: Context, order: Folder) -> List[Path]:
-    """Return what `clean` removes: neither managed by this run nor excluded; parents first."""
+def _followed(order: Folder, path: Path) -> bool:
+    """Whether *path* has the attributes of what it leads to; a link to nothing has its own."""
+    return order.follow and path.exists()
+
+
+def doomed_by(context: Context, order: Folder) -> List[Path]:
+    """Return what `clean` removes, parents first.
+
+    Required states' files stay, what `exclude_pat` matches stays, and so do the folders of both.
+    """
     if not truth(order.options.clean):
         return []
     saved = {str(order.path)}
-    for text in kept(context):
-        saved.add(text)
-        saved.update(str(parent) for parent in Path(text).parents)
+    for text in kept(context, order.required):
+        saved.update((text, *(str(parent) for parent in Path(text).parents)))
     doomed: List[Path] = []
     for base, folders, files in os.walk(order.path):
         for name in sorted([*folders, *files]):
             path = Path(base, name)
             relative = str(path.relative_to(order.path))
-            excluded = bool(order.options.exclude_pat) and not chosen_by(
+            if order.options.exclude_pat and not chosen_by(
                 relative, None, order.options.exclude_pat
-            )
-            if excluded:
-                if name in folders:
-                    folders.remove(name)
-                saved.update(str(parent) for parent in [path, *path.parents])
+            ):
+                saved.update(str(parent) for parent in (path, *path.parents))
             elif str(path) not in saved:
                 doomed.append(path)
     return [path for path in doomed if str(path) not in saved]
+
+
+def remove_all(doomed: Sequence[Path]) -> List[str]:
+    """Remove what `doomed_by` found; return the paths, without what went with its folder."""
+    removed = []
+    for path in doomed:
+        if os.path.lexists(path):
+            remove_path(path)
+            removed.append(str(path))
+    return removed
 
 
 def _wanted_changes(context: Context, order: Folder) -> Tuple[Changes, List[Path]]:
@@ -148,41 +191,56 @@ def _wanted_changes(context: Context, order: Folder) -> Tuple[Changes, List[Path
         return {str(order.path): {"directory": "new"}}, []
     changes: Changes = {}
     for path, wanted in _members(order):
-        found = attributes.differences(path, wanted, follow=False)
+        found = attributes.differences(path, wanted, follow=_followed(order, path))
         if found:
             changes[str(path)] = found
     if not truth(order.options.children_only):
-        found = attributes.differences(order.path, order.top)
+        found = attributes.differences(order.path, order.top, follow=order.follow)
         if found:
             changes[str(order.path)] = found
-    doomed = _doomed(context, order)
+    doomed = doomed_by(context, order)
     for path in doomed:
         changes[str(path)] = {"removed": "Removed due to clean"}
     return changes, doomed
 
 
+def _moved_away(order: Folder, backupname: str) -> Tuple[Optional[StateResult], Changes]:
+    """Rename what stands where the folder should be."""
+    path, forced = order.path, truth(order.options.force)
+    backup = Path(backupname)
+    backup = backup if backup.is_absolute() else path.parent / backup
+    changes: Changes = {}
+    if os.path.lexists(backup):
+        if not forced:
+            return failed(f"File exists where the backup target {backup} should go"), {}
+        if order.test:
+            changes["forced"] = f"Existing file at backup path {backup} would be removed"
+        else:
+            remove_path(backup)
+    if not order.test:
+        path.rename(backup)
+        return None, {"backup": f"{path} renamed to {backup}"}
+    changes["backup"] = f"{path} would be renamed to {backup}"
+    changes[str(path)] = {"directory": "new"}
+    return would(f"{path} would be backed up and replaced with a new directory", changes), {}
+
+
 def _clear_way(order: Folder) -> Tuple[Optional[StateResult], Changes]:
     """Deal with a file or link that stands where the folder should be."""
-    path, options, name = order.path, order.options, str(order.path)
+    path, options = order.path, order.options
     link = path.is_symlink() and not (truth(options.allow_symlink) and path.is_dir())
     if not link and (path.is_dir() or not os.path.lexists(path)):
         return None, {}
-    kind = "symlink" if path.is_symlink() else "file"
+    kind = "file" if path.is_file() else "symlink"
     if options.backupname:
-        backup = Path(options.backupname)
-        backup = backup if backup.is_absolute() else path.parent / backup
-        if os.path.lexists(backup) and not truth(options.force):
-            return failed(f"File exists where the backup target {backup} should go"), {}
-        if not order.test:
-            path.rename(backup)
-        return None, {"backup": f"{name} {'would be' if order.test else ''} renamed to {backup}"}
-    if truth(options.force):
-        label = kind.capitalize()
-        if order.test:
-            return None, {"forced": f"{label} would be forcibly replaced"}
-        remove_path(path)
-        return None, {"forced": f"{label} was forcibly replaced"}
-    return failed(f"Specified location {name} exists and is a {kind}"), {}
+        return _moved_away(order, options.backupname)
+    if not truth(options.force):
+        return failed(f"Specified location {path} exists and is a {kind}"), {}
+    label = kind.capitalize()
+    if order.test:
+        return None, {"forced": f"{label} would be forcibly replaced"}
+    remove_path(path)
+    return None, {"forced": f"{label} was forcibly replaced"}
 
 
 def _told(changes: Changes) -> str:
@@ -193,6 +251,16 @@ def _told(changes: Changes) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _apply(order: Folder) -> Changes:
+    """Set the attributes; return the last value of each that was changed, as Salt tells them."""
+    last: Changes = {}
+    if not truth(order.options.children_only):
+        last.update(attributes.apply(order.path, order.top, follow=order.follow))
+    for member, wanted in _members(order):
+        last.update(attributes.apply(member, wanted, follow=_followed(order, member)))
+    return last
+
+
 def _act(order: Folder, changes: Changes, doomed: List[Path]) -> StateResult:
     path, name = order.path, str(order.path)
     new = not path.is_dir()
@@ -200,20 +268,17 @@ def _act(order: Folder, changes: Changes, doomed: List[Path]) -> StateResult:
         if not path.parent.is_dir() and not truth(order.options.makedirs):
             return failed(f"No directory to create {name} in", changes)
         make_folders(path, order.top)
-    for member, wanted in _members(order):
-        attributes.apply(member, wanted, follow=False)
-    if not truth(order.options.children_only):
-        attributes.apply(path, order.top)
-    removed = []
-    for member in doomed:
-        if os.path.lexists(member):
-            remove_path(member)
-            removed.append(str(member))
+    last = _apply(order)
+    if "silent" in order.recurse:
+        changes = {"recursion": "Changes silenced"}
+    changes.update(last)
+    removed = remove_all(doomed)
     if removed:
         return done(f"Files cleaned from directory {name}", {**changes, "removed": removed})
     if new:
         return done("", changes)
-    return done(f"Directory {name} updated", changes)
+    below = "/*" if truth(order.options.children_only) else ""
+    return done(f"Directory {name}{below} updated", changes)
 
 
 def manage_folder(context: Context, order: Folder) -> StateResult:
@@ -234,7 +299,7 @@ def manage_folder(context: Context, order: Folder) -> StateResult:
     return _act(order, changes, doomed)
 
 
-@state(wants=("require",))
+@state(wants=(REQUIRED,))
 def directory(context: Context, /, name: str, **options: Any) -> StateResult:
     """Make *name* a folder with this owner and mode.
 
@@ -242,24 +307,18 @@ def directory(context: Context, /, name: str, **options: Any) -> StateResult:
         context: the call's context.
         name: absolute path.
         options: user, group, mode or dir_mode, file_mode, recurse (list of user, group, mode,
-            ignore_files, ignore_dirs), max_depth, makedirs, clean (remove what this run has not
-            managed), exclude_pat, force, backupname, children_only, … as in Salt.
+            ignore_files, ignore_dirs, silent), max_depth, makedirs, clean (remove what no
+            required state manages), exclude_pat, force, backupname, children_only, … as in Salt.
     """
+    required = options.pop(REQUIRED, ())
     chosen, rest = split(FolderOptions, options)
-    if chosen.dirmode and not chosen.dir_mode:
-        chosen = replace(chosen, dir_mode=chosen.dirmode)
     warnings = likely_typos(FolderOptions, rest, "file.directory")
     try:
-        order = folder_order(context, name, chosen)
+        order = folder_order(context, name, chosen, required)
         keep(context, order.path)
-        problem = attributes.missing_account(order.top)
-        if problem and not context.test:
-            return failed(problem)
+        problem = "" if context.test else attributes.missing_account(order.top)
         if problem:
-            order = replace(order, top=Wanted(mode=order.top.mode))
-            order = replace(order, dirs=Wanted(mode=order.dirs.mode))
-            order = replace(order, files=Wanted(mode=order.files.mode))
-            warnings = (*warnings, f"{problem}; another state may add it")
+            return failed(problem)
         result = manage_folder(context, order)
     except (CommandExecutionError, UsageError) as refusal:
         return failed(str(refusal))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Mapping, Sequence, Set
 
 from catena.core.context import Context
 
@@ -16,9 +17,26 @@ def keep(context: Context, path: Path) -> None:
     context.scratch.setdefault(_PATHS, set()).add(str(path))
 
 
-def kept(context: Context) -> Set[str]:
-    """Return the paths that this run manages so far."""
-    found: Set[str] = context.scratch.get(_PATHS, set())
+def kept(context: Context, required: Sequence[Mapping[str, Any]]) -> Set[str]:
+    """Return the paths that a `clean` leaves alone: those of required states of files.
+
+    Args:
+        context: the call's context.
+        required: low states. A folder is kept with all that lies in it, but what file.recurse
+            made one of is kept as far as it manages it.
+    """
+    managed: Set[str] = context.scratch.get(_PATHS, set())
+    found: Set[str] = set()
+    for low in required:
+        if low.get("state") != "file":
+            continue
+        name = os.path.normpath(str(low.get("name")))
+        found.add(name)
+        if low.get("fun") == "recurse":
+            found.update(path for path in managed if path.startswith(f"{name}/"))
+        else:
+            for base, folders, files in os.walk(name):
+                found.update(f"{base}/{entry}" for entry in (*folders, *files))
     return found
 
 

@@ -25,6 +25,8 @@ from catena.states.file.kept import accumulated, keep
 from catena.states.file.options import ManagedOptions
 
 _TEST_NOTE = "Note: No changes made, actual changes may\nbe different due to other states."
+#: Arguments that promise a check; ignored as others are, they would promise it in vain.
+_UNCHECKED = ("signature", "source_hash_sig")
 #: The diff of a change that `show_changes: False` keeps back.
 HIDDEN = "<show_changes=False>"
 
@@ -245,6 +247,8 @@ def _empty_file(order: Order) -> StateResult:
 def manage(context: Context, order: Order) -> StateResult:
     """Bring one file into the state that *order* asks for."""
     path, options = order.path, order.options
+    if path.is_dir():
+        return failed(f"Specified target {path} is a directory")
     there = path.exists() or path.is_symlink()
     if not there and not truth(options.create):
         return done(f"File {path} is not present and is not set for creation")
@@ -279,8 +283,7 @@ def _mode(context: Context, options: ManagedOptions) -> Optional[str]:
     return None
 
 
-def _check_options(options: ManagedOptions, rest: Mapping[str, Any]) -> None:
-    """Refuse what makes no sense, and what would promise a check that is not made."""
+def _check_options(options: ManagedOptions) -> None:
     for name in ("context", "defaults"):
         if getattr(options, name) and not isinstance(getattr(options, name), Mapping):
             raise UsageError(f"{name.capitalize()} must be formed as a dict")
@@ -288,18 +291,16 @@ def _check_options(options: ManagedOptions, rest: Mapping[str, Any]) -> None:
         raise source.SourceMissingError(
             f"Specified template format {options.template} is not supported"
         )
-    for name in ("signature", "source_hash_sig"):
-        if rest.get(name):
-            raise UsageError(f"{name}: signatures can't be verified here; use source_hash")
 
 
 def managed_order(context: Context, name: str, options: ManagedOptions) -> Order:
     """Return the order of one file.
 
     Raises:
-        UsageError: the path is relative, or a mode is malformed.
+        UsageError: the path is relative, or an argument is malformed.
         CommandExecutionError: `mode: keep`, and the source is not there.
     """
+    _check_options(options)
     text = os.path.expanduser(str(name)) if str(name).startswith("~") else str(name)  # noqa: PTH111
     path = Path(text)
     if not path.is_absolute():
@@ -324,14 +325,14 @@ def managed(context: Context, /, name: str, source: Any = None, **options: Any) 
     chosen, rest = split(ManagedOptions, {**options, "source": source})
     warnings = likely_typos(ManagedOptions, rest, "file.managed")
     try:
-        _check_options(chosen, rest)
+        for asked in _UNCHECKED:
+            if rest.get(asked):
+                raise UsageError(f"{asked}: signatures can't be verified here; use source_hash")
         order = managed_order(context, name, chosen)
         keep(context, order.path)
         problem = "" if context.test else attributes.missing_account(order.wanted)
         if problem:
             return failed(problem)
-        if order.path.is_dir():
-            return failed(f"Specified target {order.path} is a directory")
         result = manage(context, order)
     except (CommandExecutionError, UsageError) as refusal:
         return failed(str(refusal))

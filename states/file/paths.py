@@ -1,9 +1,9 @@
-"""file.absent, touch, copy, rename, symlink, hardlink, exists, missing: paths, not contents."""
+"""file.absent, exists, missing, pruned, touch, copy, rename: paths, not contents."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -11,9 +11,16 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import state
 from catena.core.types import StateResult
+from catena.modules.arguments import split
 from catena.modules.file import attributes
 from catena.modules.file.attributes import Wanted
-from catena.modules.file.change import copy_path, make_folders, move, remove_path
+from catena.modules.file.change import (
+    copy_path,
+    make_folders,
+    move,
+    remove_empty,
+    remove_path,
+)
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 
@@ -30,11 +37,22 @@ def absolute(name: str) -> Path:
     return path
 
 
+def _named(name: str, what: str) -> Path:
+    """Return the path of a state that may be given none by a template.
+
+    Raises:
+        CommandExecutionError: it is empty or relative.
+    """
+    if not str(name).strip():
+        raise CommandExecutionError(f"Must provide name to file.{what}")
+    return absolute(name)
+
+
 @state()
 def absent(context: Context, /, name: str, **ignored: Any) -> StateResult:
     """Make sure that there is no file, link or folder *name*."""
     try:
-        path = absolute(name)
+        path = _named(name, "absent")
         if str(path) == "/":
             return failed('Refusing to make "/" absent')
         if not os.path.lexists(path):
@@ -51,18 +69,62 @@ def absent(context: Context, /, name: str, **ignored: Any) -> StateResult:
 
 @state()
 def exists(context: Context, /, name: str, **ignored: Any) -> StateResult:
-    """Verify that *name* is there; nothing is made."""
-    if os.path.lexists(absolute(name)):
-        return done(f"Specified path {name} exists")
+    """Verify that *name*, or what it leads to, is there; nothing is made."""
+    if not str(name).strip():
+        return failed("Must provide name to file.exists")
+    if Path(name).exists():
+        return done(f"Path {name} exists")
     return failed(f"Specified path {name} does not exist")
 
 
 @state()
 def missing(context: Context, /, name: str, **ignored: Any) -> StateResult:
-    """Verify that *name* is not there; nothing is removed."""
-    if os.path.lexists(absolute(name)):
+    """Verify that *name*, or what it leads to, is not there; nothing is removed."""
+    if not str(name).strip():
+        return failed("Must provide name to file.missing")
+    if Path(name).exists():
         return failed(f"Specified path {name} exists")
-    return done(f"Specified path {name} is missing")
+    return done(f"Path {name} is missing")
+
+
+@state()
+def pruned(
+    context: Context,
+    name: str,
+    recurse: bool = False,
+    ignore_errors: bool = False,
+    older_than: Optional[float] = None,
+) -> StateResult:
+    """Remove the folder *name* if it is empty.
+
+    Args:
+        context: the call's context.
+        name: the folder.
+        recurse: first the empty folders below it.
+        ignore_errors: the same, and a folder that holds files may stay.
+        older_than: days since a folder was last changed; a younger one stays.
+    """
+    path = Path(str(name)).expanduser()
+    deep = bool(recurse or ignore_errors)
+    if not path.is_dir():
+        return done(f"Directory {name} is not present")
+    if context.test:
+        return would(f"Directory {name} is set for removal", {"deleted": name})
+    gone, errors = remove_empty(path, deep, older_than)
+    if (gone and ignore_errors) or (not errors and (gone or deep)):
+        changes = {"deleted": sorted(gone) if deep else name} if gone else {}
+        if deep:
+            comment = f"Recursively removed empty directories under {name}" if gone else ""
+            return done(comment, changes)
+        return done(f"Removed directory {name}", changes)
+    return failed(f"Failed to remove directory {name}", {"deleted": gone, "errors": errors})
+
+
+def _wanted_time(what: str, value: Any) -> Optional[float]:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        raise CommandExecutionError(f"{what}: {value!r} is no number of seconds") from None
 
 
 def _times(path: Path, atime: Optional[float], mtime: Optional[float]) -> bool:
@@ -83,21 +145,22 @@ def touch(
     makedirs: bool = False,
 ) -> StateResult:
     """Make an empty file, or set the times of one that is there."""
-    path = absolute(name)
-    keep(context, path)
-    new = not path.exists()
-    if context.test:
-        if new:
-            return would(f"File {name} is set to be created", {"new": name})
-        if not _times(path, atime, mtime):
-            return would(f"Times set to be updated on file {name}", {"touched": name})
-        return done(f"File {name} exists and has the correct times")
-    if not path.parent.is_dir():
-        if not makedirs:
-            return failed(f"Directory not present to touch file {name}")
-        make_folders(path.parent, Wanted())
     try:
-        context.call("file.touch", str(path), atime=atime, mtime=mtime)
+        path = absolute(name)
+        keep(context, path)
+        wanted = _wanted_time("atime", atime), _wanted_time("mtime", mtime)
+        new = not path.exists()
+        if context.test:
+            if new:
+                return would(f"File {name} is set to be created", {"new": name})
+            if not _times(path, *wanted):
+                return would(f"Times set to be updated on file {name}", {"touched": name})
+            return done(f"File {name} exists and has the correct times")
+        if not path.parent.is_dir():
+            if not makedirs or path.parent.exists():
+                return failed(f"Directory not present to touch file {name}")
+            make_folders(path.parent, Wanted())
+        context.call("file.touch", str(path), atime=wanted[0], mtime=wanted[1])
     except CommandExecutionError as problem:
         return failed(str(problem))
     if new:
@@ -129,35 +192,63 @@ def _copy_wanted(source: Path, options: CopyOptions) -> Wanted:
     if options.preserve:
         status = source.stat()
         return Wanted(status.st_uid, status.st_gid, attributes.mode_of(source))
-    return Wanted(options.user, options.group, attributes.parse_mode(options.mode))
+    return Wanted(
+        options.user,
+        options.group or attributes.primary_group(options.user),
+        attributes.parse_mode(options.mode),
+    )
 
 
-def _copied(
-    context: Context, target: Path, origin: Path, force: bool, options: CopyOptions
-) -> StateResult:
-    name, source = str(target), str(origin)
+def _apply_below(folder: Path, wanted: Wanted) -> None:
+    """Give what lies in a folder that was copied its owner."""
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            attributes.apply(Path(place, name), replace(wanted, mode=None), follow=False)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One file.copy: the paths, and how they are called in messages."""
+
+    origin: Path
+    target: Path
+    source: str
+    name: str
+
+    def can(self, force: bool) -> bool:
+        """Whether nothing stands where the copy should be, or may go."""
+        return force or not os.path.lexists(self.target)
+
+
+def _copied(context: Context, copy: _Copy, force: bool, options: CopyOptions) -> StateResult:
+    target, origin = copy.target, copy.origin
+    if not copy.can(force):
+        return done(f'The target file "{target}" exists and will not be overwritten')
     there = os.path.lexists(target)
-    note = ""
-    if there and not force:
-        return done(f'The target file "{name}" exists and will not be overwritten')
-    if there and _identical(origin, target):
-        note = " - files are identical but force flag is set"
+    same = there and _identical(origin, target)
     wanted = _copy_wanted(origin, options)
     problem = attributes.missing_account(wanted)
     if problem and not context.test:
         return failed(problem)
     if context.test:
-        return would(f'File "{source}" is set to be copied to "{name}"')
+        return would(f'File "{copy.source}" is set to be copied to "{target}"')
     if not target.parent.is_dir():
         if not options.makedirs:
             return failed(f"The target directory {target.parent} is not present")
         dir_mode = attributes.parse_mode(options.dir_mode)
-        make_folders(target.parent, Wanted(options.user, options.group, dir_mode))
-    if there and origin.is_dir() != target.is_dir():
+        make_folders(target.parent, Wanted(wanted.user, wanted.group, dir_mode))
+    if (
+        there
+        and not (same and target.samefile(origin))
+        and (target.is_symlink() or origin.is_dir() != target.is_dir())
+    ):
         remove_path(target)
     copy_path(origin, target, recurse=True, remove_existing=there)
-    changes: Dict[str, Any] = {name: source, **attributes.apply(target, wanted)}
-    return done(f'Copied "{source}" to "{name}"{note}', changes)
+    changes: Dict[str, Any] = {str(target): copy.source, **attributes.apply(target, wanted)}
+    if target.is_dir() and not options.preserve:
+        _apply_below(target, wanted)
+    note = " - files are identical but force flag is set" if same else ""
+    return done(f'Copied "{copy.source}" to "{copy.name}"{note}', changes)
 
 
 @state(name="copy")
@@ -173,17 +264,16 @@ def copy_(
         force: overwrite what is there.
         options: makedirs, preserve (owner and mode), user, group, mode, dir_mode, subdir.
     """
-    from catena.modules.arguments import split
-
     chosen, _ = split(CopyOptions, options)
     try:
-        target, origin = absolute(name), absolute(source)
-        if not os.path.lexists(origin):
+        target = absolute(name)
+        if not Path(source).exists():
             return failed(f'Source file "{source}" is not present')
+        origin = absolute(source)
         if target.is_dir() and chosen.subdir:
             target = target / origin.name
         keep(context, target)
-        return _copied(context, target, origin, bool(force), chosen)
+        return _copied(context, _Copy(origin, target, source, name), bool(force), chosen)
     except CommandExecutionError as problem:
         return failed(str(problem))
 
@@ -200,9 +290,10 @@ def rename(
 ) -> StateResult:
     """Move *source* to *name*, once."""
     try:
-        target, origin = absolute(name), absolute(source)
-        if not os.path.lexists(origin):
+        target = absolute(name)
+        if not os.path.lexists(source):
             return done(f'Source file "{source}" has already been moved out of place')
+        origin = absolute(source)
         there = os.path.lexists(target)
         if there and not force:
             return done(f'The target file "{name}" exists and will not be overwritten')
@@ -218,32 +309,3 @@ def rename(
     except CommandExecutionError as problem:
         return failed(str(problem))
     return done(f'Moved "{source}" to "{name}"', {name: source})
-
-
-@state()
-def hardlink(
-    context: Context, /, name: str, target: str, force: bool = False, makedirs: bool = False
-) -> StateResult:
-    """Make *name* another name of the file *target*."""
-    try:
-        link, origin = absolute(name), absolute(target)
-        keep(context, link)
-        if not origin.is_file() and not context.test:
-            return failed(f"Target {target} for hard link does not exist")
-        if link.exists() and origin.exists() and link.samefile(origin) and not link.is_symlink():
-            return done(f"Target of hard link {name} is already pointing to {target}")
-        there = os.path.lexists(link)
-        if there and not force:
-            return failed(f"File exists where the hard link {name} should be")
-        if context.test:
-            return would(f"Hard link {name} to {target} is set for creation", {"new": name})
-        if not link.parent.is_dir():
-            if not makedirs:
-                return failed(f"Directory {link.parent} for hard link is not present")
-            make_folders(link.parent, Wanted())
-        if there:
-            remove_path(link)
-        context.call("file.link", target, str(link))
-    except CommandExecutionError as problem:
-        return failed(str(problem))
-    return done(f"Created new hard link {name} -> {target}", {"new": name})

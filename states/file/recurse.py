@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CommandExecutionError, UsageError
@@ -13,13 +13,20 @@ from catena.core.types import StateResult
 from catena.modules.arguments import split, truth
 from catena.modules.file import attributes, source
 from catena.modules.file.attributes import KEEP
-from catena.modules.file.change import place_link
-from catena.states.answers import done, failed, likely_typos, would
-from catena.states.file.directory import FolderOptions, folder_order, manage_folder
+from catena.states.answers import failed, likely_typos, would
+from catena.states.compiler.call import REQUIRED
+from catena.states.file.directory import (
+    FolderOptions,
+    doomed_by,
+    folder_order,
+    manage_folder,
+    remove_all,
+)
 from catena.states.file.kept import keep
 from catena.states.file.managed import manage, managed_order
 from catena.states.file.options import ManagedOptions
 from catena.states.file.patterns import chosen as chosen_by
+from catena.states.file.symlink import LinkOptions, manage_link
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,6 @@ class RecurseOptions:
 
     keep_source: bool = True
     clean: bool = False
-    require: Any = None
     user: Any = None
     group: Any = None
     dir_mode: Any = None
@@ -48,6 +54,10 @@ class RecurseOptions:
     makedirs: bool = True
     saltenv: Optional[str] = None
     show_changes: bool = True
+    #: Bring the files of all sources that are there, not of the first alone.
+    merge: bool = False
+    #: Low states that it requires.
+    required: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass
@@ -77,24 +87,46 @@ class _Tally:
         )
 
 
-def _place(context: Context, sources: Any, saltenv: str) -> Tuple[str, str]:
-    """Return (prefix, environment) of the first source that has files or folders.
+@dataclass(frozen=True)
+class _Place:
+    """A folder of the file server."""
+
+    prefix: str
+    env: str
+
+    @property
+    def below(self) -> str:
+        """What the paths of its files begin with."""
+        return self.prefix + "/" if self.prefix else ""
+
+
+def _there(context: Context, place: _Place) -> bool:
+    entries = context.files.entries(place.env, place.below)
+    if any(entry.path.startswith(place.below) for entry in entries):
+        return True
+    folders = context.files.folders(place.env, place.prefix)
+    return place.prefix in (folder.strip("/") for folder in folders)
+
+
+def _places(context: Context, sources: Any, saltenv: str, merge: bool) -> List[_Place]:
+    """Return the first source that is there, or with *merge* all that are.
 
     Raises:
-        CommandExecutionError: none has.
+        CommandExecutionError: none is.
         UsageError: a source is not salt://.
     """
+    found = []
     for entry in sources if isinstance(sources, (list, tuple)) else [sources]:
         location = str(entry)
         if not location.startswith("salt://"):
             raise UsageError(f"Invalid source {location!r} (must be a salt:// URI)")
         prefix, env = source.split(location, saltenv)
-        prefix = prefix.strip("/")
-        if context.files.entries(env, prefix + "/" if prefix else ""):
-            return prefix, env
-        if prefix in (folder.strip("/") for folder in context.files.folders(env, prefix)):
-            return prefix, env
-    raise CommandExecutionError("none of the specified sources were found")
+        place = _Place(prefix.strip("/"), env)
+        if _there(context, place):
+            found.append(place)
+    if not found:
+        raise CommandExecutionError("none of the specified sources were found")
+    return found if merge else found[:1]
 
 
 def _relative(path: str, prefix: str) -> Optional[str]:
@@ -112,17 +144,17 @@ def _wanted(relative: str, options: RecurseOptions) -> bool:
 
 
 def _folders(
-    context: Context, prefix: str, env: str, files: List[str], options: RecurseOptions
+    context: Context, places: Sequence[_Place], files: Iterable[str], options: RecurseOptions
 ) -> List[str]:
     """Return the relative folders to make: those of the files, and with include_empty all."""
     needed = {str(parent) for name in files for parent in Path(name).parents} - {"."}
-    for folder in context.files.folders(env, prefix):
-        relative = _relative(folder, prefix)
-        if not relative:
-            continue
-        excluded = bool(options.exclude_pat) and not chosen_by(relative, None, options.exclude_pat)
-        if truth(options.include_empty) and not excluded:
-            needed.add(relative)
+    if not truth(options.include_empty):
+        return sorted(needed)
+    for place in places:
+        for folder in context.files.folders(place.env, place.prefix):
+            relative = _relative(folder, place.prefix)
+            if relative and _wanted(relative, replace(options, include_pat=None)):
+                needed.add(relative)
     return sorted(needed)
 
 
@@ -155,59 +187,75 @@ def _file_options(options: RecurseOptions, location: str, env: str) -> ManagedOp
     )
 
 
-def _link(context: Context, path: Path, entry: FileEntry, options: RecurseOptions) -> StateResult:
-    if path.is_symlink() and str(path.readlink()) == entry.link:
-        return done("")
-    if context.test:
-        return would(f"Symlink {path} to {entry.link} is set for creation", {"new": str(path)})
-    place_link(path, entry.link, path.is_symlink() or truth(options.force_symlinks))
-    return done(f"Created new symlink {path} -> {entry.link}", {"new": str(path)})
-
-
 def _member(
     context: Context, path: Path, entry: FileEntry, env: str, options: RecurseOptions
 ) -> StateResult:
     keep(context, path)
     if entry.link and truth(options.keep_symlinks):
-        return _link(context, path, entry, options)
+        force = truth(options.force_symlinks)
+        wanted = LinkOptions(
+            force=force, makedirs=True, user=options.user, group=options.group,
+            mode=options.sym_mode,
+        )  # fmt: skip
+        return manage_link(context, path, entry.link, wanted)
     location = f"salt://{entry.path}"
     if options.file_mode == KEEP:
         options = replace(options, file_mode=f"{entry.mode & 0o7777:04o}")
-    order = managed_order(context, str(path), _file_options(options, location, env))
-    return manage(context, order)
+    try:
+        order = managed_order(context, str(path), _file_options(options, location, env))
+        return manage(context, order)
+    except (CommandExecutionError, UsageError) as problem:
+        return failed(str(problem))
 
 
-def _run(context: Context, path: Path, place: Tuple[str, str], options: RecurseOptions) -> _Tally:
-    prefix, env = place
-    members: Dict[str, FileEntry] = {}
-    for entry in context.files.entries(env, prefix + "/" if prefix else ""):
-        relative = _relative(entry.path, prefix)
-        if relative and _wanted(relative, options):
-            members[relative] = entry
+def _clean(context: Context, path: Path, options: RecurseOptions, tally: _Tally) -> None:
+    """Remove what is neither of the source nor of a required state."""
+    own = {"state": "file", "fun": "recurse", "name": str(path)}
+    chosen = _folder_options(options, clean=True)
+    order = folder_order(context, str(path), chosen, [own, *options.required])
+    doomed = doomed_by(context, order)
+    if doomed and context.test:
+        tally.pending = True
+        tally.comments["removed"] = ["\n".join(str(each) for each in doomed)]
+    elif doomed:
+        tally.changes["removed"] = remove_all(doomed)
+
+
+def _members(
+    context: Context, places: Sequence[_Place], options: RecurseOptions
+) -> Dict[str, Tuple[FileEntry, str]]:
+    """Return (file, environment) by relative path; of merged sources the first has it."""
+    members: Dict[str, Tuple[FileEntry, str]] = {}
+    for place in places:
+        fresh = []
+        for entry in context.files.entries(place.env, place.below):
+            relative = _relative(entry.path, place.prefix)
+            if relative and relative not in members and _wanted(relative, options):
+                members[relative] = entry, place.env
+                fresh.append(entry.path)
+        # All at once: one by one, each would wait for the way to the master and back.
+        context.files.fetch_all(fresh, place.env)
+    return members
+
+
+def _run(
+    context: Context, path: Path, places: Sequence[_Place], options: RecurseOptions
+) -> _Tally:
+    members = _members(context, places, options)
     tally = _Tally()
-    # All at once: one by one, each would wait for the way to the master and back.
-    context.files.fetch_all([entry.path for entry in members.values()], env)
-    names = _folders(context, prefix, env, sorted(members), options)
+    names = _folders(context, places, members, options)
     for folder in [path, *(path / name for name in names)]:
         keep(context, folder)
         order = folder_order(context, str(folder), _folder_options(options))
         tally.add(folder, manage_folder(context, order))
-    for relative, entry in sorted(members.items()):
+    for relative, (entry, env) in sorted(members.items()):
         tally.add(path / relative, _member(context, path / relative, entry, env, options))
     if truth(options.clean) and path.is_dir():
-        order = folder_order(context, str(path), _folder_options(options, clean=True))
-        result = manage_folder(context, order)
-        if result.changes:
-            tally.add(path, result)
-            tally.changes["removed"] = [
-                name
-                for name, change in tally.changes.pop(str(path)).items()
-                if isinstance(change, dict) and "removed" in change
-            ]
+        _clean(context, path, options, tally)
     return tally
 
 
-@state(wants=("require",))
+@state(wants=(REQUIRED,))
 def recurse(context: Context, /, name: str, source: Any, **options: Any) -> StateResult:
     """Bring a folder of the file server, with all that lies in it, to *name*.
 
@@ -216,15 +264,19 @@ def recurse(context: Context, /, name: str, source: Any, **options: Any) -> Stat
         name: absolute path.
         source: salt://FOLDER, or a list of which the first that is there counts.
         options: user, group, dir_mode, file_mode ("keep" too), template, context, defaults,
-            include_pat, exclude_pat, include_empty, maxdepth, clean, keep_symlinks, … as in Salt.
+            include_pat, exclude_pat, include_empty, maxdepth, clean, keep_symlinks, merge, … as in
+            Salt.
     """
+    required = options.pop(REQUIRED, ())
     chosen, rest = split(RecurseOptions, options)
+    chosen = replace(chosen, required=required)
     warnings = likely_typos(RecurseOptions, rest, "file.recurse")
     path = Path(str(name)).expanduser()
     if not path.is_absolute():
         return failed(f"Specified file {name} is not an absolute path")
     try:
-        place = _place(context, source, chosen.saltenv or context.saltenv)
+        env = chosen.saltenv or context.saltenv
+        places = _places(context, source, env, truth(chosen.merge))
     except (CommandExecutionError, UsageError) as problem:
         return failed(f"Recurse failed: {problem}")
     if path.exists() and not path.is_dir():
@@ -233,9 +285,7 @@ def recurse(context: Context, /, name: str, source: Any, **options: Any) -> Stat
         missing = attributes.missing_account(attributes.Wanted(chosen.user, chosen.group))
         if missing and not context.test:
             return failed(missing)
-        if missing:
-            chosen = replace(chosen, user=None, group=None)
-        tally = _run(context, path, place, chosen)
+        tally = _run(context, path, places, chosen)
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
     if tally.failed:

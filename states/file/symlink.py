@@ -30,8 +30,16 @@ class LinkOptions:
     user: Any = None
     group: Any = None
     mode: Any = None
-    dir_mode: Any = None
     atomic: bool = False
+
+    def owner(self) -> Wanted:
+        """Return whose the link should be."""
+        return Wanted(self.user, self.group or attributes.primary_group(self.user))
+
+    def missing(self) -> str:
+        """Return a sentence that names the user or group that does not exist, or ""."""
+        problem = attributes.missing_account(Wanted(self.user, self.group))
+        return problem.strip().replace("is not available", "does not exist")
 
 
 def _owner(path: Path) -> str:
@@ -56,9 +64,14 @@ def _planned(link: Path, target: str, options: LinkOptions) -> StateResult:
         if os.readlink(link) != target:  # noqa: PTH115  # the text of the link, not a path
             comment = f"Link {name} target is set to be changed to {target}"
             return would(comment, {"change": name})
-        wanted = attributes.differences(link, Wanted(options.user, options.group), follow=False)
-        if wanted:
-            return would(f"Ownership of the symlink {name} would be changed", wanted)
+        wanted = options.owner()
+        if attributes.differences(link, wanted, follow=False):
+            was = _owner(link)
+            return would(
+                f"The symlink {name} is present, but the ownership of the symlink would be "
+                f"changed from {was} to {wanted.user}:{wanted.group}",
+                {"ownership": was},
+            )
         return done(f"The symlink {name} is present")
     if truth(options.force):
         return would(
@@ -70,7 +83,7 @@ def _planned(link: Path, target: str, options: LinkOptions) -> StateResult:
     )
 
 
-def _clear_way(link: Path, options: LinkOptions) -> str:
+def _clear_way(link: Path, target: str, options: LinkOptions) -> str:
     """Move or remove what stands where the link should be; return why that can't be, or ""."""
     if link.is_symlink() or not link.exists():
         return ""
@@ -79,7 +92,10 @@ def _clear_way(link: Path, options: LinkOptions) -> str:
         backup = backup if backup.is_absolute() else link.parent / backup
         if os.path.lexists(backup):
             if not truth(options.force):
-                return f"Symlink & backup dest exists and Force not set. {link} - backup: {backup}"
+                return (
+                    f"Symlink & backup dest exists and Force not set. {link} -> {target} - "
+                    f"backup: {backup}"
+                )
             remove_path(backup)
         link.rename(backup)
         return ""
@@ -91,26 +107,37 @@ def _clear_way(link: Path, options: LinkOptions) -> str:
 
 
 def _made(link: Path, target: str, options: LinkOptions) -> StateResult:
-    name, wanted = str(link), Wanted(options.user, options.group)
-    problem = attributes.missing_account(wanted)
-    if problem:
-        return failed(problem)
+    name, wanted = str(link), options.owner()
     if not link.parent.is_dir():
         if not truth(options.makedirs):
             return failed(f"Directory {link.parent} for symlink is not present")
-        dir_mode = attributes.parse_mode(options.dir_mode or options.mode)
+        dir_mode = attributes.parse_mode(options.mode)
         make_folders(link.parent, Wanted(options.user, options.group, dir_mode))
     if link.is_symlink() and os.readlink(link) == target:  # noqa: PTH115
         if attributes.apply(link, wanted, follow=False):
             owner = _owner(link)
             return done(f"Set ownership of symlink {name} to {owner}", {"ownership": owner})
         return done(f"Symlink {name} is present and owned by {_owner(link)}")
-    refused = _clear_way(link, options)
+    refused = _clear_way(link, target, options)
     if refused:
         return failed(refused)
     place_link(link, target, force=True)
     attributes.apply(link, wanted, follow=False)
     return done(f"Created new symlink {name} -> {target}", {"new": name})
+
+
+def manage_link(context: Context, link: Path, target: str, options: LinkOptions) -> StateResult:
+    """Make *link* lead to *target*, or in test mode say what would be done."""
+    keep(context, link)
+    refused = options.missing()
+    if refused:
+        return failed(refused)
+    try:
+        return (_planned if context.test else _made)(link, target, options)
+    except CommandExecutionError as problem:
+        return failed(str(problem))
+    except OSError as problem:
+        return failed(f"{link}: {problem.strerror}")
 
 
 @state()
@@ -121,17 +148,11 @@ def symlink(context: Context, /, name: str, target: str, **options: Any) -> Stat
         context: the call's context.
         name: absolute path of the link.
         target: text of the link.
-        options: force (in place of a file or folder), backupname, makedirs, user, group,
-            dir_mode.
+        options: force (in place of a file or folder), backupname, makedirs, user, group
+            (the user's own when not given), mode (of folders that are made).
     """
     chosen, _ = split(LinkOptions, options)
     try:
-        link = absolute(name)
-        keep(context, link)
-        if context.test:
-            return _planned(link, str(target), chosen)
-        return _made(link, str(target), chosen)
+        return manage_link(context, absolute(name), str(target), chosen)
     except CommandExecutionError as problem:
         return failed(str(problem))
-    except OSError as problem:
-        return failed(f"{name}: {problem.strerror}")

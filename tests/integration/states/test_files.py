@@ -9,6 +9,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.types import StateResult
 from catena.states import file
+from catena.states.compiler.call import REQUIRED
 
 
 def run(context: Context, fun: str, name: Path, /, **kwargs: Any) -> StateResult:
@@ -95,13 +96,15 @@ def test_a_backup_is_kept_and_restored(context: Context, tmp_path: Path) -> None
     assert path.read_text() == "old\n"
 
 
-def test_clean_keeps_what_this_run_manages(context: Context, tmp_path: Path) -> None:
+def test_clean_keeps_what_a_required_state_manages(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "d"
     (folder / "sub").mkdir(parents=True)
     for name in ("junk", "keepme", "sub/junk"):
         (folder / name).write_text("x")
     run(context, "managed", folder / "deep/managed", contents="m", makedirs=True)
-    result = run(context, "directory", folder, clean=True, exclude_pat="keep*")
+    required = [{"state": "file", "fun": "managed", "name": str(folder / "deep/managed")}]
+    wanted: dict[str, Any] = {"clean": True, "exclude_pat": "keep*", REQUIRED: required}
+    result = run(context, "directory", folder, **wanted)
     assert set(result.changes["removed"]) == {str(folder / "junk"), str(folder / "sub")}
     left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
     assert left == ["deep", "deep/managed", "keepme"]
