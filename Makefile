@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint format docs wheel clean
+.PHONY: demo test test-reboot lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
+test-reboot: $(STAMP)
+	$(BIN)/python -m pytest -m reboot tests/reboot
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -21,11 +21,14 @@ import pytest
 
 MIRROR = os.environ.get("CATENA_TEST_MIRROR", "http://deb.debian.org/debian")
 CACHE = Path(os.environ.get("CATENA_TEST_CACHE", "/var/cache/catena-tests"))
-#: What the tests of package and service providers need inside.
-PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "python3", "procps", "cron",
-    "rpm", "createrepo-c", "dnf", "zypper", "dpkg-dev",
-)  # fmt: skip
+#: What a host needs that boots and runs an agent.
+HOST = ("systemd", "systemd-sysv", "dbus", "python3", "procps")
+#: What is inside the root of each suite; the tests of package and service providers use bookworm.
+PACKAGES: Mapping[str, Sequence[str]] = {
+    "bullseye": HOST,
+    "bookworm": (*HOST, "cron", "rpm", "createrepo-c", "dnf", "zypper", "dpkg-dev"),
+    "trixie": HOST,
+}
 
 
 def require(reason: str) -> NoReturn:
@@ -48,9 +51,9 @@ def base(suite: str = "bookworm") -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (root / ".complete").exists():
             shutil.rmtree(root, ignore_errors=True)
+            include = f"--include={','.join(PACKAGES[suite])}"
             subprocess.run(
-                ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite,
-                 str(root), MIRROR],
+                ["debootstrap", "--variant=minbase", include, suite, str(root), MIRROR],
                 check=True, capture_output=True, timeout=900,
             )  # fmt: skip
             (root / ".complete").touch()
@@ -98,8 +101,14 @@ class Root:
 
 
 @contextlib.contextmanager
-def overlay(folder: Path, suite: str = "bookworm") -> Iterator[Root]:
-    """Yield a system of its own on top of the shared root of *suite*."""
+def overlay(folder: Path, suite: str = "bookworm", *, entered: bool = True) -> Iterator[Root]:
+    """Yield a system of its own on top of the shared root of *suite*.
+
+    Args:
+        folder: where its own files lie.
+        suite: name of the Debian release.
+        entered: mount what commands need that enter it by chroot; a booted one has its own.
+    """
     lower = base(suite)
     upper, work, merged = (folder / name for name in ("upper", "work", "root"))
     for part in (upper, work, merged):
@@ -109,10 +118,11 @@ def overlay(folder: Path, suite: str = "bookworm") -> Iterator[Root]:
     try:
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
         mounted.append(merged)
-        subprocess.run(["mount", "-t", "proc", "proc", merged / "proc"], check=True)
-        mounted.append(merged / "proc")
-        subprocess.run(["mount", "--bind", "/dev", merged / "dev"], check=True)
-        mounted.append(merged / "dev")
+        if entered:
+            subprocess.run(["mount", "-t", "proc", "proc", merged / "proc"], check=True)
+            mounted.append(merged / "proc")
+            subprocess.run(["mount", "--bind", "/dev", merged / "dev"], check=True)
+            mounted.append(merged / "dev")
         yield Root(merged)
     finally:
         for place in reversed(mounted):

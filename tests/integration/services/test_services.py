@@ -91,10 +91,8 @@ def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
     folder = tmp_path_factory.mktemp("booted")
     log = folder / "console"
-    with overlay(folder / "system") as root, log.open("wb") as console:
+    with overlay(folder / "system", entered=False) as root, log.open("wb") as console:
         root.write("/etc/systemd/system/made.service", UNIT)
-        subprocess.run(["umount", root.path / "dev"], check=True)
-        subprocess.run(["umount", root.path / "proc"], check=True)
         nspawn = subprocess.Popen(
             ["systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit",
              "--private-network", "--console=pipe", f"--directory={root.path}"],
