@@ -19,7 +19,7 @@ from catena.states.compiler.run import ProgressHooks, Run
 from catena.states.compiler.show import shown_chunks
 from catena.states.compiler.sls import SlsTree, sls_names
 from catena.states.compiler.top import assigned
-from catena.states.compiler.watch import without_deaf_watches
+from catena.states.compiler.watch import Hearing, soften
 
 __all__ = [
     "Compiled",
@@ -162,9 +162,11 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
 def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
     """Return Salt's low chunks of *high* without extend, use and `*_in`, and the faults met."""
     errors: List[str] = []
-    lows = without_deaf_watches(low_states(high.states, errors), context)
+    lows = low_states(high.states, errors)
     plan = link([_without_reverse(low) for low in lows])
-    chunks = [] if errors or plan.errors else shown_chunks(plan, lows)
+    hears = Hearing(context)
+    soften(plan, hears)
+    chunks = [] if errors or plan.errors else shown_chunks(plan, lows, hears)
     return chunks, errors + plan.errors
 
 
@@ -174,7 +176,7 @@ def shown_lowstate(context: Context) -> tuple[List[Row], List[str]]:
     if errors:
         return [], errors
     plan = _planned(context, high)
-    chunks = [] if plan.errors else shown_chunks(plan, plan.lows)
+    chunks = [] if plan.errors else shown_chunks(plan, plan.lows, Hearing(context))
     return chunks, plan.errors
 
 
@@ -251,10 +253,12 @@ def _planned(context: Context, high: High) -> Plan:
     lows = low_states(extended(high, errors), errors)
     if errors:
         return Plan((), [], Index(()), errors)
-    lows = without_deaf_watches(apply_use(lows), context)
+    lows = apply_use(lows)
     kept = [low for low in lows if not _excluded(high, low)]
     gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
-    return link(kept, gone)
+    plan = link(kept, gone)
+    soften(plan, Hearing(context))
+    return plan
 
 
 def _joined(context: Context, high: High) -> Compiled:

@@ -11,20 +11,23 @@ from typing import Any, Dict, List, Sequence, Set, Tuple
 from catena.states.compiler.model import LOOSE, REVERSE, Low, Row
 from catena.states.compiler.order import steps
 from catena.states.compiler.requisites import Plan, Targets, pairs
+from catena.states.compiler.watch import Hearing, softened
 
 #: What becomes part of the other state; of `listen_in` only the end of a run asks.
 _PUT = {key: kind for key, kind in REVERSE.items() if kind not in LOOSE}
 
 
-def shown_chunks(plan: Plan, lows: Sequence[Low]) -> List[Row]:
+def shown_chunks(plan: Plan, lows: Sequence[Low], hears: Hearing) -> List[Row]:
     """Return Salt's low chunks in the order of the run; empty when there is none.
 
     Args:
         plan: has the requisites that count; its `errors` say why there is no order.
         lows: as they are shown, one for each of the plan.
+        hears: which modules keep their `watch`.
     """
     chunks = [low.as_dict() for low in lows]
     _show_reverse(plan, chunks)
+    softened(chunks, hears)
     for links, chunk in zip(plan.links, chunks):
         if "prereq" in links.needs:
             chunk["__prerequiring__"] = True

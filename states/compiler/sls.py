@@ -220,6 +220,7 @@ class SlsTree:
                 f"Exclude Declaration in SLS {sls[1]} is not formed as a list{at(place)}"
             )
             return
+        self._excludes += entries
         for index, entry in enumerate(entries):
             if isinstance(entry, str):
                 self._excluded_sls.add(entry)

@@ -1,43 +1,47 @@
-"""`watch` of states that have nothing to do when something changes: it is `require` there."""
+"""`watch` of states that have nothing to do when something changes: it is `require` there.
+
+That decides nothing but the order of the run (requisites have ranks) and what is shown.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
 from catena.core.context import Context
-from catena.states.compiler.model import Low
+from catena.states.compiler.requisites import Plan
 
 _PLAIN = {"watch": "require", "watch_any": "require_any"}
 #: What these modules manage exists on Linux only: elsewhere they can do nothing.
 _ON_LINUX = frozenset(("service",))
 
 
-def without_deaf_watches(lows: Sequence[Low], context: Context) -> List[Low]:
-    """Return *lows* with `watch` as `require` where the module has no `mod_watch`, as Salt does.
+class Hearing:
+    """Knows which modules do something when what they watch has changed (`mod_watch`)."""
 
-    It decides nothing but the order of the run (requisites have ranks) and what is shown.
-    """
-    reacts: Dict[str, bool] = {}
-    result = []
-    for low in lows:
-        if "watch" in low.keywords or "watch_any" in low.keywords:
-            if low.state not in reacts:
-                reacts[low.state] = _reacts(low.state, context)
-            if not reacts[low.state]:
-                low = replace(low, keywords=_plain(low))
-        result.append(low)
-    return result
+    def __init__(self, context: Context) -> None:
+        self._states = context.states
+        self._linux = context.grains.get("kernel", "Linux") == "Linux"
+        self._found: Dict[str, bool] = {}
 
-
-def _reacts(module: str, context: Context) -> bool:
-    here = module not in _ON_LINUX or context.grains.get("kernel", "Linux") == "Linux"
-    return here and f"{module}.mod_watch" in context.states
+    def __call__(self, module: str) -> bool:
+        """Return whether *module* does."""
+        if module not in self._found:
+            here = self._linux or module not in _ON_LINUX
+            self._found[module] = here and f"{module}.mod_watch" in self._states
+        return self._found[module]
 
 
-def _plain(low: Low) -> Dict[str, Any]:
-    keywords = dict(low.keywords)
-    for watch, require in _PLAIN.items():
-        if watch in keywords:
-            keywords[require] = [*(keywords.get(require) or ()), *keywords.pop(watch)]
-    return keywords
+def soften(plan: Plan, hears: Hearing) -> None:
+    """Make `watch` of the states that don't hear `require`, in *plan*."""
+    for low, links in zip(plan.lows, plan.links):
+        for watch, require in _PLAIN.items():
+            if watch in links.needs and not hears(low.state):
+                links.needs.setdefault(require, []).extend(links.needs.pop(watch))
+
+
+def softened(chunks: List[Dict[str, Any]], hears: Hearing) -> None:
+    """Do the same to low chunks that are shown."""
+    for chunk in chunks:
+        for watch, require in _PLAIN.items():
+            if watch in chunk and not hears(chunk["state"]):
+                chunk[require] = [*(chunk.get(require) or ()), *chunk.pop(watch)]

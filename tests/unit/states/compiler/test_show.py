@@ -84,6 +84,34 @@ def test_the_highstate_shows_them_at_their_target(world: Any) -> None:
     assert shown["q"]["prereq"] == [{"test": "p"}]
 
 
+def test_a_watch_that_another_state_puts_in_is_require_too(world: Any) -> None:
+    chunks = lowstate(
+        world,
+        "f: {environ.setenv: [{value: x}, {watch: [{test: b}]}]}\nb: test.nop\n"
+        "a: {test.nop: [{watch_in: [{environ: f}]}, {listen_in: [{test: b}]}]}\n",
+    )
+    assert by_id(chunks)["f"]["require"] == [{"test": "b"}, {"test": "a"}]
+    assert "watch" not in by_id(chunks)["f"] and "listen" not in by_id(chunks)["b"]
+
+
+def test_high_data_shows_extends_and_excludes_as_written(world: Any) -> None:
+    files = {
+        "top.sls": "base: {'*': [t]}\n",
+        "u.sls": "extend: {a: {test: [{order: 2}]}}\nexclude: [{id: b}]\nb: test.nop\n",
+    }
+    text = "include: [u]\na: test.nop\nextend: {b: {test.fail_without_changes: []}}\n"
+    w = world(text + "exclude: [v]\n", files=files)
+    high = w.call("state.show_highstate")
+    assert high == w.call("state.show_sls", "t")
+    assert high["__exclude__"] == ["v", {"id": "b"}]
+    place = {"__env__": "base"}
+    assert high["__extend__"] == [
+        {"b": {"test": ["fail_without_changes"], "__sls__": "t", **place}},
+        {"a": {"test": [{"order": 2}], "__sls__": "u", **place}},
+    ]
+    assert {"a", "b"} < {*high}
+
+
 def test_a_names_list_puts_itself_into_its_target_once(world: Any) -> None:
     chunks = lowstate(
         world, "b: test.nop\na: {test.nop: [{names: [x, y]}, {require_in: [{test: b}]}]}\n"
