@@ -23,7 +23,7 @@ INDEX: Dict[str, str] = {
     "ini": "catena.modules.ini",
     "log": "catena.modules.log",
     "match": "catena.modules.match",
-    "network": "catena.modules.network",
+    "network": "catena.modules.network.functions",
     "pkg": "catena.modules.pkg.functions",
     "random": "catena.modules.random",
     "service": "catena.modules.service.functions",

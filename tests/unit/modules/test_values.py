@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -96,3 +98,107 @@ def test_a_function_gives_what_salt_gives(
     context: Context, fun: str, args: list[Any], kwargs: dict[str, Any], value: Any
 ) -> None:
     assert context.call(fun, *args, **kwargs) == value
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "value"),
+    [
+        ("calc_net", ["10.0.0.5", "255.255.255.0"], "10.0.0.0/24"),
+        ("calc_net", ["fe80::1"], "fe80::1/128"),
+        (
+            "convert_cidr",
+            ["192.168.1.1/30"],
+            {"network": "192.168.1.0", "netmask": "255.255.255.252", "broadcast": "192.168.1.3"},
+        ),
+        ("iphexval", ["10.0.0.5"], "0A000005"),
+        ("reverse_ip", ["10.0.0.5"], "5.0.0.10.in-addr.arpa"),
+        ("ip_in_subnet", ["10.0.0.5", "10.0.0.0/24"], True),
+        ("in_subnet", ["10.0.0.0/8", "10.9.9.9"], True),
+        ("in_subnet", [["nope", "10.0.0.0/8"], "11.0.0.1"], False),
+        ("is_loopback", ["127.0.0.1"], True),
+    ],
+)
+def test_networks_are_reckoned_as_salt_does(
+    context: Context, fun: str, args: list[Any], value: Any
+) -> None:
+    assert context.call(f"network.{fun}", *args) == value
+
+
+ADDRESSES = """[{"ifname": "lo", "flags": ["LOOPBACK", "UP"], "address": "00:00:00:00:00:00",
+ "addr_info": [{"family": "inet", "local": "127.0.0.1", "prefixlen": 8, "label": "lo"}]},
+ {"ifname": "eth0", "flags": ["BROADCAST"], "address": "02:fc:00:00:00:01", "addr_info": [
+ {"family": "inet", "local": "192.0.2.2", "prefixlen": 24, "broadcast": "192.0.2.255",
+  "label": "eth0"},
+ {"family": "inet6", "local": "fd00::2", "prefixlen": 64, "scope": "global"}]}]"""
+ROUTES = """[{"dst": "default", "gateway": "192.0.2.1", "dev": "eth0"},
+ {"dst": "192.0.2.0/24", "dev": "eth0", "prefsrc": "192.0.2.2"}]"""
+
+
+@pytest.fixture
+def iproute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an `ip` on the path that knows one host."""
+    program = tmp_path / "ip"
+    program.write_text(
+        f"#!/bin/sh\ncase \"$*\" in *address*) echo '{ADDRESSES}' ;; *-4*) echo '{ROUTES}' ;;"
+        " *) echo '[]' ;; esac\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "value"),
+    [
+        (
+            "interface",
+            ["eth0"],
+            [
+                {
+                    "address": "192.0.2.2",
+                    "netmask": "255.255.255.0",
+                    "broadcast": "192.0.2.255",
+                    "label": "eth0",
+                }
+            ],
+        ),
+        ("interface", ["no"], 'Interface "no" not in available interfaces: "lo", "eth0"'),
+        ("interface_ip", ["lo"], "127.0.0.1"),
+        ("hwaddr", ["eth0"], "02:fc:00:00:00:01"),
+        ("ip_addrs", [], ["192.0.2.2"]),
+        ("ip_addrs", ["lo"], []),
+        ("ip_addrs", ["lo", True], ["127.0.0.1"]),
+        ("ipaddrs6", [], ["fd00::2"]),
+        ("subnets", [], ["192.0.2.0/24"]),
+        ("ip_networks6", [], ["fd00::/64"]),
+        ("in_subnet", ["192.0.2.0/24"], True),
+        (
+            "default_route",
+            ["inet"],
+            [
+                {
+                    "addr_family": "inet",
+                    "destination": "0.0.0.0",
+                    "gateway": "192.0.2.1",
+                    "netmask": "0.0.0.0",
+                    "flags": "UG",
+                    "interface": "eth0",
+                }
+            ],
+        ),
+    ],
+)
+def test_interfaces_and_routes_are_told_as_salt_does(
+    context: Context, iproute: None, fun: str, args: list[Any], value: Any
+) -> None:
+    assert context.call(f"network.{fun}", *args) == value
+
+
+def test_a_host_without_iproute_knows_its_addresses_by_its_grains(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    grains = {"ip4_interfaces": {"eth0": ["192.0.2.2"]}, "hwaddr_interfaces": {"eth0": "02:fc"}}
+    known = context.with_(grains=grains)
+    assert known.call("network.ip_addrs") == ["192.0.2.2"]
+    assert known.call("network.hw_addr", "eth0") == "02:fc"
+    assert known.call("network.subnets") == []

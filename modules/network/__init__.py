@@ -1,0 +1,1 @@
+"""network.*: addresses, networks, routes and names of this host."""
