@@ -88,17 +88,17 @@ class Handover:
     def send(self, orders: Iterable[Order]) -> None:
         """Send *orders* now where there is a connection; the others go when one is made."""
         sent: defaultdict[str, list[str]] = defaultdict(list)
+        now = self._moves.clock.now().timestamp()
         for order in orders:
             session = self._moves.sessions.get(order.minion)
             if session is None:
                 self._show(order, "queued", "not connected")
-            elif self._link.send(session.peer, JobOrder(order.spec)):
+            elif self._link.send(session.peer, JobOrder(order.spec, now)):
                 sent[order.spec.jid].append(order.minion)
                 self._show(order, "sent", "")
             else:
                 self._full.add(order.minion)
                 self._show(order, "queued", "its connection takes no more")
-        now = self._moves.clock.now().timestamp()
         for jid, minions in sent.items():
             self._store.later(_marking(jid, minions, now))
 

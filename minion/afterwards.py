@@ -120,6 +120,10 @@ class Afterwards:
                     f"job {key}: {promise.kind} is called off, chain {chain} is given up"
                 )
 
+    def awaits(self, chain: int) -> bool:
+        """Return whether something that *chain* asked for has still to be done."""
+        return any(promise.chain == chain for promise in self._promises.values())
+
     def stored(self, key: str, now: float) -> None:
         """The master has the return: no more waiting but the delay that was asked for."""
         promise = self._promises.get(key)

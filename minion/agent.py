@@ -89,13 +89,13 @@ class Agent:
     def recover(self) -> None:
         """Take up what an earlier agent process left."""
         now = self._clock.monotonic()
+        if self.start.pending_after:
+            self._after.promise("earlier", self.start.pending_after, now, AWAIT_STORED_SECONDS)
         self._set_chain(self.start.open_chain)
         self.runner.recover()
         self._open_jobs |= set(self.runner.open_jobs())
         for event_id in self._events.keys():
             self._tell_event(event_id, now)
-        if self.start.pending_after:
-            self._after.promise("earlier", self.start.pending_after, now, AWAIT_STORED_SECONDS)
 
     def service(self, now: float) -> None:
         """Read what arrived and do what is due; *now* is monotonic."""
@@ -164,7 +164,7 @@ class Agent:
 
     def _told(self, message: Any, now: float) -> None:
         if isinstance(message, JobOrder):
-            self._ordered(message.spec, now)
+            self._ordered(self._in_our_time(message), now)
         elif isinstance(message, JobCancel):
             self._log.info(f"job {message.jid}: cancelled by the master: {message.reason}")
             self.runner.cancel(message.jid, message.reason)
@@ -175,6 +175,14 @@ class Agent:
             self._events.remove(message.event_id)
         elif isinstance(message, Failure):
             self._log.warning(f"the master says {message.code}: {message.message}")
+
+    def _in_our_time(self, order: JobOrder) -> JobSpec:
+        """Return an order with its last moment by this host's clock: they may be days apart."""
+        spec = order.spec
+        if not (order.now and spec.not_after):
+            return spec
+        left = spec.not_after - order.now
+        return dataclasses.replace(spec, not_after=self._clock.now().timestamp() + left)
 
     def _ordered(self, spec: JobSpec, now: float) -> None:
         if inline.is_inline(spec.fun, self.start.cache_dir):
@@ -242,9 +250,9 @@ class Agent:
         folder = self.runner.store.folder(jid)
         self._open_jobs.add(jid)
         self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link), now)
-        self._learn(aside)
         if aside.after:
             self._after.promise(jid, aside.after, now, AWAIT_STORED_SECONDS)
+        self._learn(aside)
         if upgrade.wants_restart(self.start.cache_dir) and not self.runner.queue.serial_running:
             self._after.promise(jid, {"kind": "restart_agent"}, now, AWAIT_STORED_SECONDS)
 
@@ -252,9 +260,9 @@ class Agent:
         """Note what an ended job knew of chains.
 
         A job that the agent ended knew nothing, and one of an earlier boot may be wrong: a chain
-        waits as long as its resume file is there.
+        waits as long as its resume file is there, or its reboot is to come.
         """
-        waits = self._resume_file()
+        waits = self._waits(self.runner.pending_chain or 0)
         if aside != Aside() or not waits:
             pending = aside.pending_resume if waits else {}
             self.start = dataclasses.replace(self.start, pending_resume=pending)
@@ -271,10 +279,14 @@ class Agent:
         return self.link.send("control", JobReceived(jid, 0, runs=True))
 
     def _set_chain(self, chain: int) -> None:
-        held = chain if chain and self._resume_file() else None
+        held = chain if chain and self._waits(chain) else None
         if held != self.runner.pending_chain:
             self.runner.pending_chain = held
             self._held_since = None if held is None else self._clock.monotonic()
+
+    def _waits(self, chain: int) -> bool:
+        """Return whether a chain has still to go on here, or to reboot this host at its end."""
+        return self._resume_file() or self._after.awaits(chain)
 
     def _resume_file(self) -> bool:
         folder = Path(self.start.conf_dir) / "minion.d"
@@ -285,8 +297,10 @@ class Agent:
         """Let other chains go on when the held one is gone, or has not come back in time."""
         if self._held_since is None or not self.runner.queue.waiting():
             return
+        chain = self.runner.pending_chain or 0
         limit = 2 * 60.0 * self.start.settings.reboot_deadline_minutes
-        if not self._resume_file() or now - self._held_since > limit:
+        overdue = now - self._held_since > limit and not self._after.awaits(chain)
+        if overdue or not self._waits(chain):
             self.runner.pending_chain = None
             self._held_since = None
             self.runner.start_next()

@@ -258,13 +258,14 @@ class JobStore:
         """Return the orders on disk in the order of their receipt, and the jids of damaged ones.
 
         A damaged folder is moved aside, as jobs/bad-<jid>: it must neither stop the daemon's
-        start nor be run.
+        start nor be run. One without an order was never confirmed: it goes.
         """
         found, bad = [], []
         for path in sorted(self._folder.iterdir()):
-            if path.name.startswith(_GONE):
+            if path.name.startswith("bad-"):
+                continue
+            if path.name.startswith(_GONE) or not (path / "spec").exists():
                 JobFolder(path).remove()
-            if path.name.startswith((_GONE, "bad-")):
                 continue
             try:
                 stored = JobFolder(path).read_spec()

@@ -55,10 +55,17 @@ def launch(config_dir: Path) -> NoReturn:
 
 def prepare(start: Start) -> Start:
     """Return *start* with grains, and with what the runtime knows of chains on this host."""
+    return with_chains(dataclasses.replace(start, grains=collect_grains(start)))
+
+
+def with_chains(start: Start) -> Start:
+    """Return *start* with what the runtime knows of chains and agent versions on this host.
+
+    A change of agents that did not come about is settled here.
+    """
     # Imported here: the configuration's errors need none of it.
     from catena.runtime import chain_run
 
-    start = dataclasses.replace(start, grains=collect_grains(start))
     place = place_of(start)
     agent_versions.take_back_unmade(Path(start.settings.agent_dir), start.cache_dir)
     failure = agent_versions.untold_failure(start.cache_dir)

@@ -143,6 +143,8 @@ class JobRunner:
         self._running: Dict[str, Running] = {}
         self._positions: Dict[str, int] = {}
         self._unclaimed: Dict[str, int] = {}
+        #: Until when a job may begin, monotonic; the wall clock may be set meanwhile.
+        self._until: Dict[str, float] = {}
         self._turns: Dict[str, Callable[[int], None]] = {}
         #: Returns that the agent gives and that a full disk did not take yet.
         self._owed: Dict[str, JobReturn] = {}
@@ -199,9 +201,12 @@ class JobRunner:
             return "it was cancelled before it came" if why == "cancelled" else ""
         if self.store.folder(spec.jid).path.exists():
             return ""
-        if spec.not_after and spec.not_after < self._wall():
+        left = spec.not_after - self._wall()
+        if spec.not_after and left < 0:
             return "it came too late: it may not start any more"
         self.store.add(spec)
+        if spec.not_after:
+            self._until[spec.jid] = self._clock.monotonic() + left
         self.queue.add(entry_of(spec))
         # Told with the receipt; said again only when it changes.
         self._positions[spec.jid] = self.queue.position(spec.jid)
@@ -352,7 +357,7 @@ class JobRunner:
             self._log.error(f"job {jid}: {error}")
             self.queue.drop(jid)
             return
-        if spec.not_after and spec.not_after < self._wall() and not folder.attempts():
+        if self._is_too_late(spec) and not folder.attempts():
             self.queue.drop(jid)
             self._fail(spec, "it waited too long in the queue: it may not start any more")
             return
@@ -362,6 +367,13 @@ class JobRunner:
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])
+
+    def _is_too_late(self, spec: JobSpec) -> bool:
+        until = self._until.pop(spec.jid, None)
+        if until is not None:
+            return self._clock.monotonic() > until
+        # Of an earlier agent or boot: there is nothing but the wall clock.
+        return bool(spec.not_after) and spec.not_after < self._wall()
 
     def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
         """As ForkListener."""
@@ -469,6 +481,7 @@ class JobRunner:
         self.queue.drop(folder.jid)
         self._positions.pop(folder.jid, None)
         self._unclaimed.pop(folder.jid, None)
+        self._until.pop(folder.jid, None)
         self._listener.on_done(folder.jid, folder.read_aside())
 
     def _bound(self, jid: str, running: Running, now: float) -> None:

@@ -334,13 +334,14 @@ def prove_by_progress(facts: Sequence[ExecutionFact], chunk: int) -> list[Change
 
 
 def boundary_overdue(picked_up: ClockReading, now: ClockReading, allowed_seconds: float) -> bool:
-    """Return whether a proof is missing for too long, by both clocks.
+    """Return whether a proof is missing for too long, by the clock that nobody can set.
 
-    A wall clock that was set forward alone does not fail a chain. Across a boot of the master's
-    host only the time since that boot counts, which is at most what really passed.
+    A wall clock that was set forward does not fail a chain, one that was set back does not keep
+    it waiting. Across a boot of the master's host only the time since that boot counts, which is
+    at most what really passed.
     """
     counted = now.mono - (picked_up.mono if picked_up.boot == now.boot else 0.0)
-    return min(now.wall - picked_up.wall, counted) > allowed_seconds
+    return counted > allowed_seconds
 
 
 def settle(states: Iterable[ExecutionState]) -> ChainEvent | None:

@@ -31,6 +31,9 @@ TICK_SECONDS = 5.0
 #: How often files and old chains are looked through.
 SWEEP_SECONDS = 60.0
 
+#: A run, and the row of history that its minion wrote last.
+_Heard = tuple[int, int, str, int]
+
 _OVERDUE = {
     Boundary.reboot: "the host did not come back with a new boot within {minutes:.0f} minutes",
     Boundary.agent_upgrade: "the new agent did not report within {minutes:.0f} minutes",
@@ -46,6 +49,8 @@ class Scheduler:
         self._anchored = False
         #: Wall clock of the last look at what is due.
         self._looked = 0.0
+        #: Runs of which nothing is to be expected -> since when, seconds since boot.
+        self._silent: dict[_Heard, float] = {}
 
     async def run(self) -> None:
         """Tick until cancelled: at once when something changed, else when the next is due."""
@@ -199,9 +204,14 @@ class Scheduler:
             await self._parts.store.write(lambda conn: told(conn, None))
 
     async def _lose_silent(self) -> None:
-        before = self._parts.clocks.read().wall - self._parts.rules.silent_seconds
-        silent = await self._parts.store.read(lambda conn: _silent(conn, before))
-        await _each("a silent run", silent, lambda run: self._parts.change(partial(_lose, run)))
+        """Give up runs that are silent for too long, by the clock that nobody can set."""
+        now = self._parts.clocks.read().mono
+        silent = await self._parts.store.read(_silent)
+        # A master that was restarted begins to count again.
+        self._silent = {key: self._silent.get(key, now) for key in silent}
+        patience = self._parts.rules.silent_seconds
+        lost = [run for key, run in silent.items() if now - self._silent[key] > patience]
+        await _each("a silent run", lost, lambda run: self._parts.change(partial(_lose, run)))
 
 
 async def _each(
@@ -279,9 +289,9 @@ def _open_jobs(run: sa.Row[Any], conn: sa.Connection) -> list[str]:
     ]
 
 
-def _silent(conn: sa.Connection, before: float) -> list[Any]:
-    """Return open runs whose job is over, that wait for nothing, and said nothing since."""
-    silent = []
+def _silent(conn: sa.Connection) -> dict[_Heard, Any]:
+    """Return open runs whose job is over and that wait for nothing, by the last word of each."""
+    silent: dict[_Heard, Any] = {}
     open_states = [state.value for state in OPEN]
     for run in rows.open_runs(conn):
         busy = (
@@ -290,16 +300,17 @@ def _silent(conn: sa.Connection, before: float) -> list[Any]:
             .where(DELIVERIES.c.minion == run.minion, DELIVERIES.c.state.in_(open_states))
             .where(JOBS.c.fun.in_((START, RESUME)))
         )
-        heard = sa.select(sa.func.max(HISTORY.c.at)).where(
+        heard = sa.select(sa.func.max(HISTORY.c.id)).where(
             HISTORY.c.chain_id == run.chain_id,
             HISTORY.c.minion == run.minion,
             HISTORY.c.subject == "action",
         )
-        if conn.execute(busy).first() or (conn.execute(heard).scalar() or 0) > before:
+        if conn.execute(busy).first():
             continue
         found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
         if not any(rows.fact(e).is_open and e.picked_up is not None for e in found):
-            silent.append(run)
+            last = int(conn.execute(heard).scalar() or 0)
+            silent[run.chain_id, run.epoch, run.minion, last] = run
     return silent
 
 

@@ -164,10 +164,10 @@ def test_an_action_that_its_chunks_return_does_not_name_is_lost() -> None:
     }
 
 
-def test_a_missing_boot_is_overdue_by_both_clocks_only() -> None:
+def test_a_missing_boot_is_overdue_by_the_clock_that_nobody_can_set() -> None:
     start = ClockReading(0, 0, "boot")
     assert not boundary_overdue(start, ClockReading(9000, 10, "boot"), 60)
-    assert not boundary_overdue(start, ClockReading(10, 9000, "boot"), 60)
+    assert boundary_overdue(start, ClockReading(-9000, 61, "boot"), 60)
     assert boundary_overdue(start, ClockReading(61, 61, "boot"), 60)
     late = ClockReading(5000, 5000, "boot")
     assert not boundary_overdue(late, ClockReading(9000, 30, "next boot"), 60)
