@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Dict, List
 
 from catena.core.context import Context
@@ -24,42 +25,61 @@ def present(
         names = hosts.checked_names(name)
     except (UsageError, CommandExecutionError) as problem:
         return failed(str(problem))
-    comments: List[str] = []
-    warnings: List[str] = []
-    added: Dict[str, List[str]] = {}
-    removed: Dict[str, List[str]] = {}
-    have = hosts.addresses_of(lines)
+    plan = _Plan(lines, clean=truth(clean))
     for address in wanted:
-        if all(one in have.get(address, []) for one in names):
-            comments.append(f"Host {name} ({address}) already present")
-            continue
-        lines = hosts.with_host(lines, address, names)
-        added[address] = [name]
-        verb = "would be added" if context.test else "added"
-        comments.append(
-            f"Host {name} ({address}) {verb}" if context.test else f"Added host {name} ({address})"
-        )
-    for address in (address for address in have if address not in wanted):
-        if not set(names) & set(have[address]):
-            continue
-        if truth(clean):
-            lines = hosts.without_host(lines, address, names)
-            removed[address] = [name]
-            comments.append(f"Removed host {name} ({address})")
-        else:
-            warnings.append(f"Host {name} present for IP address {address}")
-    noted = _to_note(lines, wanted, comment)
-    kinds = (("added", added), ("removed", removed), ("comment_added", noted))
+        plan.add(context, address, name, names)
+    for address in [address for address in hosts.addresses_of(lines) if address not in wanted]:
+        plan.look_at_other(address, name, names)
+    noted = _to_note(plan.lines, wanted, comment)
+    kinds = (("added", plan.added), ("removed", plan.removed), ("comment_added", noted))
     changes = {key: value for key, value in kinds if value}
-    comments += [f"Set comment for host {address} ({comment})" for address in noted]
-    text = "\n".join(comments)
+    plan.comments += [f"Set comment for host {address} ({comment})" for address in noted]
+    text = "\n".join(plan.comments)
     if changes and context.test:
-        return StateResult(None, changes, text, tuple(warnings))
-    if added or removed:
-        hosts.save(context, lines)
+        return StateResult(None, changes, text, tuple(plan.warnings))
+    if plan.added or plan.removed:
+        hosts.save(context, plan.lines)
     for address in noted:
         context.call("hosts.set_comment", address, comment)
-    return StateResult(True, changes, text, tuple(warnings))
+    return StateResult(True, changes, text, tuple(plan.warnings))
+
+
+@dataclass
+class _Plan:
+    """What host.present comes to, gathered address by address."""
+
+    lines: List[hosts.Line]
+    #: Take the name away from other addresses.
+    clean: bool
+    comments: List[str] = field(default_factory=list)
+    warnings: List[str] = field(default_factory=list)
+    added: Dict[str, List[str]] = field(default_factory=dict)
+    removed: Dict[str, List[str]] = field(default_factory=dict)
+
+    def add(self, context: Context, address: str, name: str, names: List[str]) -> None:
+        """Give *address* the names that it lacks."""
+        have = hosts.addresses_of(self.lines).get(address, [])
+        if all(one in have for one in names):
+            self.comments.append(f"Host {name} ({address}) already present")
+            return
+        self.lines = hosts.with_host(self.lines, address, names)
+        self.added[address] = [name]
+        self.comments.append(
+            f"Host {name} ({address}) would be added"
+            if context.test
+            else f"Added host {name} ({address})"
+        )
+
+    def look_at_other(self, address: str, name: str, names: List[str]) -> None:
+        """Remove the names from an address that is not wanted, or tell that it has them."""
+        if not set(names) & set(hosts.addresses_of(self.lines)[address]):
+            return
+        if self.clean:
+            self.lines = hosts.without_host(self.lines, address, names)
+            self.removed[address] = [name]
+            self.comments.append(f"Removed host {name} ({address})")
+        else:
+            self.warnings.append(f"Host {name} present for IP address {address}")
 
 
 def _to_note(lines: List[hosts.Line], wanted: List[str], comment: str) -> Dict[str, List[str]]:

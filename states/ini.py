@@ -85,20 +85,8 @@ def options_present(
             own[key or section] = {"before": value, "after": None}
         set_here = apply(ini, wanted)
         for section, change in set_here.items():
-            own = changes.setdefault(section, {})
-            own.update(change)
-        sentences = [
-            f"Changed key {key}{_where(section)}."
-            for section, options in wanted.items()
-            if isinstance(options, Mapping)
-            for key in options
-            if key in _changed(set_here.get(section))
-        ]
-        sentences += [
-            f"Changed key {key}."
-            for key, value in wanted.items()
-            if not isinstance(value, Mapping) and key in set_here
-        ]
+            changes.setdefault(section, {}).update(change)
+        sentences = _sentences(wanted, set_here)
         sentences += [
             f"Deleted key {key}{_where(section)}." if key else f"Deleted section {section}."
             for section, key, _ in removed
@@ -106,6 +94,17 @@ def options_present(
         return changes, sentences
 
     return _edited(context, name, separator, edit)
+
+
+def _sentences(wanted: Mapping[str, Any], set_here: Mapping[str, Any]) -> List[str]:
+    """Return a sentence for each option that is set, in the order written."""
+    found = []
+    for section, options in wanted.items():
+        if isinstance(options, Mapping):
+            changed = _changed(set_here.get(section))
+            found += [f"Changed key {key}{_where(section)}." for key in options if key in changed]
+    plain = (key for key, value in wanted.items() if not isinstance(value, Mapping))
+    return found + [f"Changed key {key}." for key in plain if key in set_here]
 
 
 def _changed(change: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:

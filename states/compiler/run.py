@@ -20,6 +20,7 @@ from catena.states.compiler.call import (
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.listen import heard
 from catena.states.compiler.model import Low, Row, RunHooks
+from catena.states.compiler.pauses import Gate
 from catena.states.compiler.requisites import Plan, link
 from catena.states.compiler.verdicts import Decision, Judge, Verdict
 
@@ -30,20 +31,23 @@ _COMMENTS = {
 }
 #: Comment of a replayed row whose record says nothing.
 _NOT_RECORDED = "Nothing is recorded of what it came to"
+_ENDED = "Not run: state.soft_kill ended the run here"
 _PLAIN = Attempt()
 _TRIAL = Attempt(trial=True)
 
 
 class ProgressHooks:
-    """Tells the host of every row; journals nothing and never stops."""
+    """Tells the host of every row; waits and stops where state.pause and its like say so."""
 
     def __init__(self, context: Context, total: int) -> None:
         self._host = context.host
         self._total = total
+        self._gate = Gate(context.host.cache_dir, context.job.jid if context.job else "")
 
     def before(self, low: Low) -> Optional[Row]:
-        """Let every state run."""
-        return None
+        """Let a state run once no pause holds it, unless the run ends here."""
+        self._gate.pass_(low.id)
+        return {"result": False, "comment": _ENDED} if self._gate.killed else None
 
     def after(self, low: Low, row: Row) -> None:
         """Report *row*."""
@@ -51,8 +55,16 @@ class ProgressHooks:
         self._host.progress("state", step)
 
     def cancelled(self) -> bool:
-        """Never stop."""
-        return False
+        """Return whether state.soft_kill ended the run."""
+        return self._gate.killed
+
+
+class MockHooks(ProgressHooks):
+    """Lets no state run: each is as if it were as it should be."""
+
+    def before(self, low: Low) -> Optional[Row]:
+        """Answer for every state that would be called."""
+        return {"result": True, "comment": "Not called, mocked"}
 
 
 class Run:

@@ -11,6 +11,7 @@ from catena.core.suggest import unknown
 from catena.states.compiler.api import sls_list
 
 _ON = ("true", "yes", "on", "1")
+_OFF = ("false", "no", "off", "0", "none", "")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ class RunOptions:
     concurrent: Any = None
     #: Free data for events; not looked at.
     metadata: Any = None
+    #: Call no state function: what would run, in which order.
+    mock: bool = False
+    #: A configuration file whose settings are laid over the minion's for this run.
+    localconfig: str = ""
+    #: Accepted: every step is told to the master anyway.
+    state_events: Any = None
+    #: Accepted: jobs of a chain carry its number themselves.
+    orchestration_jid: Any = None
 
 
 def run_options(given: Mapping[str, Any]) -> RunOptions:
@@ -54,18 +63,25 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
             raise UsageError(unknown("argument of a state run", key, known))
         if value is not None:
             values[key] = value
-    for key in ("test", "force"):
+    for key in ("test", "force", "mock"):
         if key in values and not isinstance(values[key], bool):
-            values[key] = str(values[key]).lower() in _ON
+            values[key] = _truth(key, str(values[key]).lower())
     if not isinstance(values.get("pillar", {}), Mapping):
         raise UsageError('pillar must be a mapping, such as pillar=\'{"key": "value"}\'')
     values["exclude_ids"] = _excluded_ids(values.get("exclude"))
     for key in ("exclude", "sync_mods", "whitelist"):
         if key in values:
             values[key] = _names(values[key])
-    for key in ("saltenv", "pillarenv"):
+    for key in ("saltenv", "pillarenv", "localconfig"):
         values[key] = str(values.get(key, ""))
     return RunOptions(**values)
+
+
+def _truth(key: str, word: str) -> bool:
+    """Return whether *word* switches something on; `test=ture` must not change a host."""
+    if word not in (*_ON, *_OFF):
+        raise UsageError(f"{key} is true or false, not {word!r}")
+    return word in _ON
 
 
 def _excluded_ids(value: Any) -> tuple[str, ...]:
@@ -96,7 +112,7 @@ def run_context(context: Context, options: RunOptions) -> Context:
         NotAllowedError: another saltenv than the locked one.
     """
     changes: Dict[str, Any] = {}
-    opts: Dict[str, Any] = {}
+    opts: Dict[str, Any] = _laid_over(options)
     if options.test is not None and options.test != context.test:
         changes["test"] = opts["test"] = options.test
     if options.saltenv:
@@ -116,6 +132,17 @@ def run_context(context: Context, options: RunOptions) -> Context:
     elif options.pillar or pillarenv:
         changes["pillar"] = _pillar(context, options.pillar, pillarenv)
     return context.with_(**changes) if changes else context
+
+
+def _laid_over(options: RunOptions) -> Dict[str, Any]:
+    """Return the settings that `localconfig` and `mock` bring."""
+    found: Dict[str, Any] = {"mock": True} if options.mock else {}
+    if options.localconfig:
+        # Reading YAML needs third-party packages, which hosts reached over SSH may lack.
+        from catena.renderers.config_files import read
+
+        found.update(read(options.localconfig))
+    return found
 
 
 def _pillar(

@@ -6,16 +6,42 @@ anything ran, a list of texts, one per fault.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Union
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Union
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.plugins import function
+from catena.modules.arguments import truth
 from catena.states.compiler import api
+from catena.states.compiler.call import Callees
 from catena.states.compiler.faults import StateArgumentsError, meant
 from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Row
+from catena.states.compiler.run import MockHooks
 from catena.states.compiler.selection import with_needs
+from catena.states.functions.disabled import HIGHSTATE, disable, enable, list_disabled, refusals
 from catena.states.functions.options import RunOptions, run_context, run_options, synced
+from catena.states.functions.package import pkg
+from catena.states.functions.pauses import get_pauses, pause, resume, soft_kill
+from catena.states.functions.requests import check_request, clear_request, request, run_request
+
+#: Functions of the same family that live in rooms of their own.
+__all__ = [
+    "check_request",
+    "clear_request",
+    "disable",
+    "enable",
+    "get_pauses",
+    "list_disabled",
+    "pause",
+    "pkg",
+    "request",
+    "resume",
+    "run_request",
+    "soft_kill",
+]
 
 Mods = Union[str, Sequence[str]]
 #: Exit code of a state run that had nothing to run, as Salt's.
@@ -26,6 +52,14 @@ _CANT_SHOW = 1
 Answer = Union[Dict[str, Row], List[str]]
 
 _NO_MATCH = "No Top file or master_tops data matches found: no top file assigns states to"
+
+
+#: Salt's answer of a highstate that state.disable has switched off.
+_DISABLED = {
+    "name": "Salt highstate run is disabled. To re-enable, run state.enable highstate",
+    "result": "False",
+    "comment": "Disabled",
+}
 
 
 class Faults(List[str]):
@@ -52,8 +86,9 @@ def _ran(context: Context, options: RunOptions, work: Callable[[Context], Answer
 def _run(context: Context, compiled: Compiled) -> Answer:
     if compiled.errors:
         return list(compiled.errors)
+    hooks = MockHooks(context, len(compiled.low)) if context.opts.get("mock") else None
     try:
-        return api.run(context, compiled.low)
+        return api.run(context, compiled.low, hooks)
     except StateArgumentsError as error:
         return str(error).splitlines()
 
@@ -67,13 +102,19 @@ def apply(context: Context, mods: Union[Mods, None] = None, **options: Any) -> A
         mods: dotted names, separated by commas or as a list; globs work.
         options: test, pillar, saltenv, exclude, sync_mods, force (see RunOptions).
     """
-    return sls(context, mods, **options) if mods else highstate(context, **options)
+    if mods:
+        return sls(context, mods, **options)
+    answer: Answer = highstate(context, **options)
+    return answer
 
 
 @function(queued=True, out="highstate", fails="states")
 def sls(context: Context, mods: Mods, **options: Any) -> Answer:
     """Run SLS files; arguments as in state.apply."""
     chosen = run_options(options)
+    refused = refusals(context, mods)
+    if refused:
+        return refused
     if chosen.sync_mods:
         synced(context, chosen.sync_mods)
 
@@ -87,9 +128,11 @@ def sls(context: Context, mods: Mods, **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def highstate(context: Context, **options: Any) -> Answer:
+def highstate(context: Context, **options: Any) -> Any:
     """Run what the top files assign to this minion; custom files are fetched first."""
     chosen = run_options(options)
+    if HIGHSTATE in list_disabled(context):
+        return dict(_DISABLED)
     synced(context, chosen.sync_mods or ("all",))
     return _ran(context, chosen, lambda inside: _highstate(inside, chosen))
 
@@ -116,7 +159,9 @@ def _highstate(context: Context, options: RunOptions) -> Answer:
 @function(queued=True, out="highstate", fails="states")
 def top(context: Context, topfn: str, **options: Any) -> Answer:
     """Run the highstate of another top file than the configured one."""
-    return highstate(context.with_(opts={**context.opts, "state_top": topfn}), **options)
+    other = context.with_(opts={**context.opts, "state_top": topfn})
+    answer: Answer = highstate(other, **options)
+    return answer
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -141,14 +186,30 @@ def single(context: Context, fun: str, name: str, **arguments: Any) -> Answer:
     module, _, called = fun.partition(".")
     if not called:
         raise UsageError(f"{fun!r} is not 'module.function', such as pkg.installed")
+    if not isinstance(name, str):
+        kind = type(name).__name__
+        return [f"ID '{name}' is not formed as a string, but is a {kind}"]
     own = {key: value for key, value in arguments.items() if key not in _RUN_ARGUMENTS}
     given = {key: value for key, value in arguments.items() if key in _RUN_ARGUMENTS}
     chunk = {"state": module, "fun": called, "__id__": name, "name": name, **own}
 
     def work(inside: Context) -> Answer:
+        unknown = _unknown(inside, module, called)
+        if unknown:
+            return unknown
         return api.run(inside, [api.low_from_chunk({**chunk, "__env__": inside.saltenv})])
 
     return _ran(context, run_options(given), work)
+
+
+def _unknown(context: Context, module: str, called: str) -> List[str]:
+    """Return why there is no such state function; [] when there is."""
+    callees = Callees(context.states)
+    if callees.get(module, called) is not None:
+        return []
+    reason = callees.refusal(module)
+    more = f": {reason}" if reason else callees.hint(module, called)
+    return [f"Specified state '{module}.{called}' was not found{more}"]
 
 
 _RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv", "queue", "concurrent")
@@ -159,12 +220,18 @@ def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
     """Run one low chunk ({state, fun, name, …}); return its row alone.
 
     Raises:
-        UsageError: state or fun is missing.
+        UsageError: *data* is not a mapping.
     """
-    if not isinstance(data, Mapping) or not {"state", "fun"} <= data.keys():
+    if not isinstance(data, Mapping):
         raise UsageError("a low chunk is a mapping with `state` and `fun`")
+    missing = [f'Missing "{key}" data' for key in ("state", "fun") if key not in data]
+    if missing:
+        return missing
 
     def work(inside: Context) -> Answer:
+        unknown = _unknown(inside, str(data["state"]), str(data["fun"]))
+        if unknown:
+            return unknown
         return api.run(inside, [api.low_from_chunk(data)])
 
     rows = _ran(context, run_options(options), work)
@@ -177,13 +244,9 @@ def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
 
 @function(queued=True, out="highstate", fails="states")
 def high(context: Context, data: Mapping[str, Any], **options: Any) -> Answer:
-    """Run high data ({id: {module: [function, {argument: value}]}}).
-
-    Raises:
-        UsageError: *data* is not a mapping.
-    """
+    """Run high data ({id: {module: [function, {argument: value}]}})."""
     if not isinstance(data, Mapping):
-        raise UsageError("high data is a mapping of ids")
+        return ["High data is not a dictionary and is invalid"]
 
     def work(inside: Context) -> Answer:
         return _run(inside, api.compile_high(inside, data))
@@ -203,6 +266,22 @@ def template_str(context: Context, tem: str, **options: Any) -> Answer:
 
     def work(inside: Context) -> Answer:
         return _run(inside, api.compile_text(inside, tem))
+
+    return _ran(context, run_options(options), work)
+
+
+@function(queued=True, out="highstate", fails="states")
+def template(context: Context, tem: str, **options: Any) -> Answer:
+    """Render a file of this host as an SLS file and run it."""
+    path = Path(tem)
+    if not path.is_file():
+        return [f"Specified SLS {tem} on local filesystem cannot be found."]
+
+    def work(inside: Context) -> Answer:
+        compiled = api.compile_text(inside, path.read_text(encoding="utf-8"))
+        return _run(
+            inside, replace(compiled, low=tuple(replace(low, sls=tem) for low in compiled.low))
+        )
 
     return _ran(context, run_options(options), work)
 
@@ -302,23 +381,87 @@ def show_top(context: Context, **options: Any) -> Any:
 
 @function(reads=True, out="nested")
 def show_states(context: Context, **options: Any) -> Any:
-    """Return the names of the SLS files of the highstate, in the order of a run."""
+    """Return the names of the SLS files of the highstate.
+
+    Args:
+        context: of the job.
+        options: sorted (True): by the `order` of their states, else as they run.
+    """
+    by_order = truth(options.pop("sorted", True))
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
         if compiled.errors:
             return Faults(compiled.errors)
-        lows = sorted(compiled.low, key=lambda low: low.order)
+        lows = list(compiled.low)
+        if by_order:
+            lows.sort(key=lambda low: low.order)
         return list(dict.fromkeys(str(low.sls) for low in lows))
 
     return _shown(context, options, work)
 
 
+@function(reads=True, out="nested")
+def show_state_usage(context: Context, **options: Any) -> Any:
+    """Return by environment which SLS files the top files name and which nobody names."""
+
+    def work(inside: Context) -> Any:
+        try:
+            tops = api.compile_top(inside)
+        except api.TopError as error:
+            return Faults([str(error)])
+        return {env: _usage(inside, env, set(names)) for env, names in tops.items()}
+
+    return _shown(context, options, work)
+
+
+def _usage(context: Context, env: str, named: Set[str]) -> Dict[str, Any]:
+    known = set(api.sls_names(context, env))
+    used, unused = sorted(known & named), sorted(known - named)
+    return {
+        "count_all": len(known),
+        "count_used": len(used),
+        "count_unused": len(unused),
+        "used": used,
+        "unused": unused,
+    }
+
+
+@function(reads=True)
+def running(context: Context, concurrent: bool = False) -> List[str]:
+    """Return a sentence for each other state run of this minion that is going on.
+
+    Args:
+        context: of the job.
+        concurrent: accepted: state runs never run beside each other here.
+    """
+    own = context.job.jid if context.job else ""
+    return [
+        f'The function "{job.get("fun")}" is running as PID {job.get("pid")} and was started at '
+        f"{_moment(str(job.get('jid')))} with jid {job.get('jid')}"
+        for job in context.host.running()
+        if str(job.get("fun", "")).startswith("state.") and str(job.get("jid")) != own
+    ]
+
+
+def _moment(jid: str) -> str:
+    """Return when a job id was given, in words; the id itself where it is none of time."""
+    try:
+        return datetime.strptime(jid, "%Y%m%d%H%M%S%f").strftime("%Y, %b %d %H:%M:%S.%f")
+    except ValueError:
+        return jid
+
+
 @function(reads=True, fails="bool")
-def sls_exists(context: Context, mods: Mods, saltenv: str = "") -> bool:
-    """Return whether all these SLS files are there."""
-    known = set(api.sls_names(context, saltenv or context.saltenv))
-    return all(name in known for name in api.sls_list(mods))
+def sls_exists(context: Context, mods: Mods, saltenv: str = "", **options: Any) -> bool:
+    """Return whether all these SLS files, and what they include, are there and can be read."""
+
+    def work(inside: Context) -> bool:
+        env = saltenv or inside.saltenv
+        _, errors = api.render_high(inside, {env: api.sls_list(mods)})
+        return not errors
+
+    return _shown(context, options, work) is True
 
 
 @function(reads=True)

@@ -1,0 +1,67 @@
+"""state.disable and its relatives: SLS files, or the highstate, that are not to run here.
+
+They are kept in the grain `state_runs_disabled`, where Salt keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Union
+
+from catena.core.context import Context
+from catena.core.plugins import function
+from catena.states.compiler.api import sls_list
+
+#: What stands for the highstate among the names.
+HIGHSTATE = "highstate"
+_GRAIN = "state_runs_disabled"
+
+
+def refusals(context: Context, mods: Union[str, Sequence[str]]) -> List[str]:
+    """Return one text for each of *mods* that is disabled."""
+    known = list_disabled(context)
+    return [
+        f'The state file "{name}" is currently disabled, to re-enable, run state.enable {name}.'
+        for name in sls_list(mods)
+        if name in known
+    ]
+
+
+@function(reads=True)
+def list_disabled(context: Context) -> List[str]:
+    """Return what state.disable has disabled."""
+    kept = context.grains.get(_GRAIN)
+    return [str(name) for name in kept] if isinstance(kept, (list, tuple)) else []
+
+
+@function()
+def disable(context: Context, states: Union[str, Sequence[str]]) -> Dict[str, Any]:
+    """Let SLS files (or `highstate`) not run until state.enable.
+
+    Args:
+        context: the call's context.
+        states: names as state.apply is given them; a disabled name does not cover others.
+
+    Returns:
+        {"res": True, "msg": a line for each}.
+    """
+    kept, lines = list_disabled(context), []
+    for name in sls_list(states):
+        lines.append(f"Info: {name} state {'already ' if name in kept else ''}disabled.")
+        kept = [*kept, *([name] if name not in kept else [])]
+    return _keep(context, kept, lines)
+
+
+@function()
+def enable(context: Context, states: Union[str, Sequence[str]]) -> Dict[str, Any]:
+    """Let SLS files (or `highstate`) run again; as state.disable."""
+    kept, lines = list_disabled(context), []
+    for name in sls_list(states):
+        lines.append(f"Info: {name} state {'' if name in kept else 'already '}enabled.")
+        kept = [one for one in kept if one != name]
+    return _keep(context, kept, lines)
+
+
+def _keep(context: Context, names: List[str], lines: List[str]) -> Dict[str, Any]:
+    if names != list_disabled(context):
+        context.call("grains.setval", _GRAIN, names)
+    return {"res": True, "msg": "\n".join(lines)}

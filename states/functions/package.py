@@ -1,0 +1,62 @@
+"""state.pkg: a run that was compiled elsewhere, as the tarball in which Salt's SSH ships it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.core.files import read_limited
+from catena.core.plugins import function
+from catena.modules.file.source import hash_file
+from catena.modules.unpack import Archive, extract
+from catena.states.compiler import api
+
+_SIZE_LIMIT = 64 * 1024 * 1024
+
+
+@function(queued=True, out="highstate", fails="states")
+def pkg(
+    context: Context, pkg_path: str, pkg_sum: str, hash_type: str, test: Optional[bool] = None
+) -> Any:
+    """Run the low chunks of a tarball: lowstate.json, with pillar.json beside it.
+
+    Args:
+        context: of the job; its file roots serve what the states read.
+        pkg_path: the tarball, on this host.
+        pkg_sum: its hash; nothing is unpacked unless it is right.
+        hash_type: of the hash, such as sha256.
+        test: change nothing, say what would change.
+
+    Returns:
+        Rows as of state.apply; {} when the tarball is not there or has another hash.
+
+    Raises:
+        UsageError: the tarball holds no low chunks.
+    """
+    path = Path(pkg_path)
+    if not path.is_file() or hash_file(path, hash_type) != pkg_sum:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="catena-pkg-") as folder:
+        extract(Archive(path, "tar"), Path(folder), keep_owner=False)
+        chunks = _read(Path(folder, "lowstate.json"))
+        pillar = _read(Path(folder, "pillar.json"))
+    if not isinstance(chunks, list):
+        raise UsageError(f"{pkg_path} holds no lowstate.json")
+    changes: Dict[str, Any] = {"pillar": pillar} if isinstance(pillar, dict) else {}
+    if test is not None:
+        changes["test"] = bool(test)
+    lows = [api.low_from_chunk(chunk) for chunk in chunks]
+    return api.run(context.with_(**changes) if changes else context, lows)
+
+
+def _read(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(read_limited(path, _SIZE_LIMIT))
+    except ValueError as problem:
+        raise UsageError(f"{path.name} is no JSON: {problem}") from problem
