@@ -6,7 +6,7 @@ puts into the other state, a state that a `prereq` names with its trial as an en
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from catena.states.compiler.model import LOOSE, REVERSE, Low, Row
 from catena.states.compiler.order import steps
@@ -47,7 +47,15 @@ def _show_reverse(plan: Plan, chunks: List[Dict[str, Any]]) -> None:
             continue
         seen.add((low.state, low.id))
         for key, kind in _PUT.items():
-            for pair in pairs(low, key):
-                for member in targets.find(*pair) or ():
-                    chunk = chunks[member]
-                    chunk[kind] = [*(chunk.get(kind) or ()), {low.state: low.id}]
+            for member in _targets(targets, low, key):
+                chunk = chunks[member]
+                chunk[kind] = [*(chunk.get(kind) or ()), {low.state: low.id}]
+
+
+def _targets(targets: Targets, low: Low, key: str) -> Iterator[int]:
+    """Yield the states that one `*_in` goes to; as in Salt, each entry again with every later."""
+    met: List[Tuple[str, str]] = []
+    for pair in pairs(low, key):
+        met = [pair] if pair[0] == "sls" else [*met, pair]
+        for one in met:
+            yield from targets.find(*one) or ()

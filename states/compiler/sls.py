@@ -102,11 +102,12 @@ class SlsTree:
             )
             return
         data = dict(rendered.data)
+        # What it says of others comes before what those that it includes say: theirs wins.
+        self._extend(sls, data, rendered)
+        self._exclude(sls, data, rendered)
         self._open.append(name)
         self._include(sls, data, rendered)
         self._open.pop()
-        self._extend(sls, data, rendered)
-        self._exclude(sls, data, rendered)
         origin = Origin(name, env, rendered.place, self._positions)
         through = tuple(reversed(self._open))
         for one in declare(data, origin, self.errors):
