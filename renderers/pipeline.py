@@ -93,7 +93,8 @@ def _check(context: Context, name: str, source: Source) -> None:
     """
     place = SourceLine(source.name, 1)
     if name not in INDEX and _custom(context, name) is None:
-        raise SourceError(unknown("renderer", name, INDEX), place)
+        refused = context.renderers.refusal(name) if context.renderers else ""
+        raise SourceError(refused or unknown("renderer", name, INDEX), place, source.text)
     allowed = context.opts.get("renderer_whitelist")
     if (allowed and name not in allowed) or name in (context.opts.get("renderer_blacklist") or ()):
         raise SourceError(f"the configuration forbids the renderer {name!r}", place, source.text)

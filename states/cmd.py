@@ -16,6 +16,7 @@ from catena.modules.arguments import split, truth
 from catena.modules.cmd.options import RunOptions, Words, environment, parse_umask
 from catena.modules.cmd.run import Ran, run_script
 from catena.modules.cmd.run import run as run_command
+from catena.modules.file.source import meant
 from catena.states.answers import done, failed, likely_typos, would
 
 #: Compiler keywords that a command needs to see.
@@ -208,6 +209,8 @@ def _not_found(context: Context, source: str, ran: Ran, options: CommandOptions)
     comment = f"Unable to cache script {source} from saltenv '{saltenv}'"
     if " " in source:
         comment += "; arguments belong in `args`"
+    else:
+        comment += meant(context, source, saltenv)
     stateful, _ = _test_command(options)
     return failed(comment, {} if stateful else {**ran.as_dict(), "cache_error": True})
 

@@ -11,9 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.suggest import nearest
 
 _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 _HEX = re.compile(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
+#: How alike a path is to the one that was meant.
+_NEAR = 0.75
 DOWNLOAD_LIMIT = 2 * 1024 * 1024 * 1024
 _DOWNLOAD_SECONDS = 60
 _CHUNK = 1024 * 1024
@@ -198,14 +201,22 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
     return found
 
 
-def missing(source: Source) -> SourceMissingError:
+def missing(context: Context, source: Source) -> SourceMissingError:
     """Return the error for a source that `fetch` did not find."""
     if source.location.startswith("salt://"):
         return SourceMissingError(
             f"Source file {source.location} not found in saltenv '{source.saltenv}'"
+            f"{meant(context, source.location, source.saltenv)}"
         )
     local = source.location[len("file://") :] if "://" in source.location else source.location
     return SourceMissingError(f"Local file source {local} does not exist")
+
+
+def meant(context: Context, location: str, saltenv: str) -> str:
+    """Return "; did you mean 'salt://…'?", or nothing where no path is near."""
+    path = location[len("salt://") :].partition("?")[0]
+    near = nearest(path, (entry.path for entry in context.files.entries(saltenv)), _NEAR)
+    return f"; did you mean 'salt://{near}'?" if near else ""
 
 
 def _verify(context: Context, source: Source, path: Path) -> None:

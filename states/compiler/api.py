@@ -120,7 +120,7 @@ def compile_top(context: Context) -> Dict[str, List[str]]:
     Raises:
         TopError: a top file can't be rendered or is malformed.
     """
-    return assigned(context)
+    return {env: [str(name) for name in names] for env, names in assigned(context).items()}
 
 
 def compile_high(context: Context, data: Mapping[str, Any], saltenv: str = "") -> Compiled:
@@ -255,7 +255,12 @@ def _planned(context: Context, high: High) -> Plan:
         return Plan((), [], Index(()), errors)
     lows = apply_use(lows)
     kept = [low for low in lows if not _excluded(high, low)]
-    gone = [low for low in lows if _excluded(high, low)] if len(kept) < len(lows) else []
+    # What an excluded SLS file says of others is not heard; an excluded id is missed.
+    gone = [
+        _without_reverse(low) if low.sls in high.excluded_sls else low
+        for low in (lows if len(kept) < len(lows) else ())
+        if _excluded(high, low)
+    ]
     plan = link(kept, gone)
     soften(plan, Hearing(context))
     return plan

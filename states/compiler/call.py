@@ -31,6 +31,8 @@ from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
 
 log = logging.getLogger(__name__)
 
+#: So alike is an argument to the requisite that it was meant to be.
+_SLIP = 0.8
 RETRY_ATTEMPTS = 2
 RETRY_INTERVAL = 30.0
 #: A wait between attempts looks this often (seconds) whether the run was cancelled.
@@ -169,7 +171,8 @@ class Caller:
             try:
                 skipped = conditions.skip_comment(context, low)
             except CatenaError as error:
-                return make_row(low, False, f"An exception occurred in this state: {error}")
+                fault = f"An exception occurred in this state: {error}{at(low.line)}"
+                return make_row(low, False, fault)
             if skipped is not None:
                 row = make_row(low, True, skipped)
                 row["skip_watch"] = True
@@ -278,9 +281,22 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
     row = make_row(low, found.result, found.comment, found.changes)
-    if found.warnings:
-        row["warnings"] = list(found.warnings)
+    warnings = [*found.warnings, *_near_requisites(low, callee)]
+    if warnings:
+        row["warnings"] = warnings
     return row
+
+
+def _near_requisites(low: Low, callee: Callee) -> Iterator[str]:
+    """Yield a warning for each ignored argument that looks like a requisite mistyped."""
+    for key, value in low.args.items() if callee.open else ():
+        near = isinstance(value, list) and key not in callee.accepts
+        meant_one = nearest(key, REQUISITES, _SLIP) if near else None
+        if meant_one:
+            yield (
+                f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
+                f"{at(low.line_of(key))}"
+            )
 
 
 def _judge(context: Context, low: Low, row: Row) -> None:

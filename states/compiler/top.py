@@ -11,7 +11,7 @@ from catena.core.errors import CatenaError
 from catena.core.target import Subject, parse
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import TopError, at, meant
-from catena.states.compiler.sls import sls_names
+from catena.states.compiler.sls import TopName, sls_names
 
 #: Options of an entry that decide nothing here: one orders nothing (as in Salt), the other is the
 #: pillar's, whose top files are often copied from the states'.
@@ -23,7 +23,14 @@ class _Entries:
     """What stands below one target."""
 
     listed: Tuple[Any, ...]
+    #: Of the target.
     place: SourceLine
+    #: Of each entry; () where several lists were joined.
+    lines: Tuple[SourceLine, ...] = ()
+
+    def placed(self) -> Iterator[Tuple[Any, SourceLine]]:
+        """Yield every entry with its place."""
+        return zip(self.listed, self.lines or (self.place,) * len(self.listed))
 
 
 #: environment -> target -> entries.
@@ -70,24 +77,25 @@ def assigned(context: Context) -> Dict[str, List[str]]:
 
 def _read(entries: _Entries, env: str, known: Sequence[str]) -> Tuple[str, List[Tuple[str, str]]]:
     """Return how a target is to be read (compound by default) and (environment, SLS name)s."""
-    kind, names = "compound", []
-    for entry in entries.listed:
+    kind = "compound"
+    names: List[Tuple[str, str]] = []
+    for entry, place in entries.placed():
         if isinstance(entry, str):
-            names.append((env, entry))
+            names.append((env, TopName(entry, place)))
             continue
         if not isinstance(entry, Mapping):
             fault = f"an entry must be an SLS name, not {entry!r}"
-            raise TopError(f"top file, {env}: {fault}{at(entries.place)}")
+            raise TopError(f"top file, {env}: {fault}{at(place)}")
         for key, value in entry.items():
             if key == "match" and value:
                 kind = str(value)
             elif key in known and isinstance(value, str):
                 # An SLS file of another environment.
-                names.append((key, value))
+                names.append((key, TopName(value, place)))
             elif key not in _IDLE:
                 near = meant(str(key), ("match", *_IDLE, *known))
                 fault = f"unknown entry {key!r}" if key != "match" else "match says nothing"
-                raise TopError(f"top file, {env}: {fault}{near}{at(entries.place)}")
+                raise TopError(f"top file, {env}: {fault}{near}{at(place)}")
     return kind, names
 
 
@@ -132,7 +140,7 @@ def _both(first: _Entries, second: _Entries) -> _Entries:
         entry for entry in (*first.listed, *second.listed) if isinstance(entry, str)
     )
     options = [entry for entry in (*first.listed, *second.listed) if not isinstance(entry, str)]
-    return replace(second, listed=(*options, *names))
+    return replace(second, listed=(*options, *names), lines=())
 
 
 def _environments(context: Context) -> List[str]:
@@ -171,15 +179,16 @@ def _one(context: Context, env: str, path: str) -> Tuple[_Sections, List[str]]:
     """Return what one file says, and the names or globs of its `include`."""
     # The renderers need third-party packages, which hosts reached over SSH may lack.
     from catena.renderers.pipeline import render
-    from catena.renderers.source import Source
+    from catena.renderers.source import Source, decoded
 
     local = context.files.fetch(path, env) if context.files.entry(path, env) else None
     if local is None:
         return {}, []
     try:
-        source = Source(local.read_text("utf-8"), f"salt://{path}", env, "", path)
+        address = f"salt://{path}"
+        source = Source(decoded(local.read_bytes(), address), address, env, "", path)
         rendered = render(context, source, str(context.opts.get("renderer") or "jinja|yaml"))
-    except (CatenaError, UnicodeDecodeError) as error:
+    except CatenaError as error:
         raise TopError(f"Rendering SLS '{env}:top' failed: {error}") from error
     if rendered.data is None:
         return {}, []
@@ -202,5 +211,6 @@ def _sections(data: Mapping[Any, Any], rendered: Any) -> Iterator[Tuple[str, Dic
             place = rendered.place(env, expression)
             if not isinstance(entries, list):
                 raise TopError(f"top file: target {expression!r} needs a list{at(place)}")
-            section[str(expression)] = _Entries(tuple(entries), place)
+            lines = tuple(rendered.place(env, expression, n) for n in range(len(entries)))
+            section[str(expression)] = _Entries(tuple(entries), place, lines)
         yield env, section

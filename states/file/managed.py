@@ -97,7 +97,7 @@ def new_content(context: Context, order: Order) -> Optional[bytes]:
         chosen = find_source(context, options)
         found = source.fetch(context, chosen)
         if found is None:
-            raise source.missing(chosen)
+            raise source.missing(context, chosen)
         if not options.template:
             return content.read(found)
         text, origin = content.decode(content.read(found)), chosen.location
