@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
@@ -13,7 +14,7 @@ from catena.states.compiler.extend import extended
 from catena.states.compiler.faults import StateArgumentsError, TopError
 from catena.states.compiler.low import low_from_chunk, low_states
 from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, RunHooks
-from catena.states.compiler.order import ordered
+from catena.states.compiler.order import arranged
 from catena.states.compiler.requisites import Index, Plan, apply_use, link
 from catena.states.compiler.run import ProgressHooks, Run
 from catena.states.compiler.show import shown_chunks
@@ -270,14 +271,15 @@ def _joined(context: Context, high: High) -> Compiled:
     """Put the states of *high* in the order in which they run."""
     shown = high.as_dict()
     plan = _planned(context, high)
-    order = None if plan.errors else ordered(plan)
-    if order is None:
+    lows = None if plan.errors else arranged(plan)
+    if lows is None:
         return Compiled((), tuple(plan.errors), shown)
-    return Compiled(tuple(plan.lows[position] for position in order), (), shown)
+    return Compiled(lows, (), shown)
 
 
 def _excluded(high: High, low: Union[Low, Declaration]) -> bool:
-    return low.id in high.excluded_ids or low.sls in high.excluded_sls
+    names = high.excluded_sls
+    return low.id in high.excluded_ids or any(fnmatchcase(str(low.sls), name) for name in names)
 
 
 def _without_reverse(low: Low) -> Low:

@@ -18,6 +18,8 @@ def extended(high: High, errors: List[str]) -> Tuple[Declaration, ...]:
     for index, one in enumerate(states):
         by_id.setdefault(one.id, []).append(index)
     for change in high.extends:
+        if change.sls in high.excluded_sls:
+            continue
         indexes = by_id.get(change.id) or _named(states, change)
         if not indexes:
             errors.append(can_not_extend(change.id, change.env, change.sls, change.line, by_id))

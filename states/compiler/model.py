@@ -198,6 +198,8 @@ class Low:
     #: What it counts for in the order of those that it needs: its order as written, before a
     #: negative one was counted from the end and `names` got their fractions. None: `order`.
     written_order: Optional[Order] = None
+    #: Keys of the states that are tried, each for a `prereq`, when its turn has come.
+    tries: Tuple[str, ...] = ()
 
     def line_of(self, argument: str, entry: Any = None) -> SourceLine:
         """Return where an argument (or an entry of its list) was written, or the state's line."""

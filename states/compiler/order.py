@@ -8,10 +8,11 @@ as in Salt, whose order people's trees rely on. Time and memory grow with states
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from catena.states.compiler.model import Order
+from catena.states.compiler.model import Low, Order
 from catena.states.compiler.requisites import Group, Plan
 
 #: Kinds of requisites in the order in which a state's are looked at, and how strong each is.
@@ -43,17 +44,28 @@ class Step(NamedTuple):
     trial: bool
 
 
-def ordered(plan: Plan) -> Optional[List[int]]:
-    """Return the positions of *plan*'s states as they run; None when requisites form a loop.
-
-    The fault is then in `plan.errors`, with the states of one loop.
-    """
+def arranged(plan: Plan) -> Optional[Tuple[Low, ...]]:
+    """Return *plan*'s states as they run, each with what is tried before it; None as `steps`."""
     found = steps(plan)
-    return None if found is None else [step.position for step in found if not step.trial]
+    if found is None:
+        return None
+    lows: List[Low] = []
+    tries: List[str] = []
+    for step in found:
+        low = plan.lows[step.position]
+        if step.trial:
+            tries.append(low.key)
+        else:
+            lows.append(replace(low, tries=tuple(tries)) if tries else low)
+            tries = []
+    return tuple(lows)
 
 
 def steps(plan: Plan) -> Optional[List[Step]]:
-    """Return *plan*'s states with the trials among them; None as in `ordered`."""
+    """Return *plan*'s states as they run, the trials among them; None when requisites form a loop.
+
+    The fault is then in `plan.errors`, with the states of one loop.
+    """
     graph = _Graph(plan)
     result = graph.sort()
     if result is None:

@@ -137,22 +137,25 @@ def pairs(low: Low, kind: str) -> Iterator[Tuple[str, str]]:
             yield "", str(entry)
 
 
-def link(lows: Sequence[Low], gone: Sequence[Low] = ()) -> Plan:
+def link(lows: Sequence[Low], gone: Sequence[Low] = (), linked_before: bool = False) -> Plan:
     """Return *lows* with their requisites resolved.
 
     Args:
         lows: the low states of a run.
         gone: those that `exclude` took out: a `*_in` towards them is no fault, one of theirs is.
+        linked_before: without a fault, and with others that are gone since.
     """
     index = Index(lows)
     links = [Links() if low.keywords else _NO_LINKS for low in lows]
     plan = Plan(lows, links, index, [])
     dangling = _reverse_all(plan, gone)
+    if linked_before:
+        plan.errors.clear()
     if plan.errors:
         plan.links = [_NO_LINKS for _ in lows]
         return plan
     for position, low in enumerate(lows):
-        if low.keywords:
+        if low.keywords or position in dangling:
             _forward(plan, position, dangling.get(position, ()))
     return plan
 
@@ -182,11 +185,11 @@ def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
                     unknown.add(wanted[1])
                     plan.errors.append(_unknown(plan, low, kind, wanted))
                 for member in members or ():
-                    if member >= len(plan.lows):
+                    if member >= len(plan.lows) or kind == "use_in":
                         continue
                     if position >= len(plan.lows):
                         dangling.setdefault(member, []).append((REVERSE[kind], own))
-                    elif kind != "use_in":
+                    else:
                         _need(plan, member, REVERSE[kind], plan.index.declared(*own))
     return dangling
 

@@ -83,9 +83,11 @@ class Run:
         self._context = context
         self._lows = lows
         self._hooks = hooks
-        self._plan: Plan = link(lows)
+        self._plan: Plan = link(lows, linked_before=True)
         self._rows: List[Optional[Row]] = [None] * len(lows)
         self._trials: Dict[int, Row] = {}
+        #: By key; filled where somebody needs it.
+        self._positions: Dict[str, int] = {}
         self._judge = Judge(self._plan, self._rows, self._trials)
         self._callees = Callees(context.states)
         self._caller = Caller(self._callees, hooks.cancelled)
@@ -103,7 +105,7 @@ class Run:
         for position in range(len(self._lows)):
             if self._hooks.cancelled():
                 return self._result
-            self._try_targets(position)
+            self._try_before(position)
             if not self._stopped and self._rows[position] is None:
                 self._one(position)
             if self._stopped:
@@ -173,16 +175,27 @@ class Run:
         row["__state_ran__"] = False
         return row
 
+    def _try_before(self, position: int) -> None:
+        """Try what has its turn before a state, and in any case what its prereq names."""
+        tries = self._lows[position].tries
+        if tries and not self._positions:
+            self._positions = {low.key: place for place, low in enumerate(self._lows)}
+        for key in tries:
+            if key in self._positions:
+                self._try(self._positions[key])
+        self._try_targets(position)
+
     def _try_targets(self, position: int) -> None:
         """Find out what the targets of a state's prereq would do if they ran now."""
         links = self._plan.links[position]
         for group in links.needs.get("prereq", ()):
             for member in group.members:
-                if member not in self._trials and not self._stopped:
-                    self._try_targets(member)
-                    self._try(member)
+                self._try(member)
 
     def _try(self, position: int) -> None:
+        if position in self._trials or self._stopped:
+            return
+        self._try_targets(position)
         low = self._lows[position]
         started, clock = datetime.now(), time.monotonic()
         verdict = self._judge.verdict(position, trial=True)

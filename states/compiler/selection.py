@@ -10,7 +10,7 @@ from catena.states.compiler.requisites import link
 
 def with_needs(lows: Sequence[Low], wanted: Callable[[Low], bool]) -> List[Low]:
     """Return the states that are *wanted* and all that they need, in the order of *lows*."""
-    plan = link(lows)
+    plan = link(lows, linked_before=True)
     chosen: Set[int] = set()
     todo = [position for position, low in enumerate(lows) if wanted(low)]
     while todo:

@@ -18,6 +18,18 @@ _GLOB = frozenset("*?[")
 Sls = Tuple[str, str]
 
 
+class TopName(str):
+    """An SLS name or glob that a top file assigns, with its place there."""
+
+    def __new__(cls, name: str, place: SourceLine) -> TopName:
+        """Return *name* with its place."""
+        made = super().__new__(cls, name)
+        made.place = place
+        return made
+
+    place: SourceLine
+
+
 class SlsTree:
     """Reads SLS files; afterwards `high()` and `errors` say what they came to."""
 
@@ -45,6 +57,7 @@ class SlsTree:
         if not names:
             self._miss(env)
             near = meant(pattern, self.available(env))
+            near += at(pattern.place) if isinstance(pattern, TopName) else ""
             self.errors.append(f"No matching sls found for '{pattern}' in env '{env}'{near}")
         for name in names:
             self._read((env, name))
