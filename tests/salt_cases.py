@@ -12,6 +12,7 @@ but for the short phrases that tools look for.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -249,15 +250,23 @@ def _tree(root: Path, folder: Path, ignored: list[re.Pattern[str]]) -> Iterator[
             yield from _tree(root, path, ignored)
 
 
-def forked(words: list[str], env: Mapping[str, str], folder: Path) -> tuple[int, str, str]:
-    """Run the command with *words* in a child of this process; return code, stdout and stderr."""
+def forked(
+    words: list[str],
+    env: Mapping[str, str],
+    folder: Path,
+    constants: Mapping[str, Any] | None = None,
+) -> tuple[int, str, str]:
+    """Run the command with *words* in a child of this process; return code, stdout and stderr.
+
+    *constants* (dotted name -> value) are changed in the child only.
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with warnings.catch_warnings():
             # The child runs nothing of this process's other threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
-            _become(words, env, folder, (out.fileno(), err.fileno()))
+            _become(words, env, folder, (out.fileno(), err.fileno()), constants or {})
         _, status = os.waitpid(child, 0)
         texts = []
         for stream in (out, err):
@@ -266,12 +275,25 @@ def forked(words: list[str], env: Mapping[str, str], folder: Path) -> tuple[int,
     return os.waitstatus_to_exitcode(status), texts[0], texts[1]
 
 
+def _set(constants: Mapping[str, Any]) -> None:
+    for name, value in constants.items():
+        module, _, constant = name.rpartition(".")
+        owner = importlib.import_module(module)
+        getattr(owner, constant)
+        setattr(owner, constant, value)
+
+
 def _become(
-    words: list[str], env: Mapping[str, str], folder: Path, outputs: tuple[int, int]
+    words: list[str],
+    env: Mapping[str, str],
+    folder: Path,
+    outputs: tuple[int, int],
+    constants: Mapping[str, Any],
 ) -> None:
     """Be the installed command; never return."""
     code = 70
     try:
+        _set(constants)
         signal.alarm(_SECONDS)
         warnings.simplefilter("ignore")
         null = os.open(os.devnull, os.O_RDONLY)
