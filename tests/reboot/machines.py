@@ -317,12 +317,9 @@ def _write_yaml(path: Path, data: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def site(folder: Path, installation: Installation) -> Iterator[Site]:
-    """Yield an empty site; when something fails, show its logs."""
+    """Yield an empty site."""
     made = Site(folder, installation)
     try:
         yield made
-    except BaseException:
-        sys.stderr.write(made.logs())
-        raise
     finally:
         made.close()
