@@ -142,6 +142,9 @@ def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits
         ret = await master.run(LATER, "probe.vanish")
         assert ret.value.startswith("interrupted")
         assert agent.ask("status")["held_chain"] == 7
+        agent.kill()  # as a boot does
+        agent.launch(**more)
+        await until(lambda: len(master.got(Hello)) == 3, "the Hello after the boot")
         assert (await master.run(RESUME, "mgractionchains.resume")).success
         await until(lambda: OTHER in master.returns, "the other chain")
         assert master.returns[OTHER].success, str(master.returns[OTHER])
