@@ -271,6 +271,8 @@ def recurse(context: Context, /, name: str, source: Any, **options: Any) -> Stat
     chosen, rest = split(RecurseOptions, options)
     chosen = replace(chosen, required=required)
     warnings = likely_typos(RecurseOptions, rest, "file.recurse")
+    if "mode" in rest:
+        return failed("'mode' is not allowed in 'file.recurse'. Use 'file_mode' and 'dir_mode'.")
     path = Path(str(name)).expanduser()
     if not path.is_absolute():
         return failed(f"Specified file {name} is not an absolute path")

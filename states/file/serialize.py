@@ -90,7 +90,9 @@ def _format(options: SerializeOptions) -> str:
         raise UsageError("Only one of serializer and formatter are allowed")
     name = str(options.serializer or options.formatter or "yaml").lower()
     if name not in DUMP:
-        raise UsageError(unknown("serializer", name, DUMP))
+        raise UsageError(
+            f"The {name} serializer could not be found; {unknown('serializer', name, DUMP)}"
+        )
     return name
 
 
@@ -124,7 +126,9 @@ def _prepared(
         text = DUMP[kind](data, mapped(options.serializer_opts))
     except (TypeError, ValueError, AttributeError) as problem:
         raise UsageError(f"the data can't be written as {kind}: {problem}") from problem
-    return (text if text.endswith("\n") else text + "\n"), diff
+    # YAML ends a lone scalar so; Salt does not.
+    text = text[: -len("...\n")] if text.endswith("\n...\n") else text
+    return (text if text.endswith("\n") and kind != "configparser" else text + "\n"), diff
 
 
 @state(wants=("check_cmd",))
@@ -150,6 +154,8 @@ def serialize(context: Context, /, name: str, **options: Any) -> StateResult:
     if diff is not None and "diff" in changes and truth(chosen.show_changes):
         changes["diff"] = diff
     comment = result.comment
+    if diff is not None and comment == f"File {name} is in the correct state":
+        comment = f"The file {name} is in the correct state"
     if result.result is None:
         comment = f"Dataset will be serialized and stored into {name}"
     return replace(result, changes=changes, comment=comment)
