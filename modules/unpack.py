@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
@@ -52,6 +53,10 @@ class Archive:
     #: Leading parts of every path that are dropped; shorter paths are left out.
     strip: int = 0
     password: Optional[str] = None
+    #: Shell-style patterns of members that are left out, with what lies below them.
+    exclude: Tuple[str, ...] = ()
+    #: Files alone, all of them right in the target (unzip's -j).
+    flat: bool = False
 
 
 @contextmanager
@@ -114,7 +119,13 @@ def _limited(found: Iterator[Any]) -> Iterator[Any]:
         yield each
 
 
-def _place(name: str, strip: int) -> str:
+def _excluded(parts: List[str], patterns: Tuple[str, ...]) -> bool:
+    """Return whether a path or a folder above it matches, whole or from any part on, as in tar."""
+    ends = ["/".join(parts[start:end]) for end in range(1, len(parts) + 1) for start in range(end)]
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in ends)
+
+
+def _place(name: str, archive: Archive) -> str:
     """Return the path of a member below the target; "" where nothing of it is left.
 
     Raises:
@@ -123,14 +134,18 @@ def _place(name: str, strip: int) -> str:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise UsageError(f"the archive's member {name[:200]!r} leaves the target")
-    return "/".join(parts[strip:])
+    if archive.exclude and _excluded(parts, archive.exclude):
+        return ""
+    if archive.flat:
+        return "" if name.endswith("/") else parts[-1]
+    return "/".join(parts[archive.strip :])
 
 
 def _tar_members(
     tape: tarfile.TarFile, archive: Archive
 ) -> Iterator[Tuple[Member, Callable[[], Any]]]:
     for info in tape:
-        path = _place(info.name, archive.strip)
+        path = _place(info.name, archive)
         if not path:
             continue
         kind = (
@@ -138,7 +153,7 @@ def _tar_members(
         )
         if not kind and not info.isfile():
             raise UsageError(f"the archive's member {info.name[:200]!r} is a device or a pipe")
-        link = _place(info.linkname, archive.strip) if kind == "hard" else info.linkname
+        link = _place(info.linkname, archive) if kind == "hard" else info.linkname
         owner = (info.uname, info.gname, info.uid, info.gid)
         member = Member(
             path, kind or "file", stat.S_IMODE(info.mode), link, owner, float(info.mtime)
@@ -151,7 +166,7 @@ def _zip_members(
 ) -> Iterator[Tuple[Member, Callable[[], Any]]]:
     password = archive.password.encode() if archive.password else None
     for info in pack.infolist():
-        path = _place(info.filename, archive.strip)
+        path = _place(info.filename, archive)
         if not path:
             continue
         bits = info.external_attr >> 16

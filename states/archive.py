@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -23,7 +23,14 @@ from catena.modules.unpack import Archive, Member, extract, members, top_level
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.paths import absolute
 
-_STRIP = re.compile(r"--strip(?:-components)?=([0-9]+)\Z")
+_WITH_VALUE = ("--strip", "--strip-components", "--exclude")
+#: Options of tar that ask for what is the case here anyway.
+_IDLE = (
+    "--extract", "--get", "--verbose", "--gzip", "--bzip2", "--xz", "--auto-compress",
+    "--same-owner", "--preserve-permissions", "--same-permissions", "--overwrite", "--wildcards",
+    "--delay-directory-restore",
+)  # fmt: skip
+_ZIP_LETTERS = re.compile(r"-?[oqj]+\Z")
 #: Letters of tar that say what is the case here anyway.
 _LETTERS = re.compile(r"-?[xvzjJapf]+\Z")
 
@@ -68,6 +75,8 @@ class _Work:
     #: As the person wrote it.
     source: str
     options: ExtractOptions
+    #: Give everything the owner that the archive names (where this process may).
+    keep_owner: bool = True
 
     @property
     def shown(self) -> str:
@@ -75,28 +84,52 @@ class _Work:
         return f"{self.target}/"
 
 
-def _strip_of(options: Any) -> int:
-    """Return how many parts tar's options strip from each path.
+@dataclass(frozen=True)
+class _TarOptions:
+    """What tar's options, or unzip's, ask for."""
+
+    strip: int = 0
+    exclude: Tuple[str, ...] = ()
+    keep_owner: bool = True
+    flat: bool = False
+
+
+def _tar_options(options: Any, form: str) -> _TarOptions:
+    """Return the options of archive.extracted.
 
     Raises:
         UsageError: an option that extraction does not have here.
     """
-    strip = 0
-    words = (
-        [str(word) for word in options]
-        if isinstance(options, list)
-        else shlex.split(str(options or ""))
-    )
+    if form == "zip":
+        return _zip_options(options)
+    found = _TarOptions()
+    words = _words(options)
     while words:
-        word = words.pop(0)
-        found = _STRIP.match(word)
-        if found:
-            strip = int(found.group(1))
-        elif word in ("--strip", "--strip-components") and words and words[0].isdigit():
-            strip = int(words.pop(0))
-        elif not _LETTERS.match(word):
+        word, mark, value = words.pop(0).partition("=")
+        if word in _WITH_VALUE and not mark and words:
+            value = words.pop(0)
+        if word in ("--strip", "--strip-components") and value.isdigit():
+            found = replace(found, strip=int(value))
+        elif word == "--exclude" and value:
+            found = replace(found, exclude=(*found.exclude, value.rstrip("/")))
+        elif word in ("--no-same-owner", "-o"):
+            found = replace(found, keep_owner=False)
+        elif word not in _IDLE and not _LETTERS.match(word):
             raise UsageError(f"archive.extracted does not know tar's option {word!r}")
-    return strip
+    return found
+
+
+def _zip_options(options: Any) -> _TarOptions:
+    for word in _words(options):
+        if not _ZIP_LETTERS.match(word):
+            raise UsageError(f"archive.extracted does not know unzip's option {word!r}")
+    return _TarOptions(flat=any("j" in word for word in _words(options)))
+
+
+def _words(options: Any) -> List[str]:
+    if isinstance(options, list):
+        return [str(word) for word in options]
+    return shlex.split(str(options or ""))
 
 
 def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
@@ -119,14 +152,14 @@ def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
         text = str(options.source).replace("file://", "", 1)
         where = sources.Source(text, *_rest(base))
     archive = opened(
-        context,
-        where.location,
-        options.archive_format,
-        _strip_of(options.options),
-        options.password,
-        where,
+        context, where.location, options.archive_format, None, options.password, where
     )
-    return _Work(archive, members(archive), target, where.location, options)
+    if options.password and archive.form != "zip":
+        raise UsageError("The 'password' argument is only supported for zip archives")
+    asked = _tar_options(options.options, archive.form)
+    archive = replace(archive, strip=asked.strip, exclude=asked.exclude, flat=asked.flat)
+    found = members(archive)
+    return _Work(archive, found, target, where.location, options, asked.keep_owner)
 
 
 def _rest(base: sources.Source) -> Tuple[str, str, Optional[str], bool]:
@@ -189,9 +222,10 @@ def _cleared(work: _Work, others: List[str]) -> List[str]:
         gone += [path for path in tops if os.path.lexists(path)]
     else:
         gone += [str(work.target / path) for path in others]
+    shown = [f"{path}/" if Path(path).is_dir() else path for path in gone]
     for path in gone:
         remove_path(Path(path))
-    return gone
+    return shown
 
 
 def _extract(work: _Work, others: List[str], reason: str) -> StateResult:
@@ -203,12 +237,20 @@ def _extract(work: _Work, others: List[str], reason: str) -> StateResult:
     if new:
         changes["directories_created"] = [work.shown]
     done_paths = extract(
-        work.archive, work.target, os.geteuid() == 0, truth(work.options.extract_perms)
+        work.archive,
+        work.target,
+        work.keep_owner and os.geteuid() == 0,
+        truth(work.options.extract_perms),
     )
+    if work.options.options:
+        # As tar itself lists them.
+        folders = {member.path for member in work.found if member.kind == "dir"}
+        done_paths = [f"{path}/" if path in folders else path for path in done_paths]
     trim = work.options.trim_output
     limit = 100 if trim is True else int(trim) if trim else len(done_paths)
     changes["extracted_files"] = done_paths[:limit]
-    _ownership(work, change=True)
+    if _ownership(work, change=True):
+        changes["updated ownership"] = True
     comment = f"{work.source} extracted to {work.shown}, {reason}"
     if limit < len(done_paths):
         comment += f"; {limit} of {len(done_paths)} paths are shown"
@@ -241,7 +283,8 @@ def _decide(context: Context, work: _Work) -> StateResult:
     if wrong:
         say = would if context.test else done
         verb = "would be" if context.test else "was"
-        return say(f"Ownership {verb} changed", {"updated ownership": wrong})
+        comment = f"Ownership of {len(wrong)} paths {verb} changed, {wrong[0]} first"
+        return say(comment, {"updated ownership": True})
     return done("All files in archive are already present")
 
 
