@@ -83,3 +83,16 @@ def str_encode(context: Context, value: str, encoder: str = "base64") -> str:
     if encoder == "hex":
         return str(value).encode().hex()
     raise UsageError(f"encoder: {encoder!r} is neither base64 nor hex")
+
+
+@function(reads=True)
+def shadow_hash(
+    context: Context,
+    crypt_salt: Optional[str] = None,
+    password: Optional[str] = None,
+    algorithm: str = "sha512",
+) -> str:
+    """Return the hash of a password for /etc/shadow; of a random one where none is given."""
+    from catena.modules.crypted import crypted
+
+    return crypted(context, password or secrets.token_urlsafe(15), crypt_salt, algorithm)

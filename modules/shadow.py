@@ -10,6 +10,7 @@ from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
 from catena.modules import accounts
 from catena.modules.accounts import checked_field, checked_name
+from catena.modules.crypted import crypted
 
 _FIELDS = ("name", "passwd", "lstchg", "min", "max", "warn", "inact", "expire")
 
@@ -38,7 +39,47 @@ def info(context: Context, name: str, root: Optional[str] = None) -> Dict[str, A
     for line in lines:
         if line.partition(":")[0] == str(name):
             return parse_line(line)
-    return {**parse_line(":"), "name": "", "passwd": ""}
+    return dict.fromkeys(_FIELDS, "")
+
+
+@function(reads=True)
+def list_users(context: Context, root: Optional[str] = None) -> list[str]:
+    """Return the users that have an entry, sorted.
+
+    Raises:
+        CommandExecutionError: only root may read it.
+    """
+    path = Path(root or "/", "etc/shadow")
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+    return sorted(line.partition(":")[0] for line in lines if ":" in line)
+
+
+@function(inline=True)
+def default_hash(context: Context) -> str:
+    """Return what stands for a password that lets nobody in."""
+    return "!"
+
+
+@function(reads=True)
+def gen_password(
+    context: Context, password: str, crypt_salt: Optional[str] = None, algorithm: str = "sha512"
+) -> str:
+    """Return the hash of a password for /etc/shadow.
+
+    Args:
+        context: the call's context.
+        password: the password.
+        crypt_salt: salt; a random one by default.
+        algorithm: sha512, sha256 or md5.
+
+    Raises:
+        UsageError: no such algorithm.
+        CommandExecutionError: neither this Python nor openssl can make it.
+    """
+    return crypted(context, password, crypt_salt, algorithm)
 
 
 @function()

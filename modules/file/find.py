@@ -81,7 +81,7 @@ def _name(value: Any, ignore_case: bool = False) -> Check:
 
 def _regex(value: Any, ignore_case: bool = False) -> Check:
     expression = compiled(str(value), re.IGNORECASE if ignore_case else 0)
-    return lambda path, _: expression.search(path) is not None
+    return lambda path, _: expression.match(path.rsplit("/", 1)[-1]) is not None
 
 
 def _users(value: Any) -> Check:
@@ -134,9 +134,9 @@ _CHECKS: Dict[str, Callable[[Any], Check]] = {
 _OTHERS = ("maxdepth", "mindepth", "print", "delete", "exec")
 
 
-def walk(root: Path, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]:
+def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]:
     """Yield (path, status) below *root* between two depths; links are not followed."""
-    pending: List[Tuple[str, int]] = [(str(root), 0)]
+    pending: List[Tuple[str, int]] = [(root, 0)]
     while pending:
         path, depth = pending.pop()
         try:
@@ -175,8 +175,8 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     Args:
         context: the call's context.
         path: where to start.
-        kwargs: name, iname (shell patterns), regex, iregex, type (bcdflps), owner, group,
-            size ([+-]N[bkmgt]), mtime ([+-]N[wdhms], + is older), grep, empty, mindepth,
+        kwargs: name, iname (shell patterns), regex, iregex (of names), type (bcdflps), owner,
+            group, size ([+-]N[bkmgt]), mtime ([+-]N[wdhms], + is older), grep, empty, mindepth,
             maxdepth, print (path, name, size, mode, user, group, mtime, type), delete (types).
 
     Raises:
@@ -194,7 +194,7 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     high = int(options.get("maxdepth", 2**31))
     found = [
         (name, status)
-        for name, status in walk(expand(path), int(options.get("mindepth", 0)), high)
+        for name, status in walk(_start(path), int(options.get("mindepth", 0)), high)
         if all(check(name, status) for check in checks)
     ]
     if "delete" in options:
@@ -204,4 +204,10 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
             if not context.test and os.path.lexists(name):
                 remove_path(Path(name))
     what = listed(options.get("print"))
-    return [_shown(name, status, what) for name, status in found]
+    return sorted((_shown(name, status, what) for name, status in found), key=str)
+
+
+def _start(path: str) -> str:
+    """Return *path* without its ~, and with its last slash, as it is shown."""
+    found = str(expand(path))
+    return f"{found}/" if str(path).endswith("/") and found != "/" else found

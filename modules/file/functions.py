@@ -23,6 +23,13 @@ from catena.modules.file.change import (
     touch,
     truncate,
 )
+from catena.modules.file.compare import (
+    apply_template_on_contents,
+    extract_hash,
+    get_diff,
+    sed_contains,
+    source_list,
+)
 from catena.modules.file.find import (
     find,
 )
@@ -64,6 +71,17 @@ from catena.modules.file.inspect import (
     uid_to_user,
     user_to_uid,
 )
+from catena.modules.file.special import (
+    diskusage,
+    get_devmm,
+    get_selinux_context,
+    is_blkdev,
+    is_chrdev,
+    is_fifo,
+    lsattr,
+    lstat,
+    seek_read,
+)
 from catena.modules.file.text import (
     append,
     blockreplace,
@@ -80,6 +98,7 @@ from catena.modules.file.text import (
 __all__ = [
     "access_",
     "append",
+    "apply_template_on_contents",
     "basename",
     "blockreplace",
     "check_hash",
@@ -95,12 +114,17 @@ __all__ = [
     "delete_backup",
     "directory_exists",
     "dirname",
+    "diskusage",
+    "extract_hash",
     "file_exists",
     "find",
+    "get_devmm",
+    "get_diff",
     "get_gid",
     "get_group",
     "get_hash",
     "get_mode",
+    "get_selinux_context",
     "get_source_sum",
     "get_sum",
     "get_uid",
@@ -109,6 +133,9 @@ __all__ = [
     "grep",
     "group_to_gid",
     "has_lines",
+    "is_blkdev",
+    "is_chrdev",
+    "is_fifo",
     "is_hardlink",
     "is_link",
     "join",
@@ -116,6 +143,8 @@ __all__ = [
     "line",
     "link",
     "list_backups",
+    "lsattr",
+    "lstat",
     "makedirs",
     "makedirs_perms",
     "mkdir",
@@ -134,7 +163,10 @@ __all__ = [
     "rmdir",
     "search",
     "sed",
+    "sed_contains",
+    "seek_read",
     "set_mode",
+    "source_list",
     "stats",
     "statvfs",
     "symlink",

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
@@ -15,14 +15,16 @@ from catena.core.plugins import function
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import run
 from catena.modules.file import attributes, content, source
-from catena.modules.file.edits import compiled, holds
+from catena.modules.file.edits import compiled, flags_of, holds
 
 #: file.read gives at most this much: the value travels to the master.
 READ_LIMIT = 16 * 1024 * 1024
 
 
 def expand(path: str) -> Path:
-    """Return *path* with ~ replaced by a home folder."""
+    """Return *path* with ~ replaced by a home folder; an empty one is nowhere."""
+    if not path:
+        return Path(os.devnull) / "empty"
     try:
         return Path(str(path)).expanduser()
     except RuntimeError:
@@ -148,7 +150,8 @@ def stats(
 @function(inline=True)
 def get_mode(context: Context, path: str, follow_symlinks: bool = True) -> str:
     """Return the permission bits of *path* as four octal digits."""
-    return attributes.mode_of(existing(path), follow_symlinks)
+    found = existing(path)
+    return attributes.mode_of(found, follow_symlinks and found.exists())
 
 
 @function(inline=True)
@@ -176,27 +179,42 @@ def get_gid(context: Context, path: str, follow_symlinks: bool = True) -> int:
 
 
 @function(inline=True)
-def uid_to_user(context: Context, uid: int) -> str:
-    """Return the name of user *uid*."""
-    return attributes.user_name(int(uid))
+def uid_to_user(context: Context, uid: Any) -> Any:
+    """Return the name of user *uid*; the number where it has none, "" for what is no number."""
+    return _named(uid, attributes.user_name)
 
 
 @function(inline=True)
-def gid_to_group(context: Context, gid: int) -> str:
-    """Return the name of group *gid*."""
-    return attributes.group_name(int(gid))
+def gid_to_group(context: Context, gid: Any) -> Any:
+    """Return the name of group *gid*; the number where it has none, "" for what is no number."""
+    return _named(gid, attributes.group_name)
+
+
+def _named(number: Any, find: Callable[[int], str]) -> Any:
+    try:
+        found = find(int(number))
+    except (TypeError, ValueError):
+        return ""
+    return number if found == str(number) else found
 
 
 @function(inline=True)
-def user_to_uid(context: Context, user: str) -> int:
-    """Return the number of *user*."""
-    return attributes.uid_of(user)
+def user_to_uid(context: Context, user: str) -> Any:
+    """Return the number of *user*; "" where there is none."""
+    return _numbered(user, attributes.uid_of)
 
 
 @function(inline=True)
-def group_to_gid(context: Context, group: str) -> int:
-    """Return the number of *group*."""
-    return attributes.gid_of(group)
+def group_to_gid(context: Context, group: str) -> Any:
+    """Return the number of *group*; "" where there is none."""
+    return _numbered(group, attributes.gid_of)
+
+
+def _numbered(name: Any, find: Callable[[Any], int]) -> Any:
+    try:
+        return find(name)
+    except CommandExecutionError:
+        return ""
 
 
 @function(reads=True)
@@ -264,14 +282,23 @@ def search(
     context: Context,
     path: str,
     pattern: str,
-    flags: int = 8,
+    flags: Any = 8,
     ignore_if_missing: bool = False,
     multiline: bool = False,
 ) -> bool:
-    """Return whether the regular expression *pattern* is found in a file."""
+    """Return whether the regular expression *pattern* is found in a file.
+
+    Args:
+        context: the call's context.
+        path: the file.
+        pattern: the expression.
+        flags: of Python's re: a number, or names such as IGNORECASE.
+        ignore_if_missing: False instead of an error where there is no file.
+        multiline: let ^, $ and . see beyond one line.
+    """
     if ignore_if_missing and not expand(path).exists():
         return False
-    number = int(flags) | (re.MULTILINE | re.DOTALL if multiline else 0)
+    number = flags_of(flags) | (re.MULTILINE | re.DOTALL if multiline else 0)
     return compiled(pattern, number).search(text_of(path)) is not None
 
 
@@ -303,10 +330,8 @@ def basename(context: Context, path: str) -> str:
 
 @function(inline=True)
 def join(context: Context, *args: str) -> str:
-    """Return path parts joined; a later absolute part does not drop the earlier ones."""
-    if not args:
-        return ""
-    return os.path.normpath("/".join([str(args[0]), *(str(arg).lstrip("/") for arg in args[1:])]))
+    """Return path parts joined; an absolute part drops those before it."""
+    return os.path.join(*(str(arg) for arg in args)) if args else ""  # noqa: PTH118  # texts
 
 
 @function(inline=True)
