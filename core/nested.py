@@ -95,8 +95,9 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any], strategy: str, li
         first: what came earlier.
         second: what comes later; it wins where both have a plain value.
         strategy: "smart" and "recurse" join mappings at every depth; "overwrite" replaces whole
-            top-level keys; "aggregate" joins mappings and appends lists; "list" keeps the values
-            of both in a list; "none" is, as in Salt, what the default is.
+            top-level keys, and so does "aggregate" (what yamlex marks for joining does not come
+            here); "list" keeps the values of both in a list; "none" is, as in Salt, what the
+            default is, but never appends lists.
         lists: append lists instead of replacing them (`pillar_merge_lists`).
 
     Raises:
@@ -134,8 +135,8 @@ def _overwrite(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool)
     return {**first, **second}
 
 
-def _aggregate(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool) -> Data:
-    return recurse(first, second, True)
+def _never_lists(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool) -> Data:
+    return recurse(first, second)
 
 
 def _list(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool) -> Data:
@@ -149,7 +150,7 @@ STRATEGIES: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any], bool], 
     "smart": _recurse,
     "recurse": _recurse,
     "overwrite": _overwrite,
-    "aggregate": _aggregate,
+    "aggregate": _overwrite,
     "list": _list,
-    "none": _recurse,
+    "none": _never_lists,
 }

@@ -49,6 +49,8 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
         merge_lists=settings.pillar_merge_lists,
         renderer=settings.renderer,
         nodegroups=settings.nodegroups,
+        env_order=settings.env_order,
+        includes_override_sls=settings.pillar_includes_override_sls,
     )
     found = compile_pillar(context, chosen, params.get("override") or None)
     for error in found.errors:
@@ -137,4 +139,4 @@ def _session(
     options = RootOptions.of(
         settings.fileserver_followsymlinks, settings.file_ignore_glob, settings.file_ignore_regex
     )
-    return local_session(place, RootsClient(roots, options), lambda override: ({}, ()))
+    return local_session(place, RootsClient(roots, options), lambda *_: ({}, ()))

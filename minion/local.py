@@ -43,6 +43,8 @@ PILLAR_ROOTS = {"base": ["/srv/pillar"]}
 #: From the return to a reboot, so that the answer can be printed.
 _PRINT_SECONDS = 2.0
 
+_NOTHING: Mapping[str, Any] = {}
+
 Watch = Callable[[str, Dict[str, Any]], None]
 
 
@@ -110,17 +112,21 @@ def local_session_of(
     """Return a session whose files and pillar come from folders of this host."""
     settings = start.settings
 
-    def pillar(override: Mapping[str, Any], pillarenv: str = "") -> Any:
+    def pillar(
+        override: Mapping[str, Any], pillarenv: str = "", visible: Mapping[str, Any] = _NOTHING
+    ) -> Any:
         chosen = PillarSettings(
-            pillarenv=pillarenv or settings.pillarenv,
+            pillarenv=pillarenv or settings.effective_pillarenv(),
             state_top=settings.state_top,
             strategy=settings.pillar_source_merging_strategy,
             merge_lists=settings.pillar_merge_lists,
             renderer=settings.renderer,
             nodegroups=settings.nodegroups,
+            env_order=settings.env_order,
+            includes_override_sls=settings.pillar_includes_override_sls,
         )
         context = session.context.with_(files=RootsClient(_paths(pillar_roots)), pillar={})
-        result = compile_pillar(context, chosen, override)
+        result = compile_pillar(context, chosen, override, visible)
         # Who calls this may read the files, so the excerpts may be shown.
         return result.pillar, result.details or result.errors
 

@@ -6,8 +6,7 @@ Rules recorded from Salt: `cases/pillar/*` (behaviour 44 to 47).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, LimitError, RenderError
@@ -15,7 +14,7 @@ from catena.core.nested import merge, recurse
 from catena.core.suggest import nearest
 from catena.core.target import Nodegroups, Subject
 from catena.core.types import SourceLine
-from catena.pillar.top import Assigned, TopReader, source_of
+from catena.pillar.top import Assigned, TopReader, names_matching, sls_source
 from catena.renderers.pipeline import DEFAULT, render
 from catena.renderers.source import Rendered, SourceError
 
@@ -35,6 +34,9 @@ class PillarSettings:
     merge_lists: bool = False
     renderer: str = DEFAULT
     nodegroups: Nodegroups = field(default_factory=dict)
+    #: What an SLS includes wins over its own values.
+    includes_override_sls: bool = False
+    env_order: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class _Visit:
     """One file on the way through top and includes."""
 
     given: Assigned
-    #: SLS names of this environment that were rendered before: an include of one gives nothing.
-    mods: Set[str]
+    #: What the files of this environment say themselves that were rendered before, by SLS name:
+    #: an include of one is not rendered again.
+    mods: Dict[str, Mapping[str, Any]]
     #: Names for its template (`defaults` of the include).
     defaults: Mapping[str, Any] = field(default_factory=dict)
     #: The includes that led here and the line of the top file, nearest first.
@@ -70,6 +73,7 @@ def compile_pillar(
     context: Context,
     settings: Optional[PillarSettings] = None,
     override: Optional[Mapping[str, Any]] = None,
+    visible: Optional[Mapping[str, Any]] = None,
 ) -> PillarResult:
     """Return the pillar of the minion that *context* describes.
 
@@ -78,15 +82,18 @@ def compile_pillar(
         settings: how files are found and joined.
         override: pillar of the command line; joined last (mappings at every depth, lists
             replaced) and not visible while files render.
+        visible: what files that ask for pillar see; no file sees what others of the same
+            compilation say (recorded cases pillar/pillar_in_jinja).
 
     Never raises for what files contain: faults are in the result.
     """
     chosen = settings or PillarSettings()
     # No job: functions that files call give them values, they print nothing (pillar.get masks
     # what it prints).
-    bare = context.with_(pillar={}, job=None)
+    bare = context.with_(pillar=visible or {}, job=None)
     # The id is what the caller proved, not what a minion wrote into its grains.
-    subject = Subject(str(context.opts.get("id") or context.grains.get("id", "")), context.grains)
+    name = str(context.opts.get("id") or context.grains.get("id", ""))
+    subject = Subject(name, context.grains, visible or {})
     compiler = _Compiler(bare, chosen)
     pillar: Dict[str, Any] = {}
     try:
@@ -97,6 +104,8 @@ def compile_pillar(
             chosen.state_top,
             chosen.renderer,
             chosen.nodegroups,
+            chosen.strategy,
+            chosen.env_order,
         )
         pillar = compiler.merged(reader.read())
     except (RenderError, LimitError) as error:
@@ -113,7 +122,7 @@ class _Compiler:
         self._context = context
         self._settings = settings
         self._rendered = 0
-        self._known: Dict[str, List[str]] = {}
+        self._environments = frozenset(context.files.environments())
         self.errors: List[str] = []
         self.details: List[str] = []
 
@@ -130,42 +139,33 @@ class _Compiler:
     def merged(self, assigned: List[Assigned]) -> Dict[str, Any]:
         """Return the joined data of all assigned files."""
         pillar: Dict[str, Any] = {}
-        seen: Dict[str, Set[str]] = {}
+        seen: Dict[str, Dict[str, Mapping[str, Any]]] = {}
         for given in assigned:
-            mods = seen.setdefault(given.saltenv, set())
+            if given.saltenv not in self._environments:
+                fault = f"No matching pillar environment for environment {given.saltenv!r} found"
+                self.note(SourceError(fault, given.place))
+                continue
+            mods = seen.setdefault(given.saltenv, {})
             for sls in self._names(given.sls, given.saltenv):
                 data = self._file(sls, _Visit(given, mods, way=(given.place,)))
-                # A file sees what the files before it gave (recorded case pillar/pillar_in_jinja).
                 pillar = self._merge(pillar, data)
-                self._context = self._context.with_(pillar=pillar)
         return pillar
 
     def _merge(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> Dict[str, Any]:
         return merge(first, second, self._settings.strategy, self._settings.merge_lists)
 
     def _names(self, sls: str, saltenv: str) -> List[str]:
-        """Return the SLS names that a name or glob means."""
+        """Return the SLS names that a name or glob means; a glob without any stands for itself."""
         if not any(character in sls for character in "*?["):
             return [sls]
-        return [name for name in self._all(saltenv) if fnmatchcase(name, sls)]
-
-    def _all(self, saltenv: str) -> List[str]:
-        """Return the names of all SLS files of *saltenv*, sorted."""
-        if saltenv not in self._known:
-            paths = [entry.path for entry in self._context.files.entries(saltenv)]
-            self._known[saltenv] = sorted(
-                path[: -len(".sls")].removesuffix("/init").replace("/", ".")
-                for path in paths
-                if path.endswith(".sls")
-            )
-        return self._known[saltenv]
+        return names_matching(self._context, sls, saltenv) or [sls]
 
     def _file(self, sls: str, visit: _Visit) -> Dict[str, Any]:
         """Return the data of one file and what it includes; faults are noted."""
         self._rendered += 1
         if len(visit.way) > INCLUDE_DEPTH_LIMIT + 1 or self._rendered > FILE_LIMIT:
             raise LimitError(f"{visit.given.place}: too many files or includes at {sls!r}")
-        visit.mods.add(sls)
+        visit.mods[sls] = {}
         try:
             rendered = self._render(sls, visit)
         except SourceError as error:
@@ -183,23 +183,24 @@ class _Compiler:
             return {}
         own = dict(rendered.data)
         included = own.pop("include", None)
+        visit.mods[sls] = own
         if included is None:
             return own
         joined = self._includes(rendered, included, sls, visit)
+        if self._settings.includes_override_sls:
+            return self._merge(own, joined)
         return self._merge(joined, own)
 
     def _render(self, sls: str, visit: _Visit) -> Optional[Rendered]:
         given = visit.given
-        base = sls.replace(".", "/")
-        for path in (f"{base}.sls", f"{base}/init.sls"):
-            source = source_of(self._context, path, given.saltenv, sls)
-            if source is not None:
-                context = self._context.with_(saltenv=given.saltenv)
-                return render(context, source, self._settings.renderer, visit.defaults)
+        source = sls_source(self._context, sls, given.saltenv)
+        if source is not None:
+            context = self._context.with_(saltenv=given.saltenv)
+            return render(context, source, self._settings.renderer, visit.defaults)
         if not given.ignore_missing:
             # Salt's own words: people's tools look for them. What other files there are is for
             # who may read them.
-            near = nearest(sls, self._all(given.saltenv))
+            near = nearest(sls, names_matching(self._context, "*", given.saltenv))
             self.note(
                 SourceError(
                     f"Specified SLS {sls!r} in environment {given.saltenv!r} is not available "
@@ -218,6 +219,9 @@ class _Compiler:
         if not isinstance(included, list):
             self.note(SourceError("include is not a list", rendered.place("include")))
             return joined
+        # As in Salt, names hold for what an included file includes itself, and for the plain
+        # entries that follow in the list.
+        defaults = visit.defaults
         for position, entry in enumerate(included):
             place = rendered.place("include", position)
             try:
@@ -225,13 +229,13 @@ class _Compiler:
             except SourceError as error:
                 self.note(error)
                 continue
-            given = replace(visit.given, sls=name, place=place)
-            defaults = options.get("defaults") or {}
+            given = replace(visit.given, sls=name, ignore_missing=False, place=place)
+            if not isinstance(entry, str):
+                defaults = options.get("defaults") or {}
             step = visit.included(given, defaults)
             for found in self._names(_absolute(name, sls, rendered), given.saltenv):
-                if found in visit.mods:
-                    continue
-                data = self._file(found, step)
+                known = visit.mods.get(found)
+                data = self._file(found, step) if known is None else dict(known)
                 joined = self._merge(joined, _under(options.get("key"), data))
         return joined
 

@@ -226,11 +226,15 @@ class RemoteHost(BaseHost):
         """
         settings = self.place.settings
         pillar, errors = self._service.pillar(
-            settings.saltenv, pillarenv or settings.pillarenv, dict(override or {})
+            settings.saltenv, pillarenv or settings.effective_pillarenv(), dict(override or {})
         )
         if errors:
             raise PillarError(errors, pillar)
         return pillar
+
+    def job_pillar(self) -> Dict[str, Any]:
+        """Return the pillar that a job begins with; see compile_pillar."""
+        return self.compile_pillar()
 
     def collect_grains(self) -> Dict[str, Any]:
         """Return grains collected now, which the agent keeps and the master learns."""
@@ -257,7 +261,7 @@ class RemoteHost(BaseHost):
         return self._service.signal(jid, signal)
 
 
-#: (override, and where one is asked for the environment) -> (pillar, errors).
+#: (override, environment, what files that ask for pillar see) -> (pillar, errors).
 PillarCompiler = Callable[..., Tuple[Dict[str, Any], Tuple[str, ...]]]
 
 
@@ -283,6 +287,7 @@ class LocalHost(BaseHost):
         super().__init__(place, files, clock)
         self._pillar = pillar
         self._watch = watch
+        self._first: Optional[Tuple[Dict[str, Any], Tuple[str, ...]]] = None
 
     def compile_pillar(
         self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
@@ -292,11 +297,27 @@ class LocalHost(BaseHost):
         Raises:
             PillarError: a pillar file has errors.
         """
-        wanted = (dict(override or {}), *([pillarenv] if pillarenv else ()))
-        pillar, errors = self._pillar(*wanted)
+        # Files that ask for pillar see what was compiled first, as in Salt.
+        seen = self._first or self._compiled_first()
+        pillar, errors = self._pillar(dict(override or {}), pillarenv, seen[0])
         if errors:
             raise PillarError(errors, pillar)
         return pillar
+
+    def job_pillar(self) -> Dict[str, Any]:
+        """Return the pillar that a job begins with.
+
+        Raises:
+            PillarError: a pillar file has errors.
+        """
+        pillar, errors = self._first or self._compiled_first()
+        if errors:
+            raise PillarError(errors, pillar)
+        return pillar
+
+    def _compiled_first(self) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
+        self._first = self._pillar({}, "", {})
+        return self._first
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Return False: there is no master."""

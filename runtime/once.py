@@ -52,7 +52,7 @@ def main(stdin: TextIO = sys.stdin) -> int:
         session = local_session(
             place,
             files,
-            lambda override: ({**pillar, **override}, ()),
+            lambda override, *_: ({**pillar, **override}, ()),
             spec,
             watch=lambda kind, step: say({"progress": {"kind": kind, "data": step}}),
         )

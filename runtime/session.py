@@ -172,7 +172,7 @@ def _session(host: Any, spec: Optional[JobSpec]) -> Session:
     context = Context(
         opts=options(place),
         grains=dict(place.grains if place.grains is not None else host.collect_grains()),
-        pillar=LazyMapping(host.compile_pillar),
+        pillar=LazyMapping(host.job_pillar),
         functions=CustomRegistry("function", execution_index(), FunctionMark, loader, "modules"),
         states=CustomRegistry("state", states.INDEX, StateMark, loader, "states"),
         renderers=CustomRegistry("renderer", {}, FunctionMark, loader, "renderers"),

@@ -56,6 +56,10 @@ class MasterSettings:
         "How pillar files join.",
         choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
     )
+    env_order: List[str] = option([], "Environments in the order in which their pillar is merged.")
+    pillar_includes_override_sls: bool = option(
+        False, "What a pillar file includes wins over its own values."
+    )
     pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
     pillar_timeout_seconds: int = option(
         30, "A pillar that takes longer failed.", low=1, high=3600
@@ -121,7 +125,7 @@ SALT_KEYS = frozenset(
     """allow_minion_key_revoke auth_mode auto_accept_minions autosign_file autosign_grains_dir
     autosign_timeout cachedir cli_summary client_acl_verify color con_cache conf_file
     cython_enable decrypt_pillar default_include default_top drop_messages_signature_fail
-    eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache env_order
+    eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache
     event_match_type event_publisher_niceness event_return event_return_blacklist
     event_return_queue event_return_whitelist ext_job_cache ext_pillar ext_pillar_first
     extension_modules external_auth failhard file_buffer_size file_recv file_recv_max_size
@@ -135,7 +139,7 @@ SALT_KEYS = frozenset(
     max_open_files memcache_expire_seconds minion_data_cache minionfs_env module_dirs
     netapi_enable_clients no_proxy on_demand_ext_pillar open_mode order_masters outputter_dirs
     peer peer_run permissive_pki_access pidfile pillar_cache pillar_cache_backend
-    pillar_cache_ttl pillar_includes_override_sls pillar_opts pillar_safe_render_error
+    pillar_cache_ttl pillar_opts pillar_safe_render_error
     ping_on_rotate presence_events preserve_minion_cache pub_hwm publish_port publish_session
     publisher_acl publisher_acl_blacklist reactor_niceness reactor_refresh_interval
     reactor_worker_hwm reactor_worker_threads req_server req_server_niceness rest_cherrypy

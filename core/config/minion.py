@@ -63,7 +63,9 @@ class MinionSettings:
     default_top: str = option(
         "base", "With `same`: environment whose top file serves those that have none."
     )
-    env_order: List[str] = option([], "Environments in the order in which their states run.")
+    env_order: List[str] = option(
+        [], "Environments in the order in which their states run, and their pillar is merged."
+    )
     top_file_merging_strategy: str = option(
         "merge", "How top files of environments join.", choices=("merge", "same", "merge_all")
     )
@@ -73,6 +75,9 @@ class MinionSettings:
         choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
     )
     pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
+    pillar_includes_override_sls: bool = option(
+        False, "What a pillar file includes wins over its own values."
+    )
     pillar_mask_output: bool = option(True, "Hide pillar values that functions print.")
     renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
     gpg_keydir: str = option(
@@ -118,6 +123,10 @@ class MinionSettings:
         "", "What runs at start: highstate, sls, top.", choices=("", "highstate", "sls", "top")
     )
     sls_list: List[str] = option([], "SLS files of startup_states: sls.")
+
+    def effective_pillarenv(self) -> str:
+        """Return the environment of the pillar; "" for all."""
+        return self.pillarenv or (self.saltenv if self.pillarenv_from_saltenv else "")
 
 
 #: Salt's minion keys that mean nothing here; accepted and listed once.

@@ -39,6 +39,43 @@ def _shown(context: Context, value: Any, unmask: Optional[bool]) -> Any:
     return masked(value)
 
 
+class _Partial(Dict[str, Any]):
+    """What of a broken pillar could be compiled, with the faults below `_errors`."""
+
+    def __init__(self, error: PillarError) -> None:
+        super().__init__({**error.pillar, "_errors": list(error.errors)})
+        self.error = error
+
+
+def _looked_up(pillar: Mapping[str, Any], path: str, default: Any, delimiter: str) -> Any:
+    """Return what is at *path*.
+
+    Raises:
+        PillarError: nothing is, and the pillar is broken: the value may be in what is missing.
+    """
+    found = traverse(pillar, path, MISSING, delimiter)
+    if found is MISSING and isinstance(pillar, _Partial):
+        raise pillar.error
+    return default if found is MISSING else found
+
+
+def _held(context: Context, pillarenv: Optional[str] = None) -> Mapping[str, Any]:
+    """Return the job's pillar, or that of another environment.
+
+    A command line is shown what of a broken pillar could be compiled; everything else gets the
+    error.
+    """
+    try:
+        if pillarenv and pillarenv != context.opts.get("pillarenv"):
+            return context.host.compile_pillar({}, pillarenv)
+        len(context.pillar)
+    except PillarError as error:
+        if not _is_printed(context):
+            raise
+        return _Partial(error)
+    return context.pillar
+
+
 @function(name="get", reads=True)
 def get(
     context: Context,
@@ -68,10 +105,8 @@ def get(
     Raises:
         NotFoundError: there is none, no default, and `pillar_raise_on_missing` is set.
     """
-    pillar: Mapping[str, Any] = context.pillar
-    if pillarenv and pillarenv != context.opts.get("pillarenv"):
-        pillar = context.host.compile_pillar({})
-    found = traverse(pillar, key, MISSING, delimiter)
+    pillar = _held(context, pillarenv)
+    found = _looked_up(pillar, key, MISSING, delimiter)
     if found is MISSING and default is MISSING:
         if context.opts.get("pillar_raise_on_missing"):
             raise NotFoundError(unknown("pillar key", key, list(pillar)))
@@ -105,10 +140,11 @@ def fetch(
     key: str,
     default: Any = MISSING,
     delimiter: str = ":",
+    pillarenv: Optional[str] = None,
     unmask: Optional[bool] = None,
 ) -> Any:
     """Return one pillar value, like pillar.get."""
-    return get(context, key, default, delimiter=delimiter, unmask=unmask)
+    return get(context, key, default, delimiter=delimiter, pillarenv=pillarenv, unmask=unmask)
 
 
 @function(name="filter_by", reads=True)
@@ -130,7 +166,9 @@ def filter_by(
         default: key of the entry for a value that none matches.
         base: key of an entry that the found one is laid over.
     """
-    found = choose(lookup_dict, traverse(context.pillar, pillar, None), merge, default, base)
+    found = choose(
+        lookup_dict, _looked_up(_held(context), pillar, None, ":"), merge, default, base
+    )
     return _shown(context, found, None)
 
 
@@ -149,13 +187,13 @@ def items(
         context: the call's context.
         args: names.
         pillar: laid over the pillar for this answer.
-        pillarenv: accepted; the configuration's is used.
-        saltenv: accepted; the configuration's is used.
+        pillarenv: the only environment that counts; the configuration's by default.
+        saltenv: accepted; the environment of the pillar is *pillarenv*.
         unmask: show values on a command line.
     """
     if pillar is not None and not isinstance(pillar, AbstractMapping):
         raise UsageError("pillar.items: pillar must be a dictionary")
-    found, errors = _compiled(context, pillar)
+    found, errors = _compiled(context, pillar, pillarenv)
     hidden = bool(context.opts.get("pillar_mask_output", True))
     if args:
         chosen = {name: found.get(name, "") for name in args}
@@ -164,10 +202,12 @@ def items(
 
 
 def _compiled(
-    context: Context, override: Optional[Mapping[str, Any]]
+    context: Context, override: Optional[Mapping[str, Any]], pillarenv: Optional[str] = None
 ) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     """Return the pillar compiled anew, and {"_errors": texts} where files of it have faults."""
     try:
+        if pillarenv:
+            return plain_copy(context.host.compile_pillar(override, pillarenv)), {}
         return plain_copy(context.host.compile_pillar(override)), {}
     except PillarError as error:
         return plain_copy(error.pillar), {"_errors": list(error.errors)}
@@ -183,8 +223,8 @@ def data(context: Context, *args: str) -> Dict[str, Any]:
 def raw(context: Context, key: Optional[str] = None) -> Any:
     """Return the pillar of this job as it is in memory, unmasked; with a name, that key only."""
     if key:
-        return context.pillar.get(key, {})
-    return plain_copy(context.pillar)
+        return _held(context).get(key, {})
+    return plain_copy(_held(context))
 
 
 @function(name="item", reads=True)
@@ -204,11 +244,12 @@ def item(
         args: names or paths.
         default: value where there is none.
         delimiter: between the names of a path.
-        pillarenv: accepted; the configuration's is used.
-        saltenv: accepted; the configuration's is used.
+        pillarenv: compile the pillar of this environment anew for the answer.
+        saltenv: accepted; the environment of the pillar is *pillarenv*.
         unmask: show values on a command line.
     """
-    found = {name: traverse(context.pillar, name, default, delimiter) for name in args}
+    pillar = _held(context, pillarenv)
+    found = {name: _looked_up(pillar, name, default, delimiter) for name in args}
     return dict(_shown(context, found, unmask))
 
 
@@ -220,7 +261,7 @@ def keys(context: Context, key: str, delimiter: str = ":") -> List[str]:
         NotFoundError: there is nothing at *key*.
         UsageError: what is there is no mapping.
     """
-    found = traverse(context.pillar, key, MISSING, delimiter)
+    found = _looked_up(_held(context), key, MISSING, delimiter)
     if found is MISSING:
         raise NotFoundError(f"pillar key not found: {key}")
     if not isinstance(found, AbstractMapping):
@@ -229,25 +270,28 @@ def keys(context: Context, key: str, delimiter: str = ":") -> List[str]:
 
 
 @function(name="ls", reads=True)
-def ls(context: Context, *args: str) -> List[str]:
+def ls(context: Context, *args: str, pillarenv: Optional[str] = None) -> List[str]:
     """Return the names at the top of the pillar, compiled anew; with names, those alone."""
-    return list(_chosen(context, args))
+    return list(_chosen(context, args, pillarenv))
 
 
-def _chosen(context: Context, names: Tuple[str, ...]) -> Dict[str, Any]:
+def _chosen(
+    context: Context, names: Tuple[str, ...], pillarenv: Optional[str] = None
+) -> Dict[str, Any]:
     """Return the pillar compiled anew, or what is at *names* in it; "" where nothing is."""
-    found = plain_copy(context.host.compile_pillar(None))
+    found, errors = _compiled(context, None, pillarenv)
+    found.update(errors)
     return {name: traverse(found, name, "") for name in names} if names else found
 
 
 @function(name="obfuscate", reads=True)
-def obfuscate(context: Context, *args: str) -> Dict[str, Any]:
+def obfuscate(context: Context, *args: str, pillarenv: Optional[str] = None) -> Dict[str, Any]:
     """Return the pillar, or what is at some names, with the types of values instead of them.
 
     On a command line what is masked has the type of its mask, as in Salt.
     """
     hidden = bool(context.opts.get("pillar_mask_output", True))
-    return dict(_types(_shown(context, _chosen(context, args), not hidden)))
+    return dict(_types(_shown(context, _chosen(context, args, pillarenv), not hidden)))
 
 
 def _types(value: Any) -> Any:

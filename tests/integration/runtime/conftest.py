@@ -186,7 +186,7 @@ class PretendedHost:
         session = local_session(
             self.place,
             files,
-            lambda override: ({}, ()),
+            lambda *_: ({}, ()),
             spec,
             watch=lambda kind, data: self.steps.append((kind, data)),
         )

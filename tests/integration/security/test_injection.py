@@ -49,7 +49,7 @@ def call(tmp_path: Path) -> Call:
         place = Place(MinionSettings(), "m", "machine", *folders, grains=grains)
         spec = JobSpec("", fun, args, kwargs)
         files = RootsClient({"base": [tmp_path]})
-        return execute(local_session(place, files, lambda override: ({}, ()), spec), spec).ret
+        return execute(local_session(place, files, lambda *_: ({}, ()), spec), spec).ret
 
     return run
 

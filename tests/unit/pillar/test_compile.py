@@ -42,6 +42,7 @@ def compiled(tmp_path: Path) -> Compile:
         files: Mapping[str, str],
         override: Mapping[str, Any] | None = None,
         environments: tuple[str, ...] = ("base",),
+        visible: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> PillarResult:
         for path, text in files.items():
@@ -57,7 +58,7 @@ def compiled(tmp_path: Path) -> Compile:
             files=RootsClient({env: [tmp_path / env] for env in environments}),
             host=cast(Host, Folders(tmp_path)),
         )
-        return compile_pillar(context, PillarSettings(**settings), override)
+        return compile_pillar(context, PillarSettings(**settings), override, visible)
 
     return run
 
@@ -132,14 +133,16 @@ def test_names_in_the_top_file_may_be_globs(compiled: Compile) -> None:
     assert compiled(files).pillar == {"a": 1, "b": 1}
 
 
-def test_a_file_sees_what_earlier_files_gave_and_nothing_else(compiled: Compile) -> None:
+def test_a_file_sees_what_was_compiled_before_and_nothing_of_others(compiled: Compile) -> None:
     files = {
         "top.sls": "base:\n  '*': [a, b]\n",
         "a.sls": "site: north\nleak: {{ pillar.get('leak', 'none') }}\n",
-        "b.sls": "seen: {{ pillar.get('site') }}\ngot: {{ salt['pillar.get']('site') }}\n",
+        "b.sls": "seen: {{ pillar.get('site') }}\ngot: {{ salt['pillar.get']('site', 'none') }}\n",
     }
-    found = compiled(files, {"given": 1}).pillar
-    assert found == {"site": "north", "leak": "none", "seen": "north", "got": "north", "given": 1}
+    first = compiled(files, {"given": 1}).pillar
+    assert first == {"site": "north", "leak": "none", "seen": "None", "got": "none", "given": 1}
+    again = compiled(files, visible={"site": "south"}).pillar
+    assert again == {"site": "north", "leak": "none", "seen": "south", "got": "south"}
 
 
 def test_the_command_line_is_joined_last_and_not_seen_by_files(compiled: Compile) -> None:
@@ -255,11 +258,8 @@ SECOND = {"d": {"b": 2, "l": [3]}, "l": [2, 3], "s": "y", "n": 1}
         ("recurse", True, {"d": {"a": 1, "b": 2, "l": [1, 3]}, "l": [1, 2, 3], "s": "y", "n": 1}),
         ("none", False, {"d": {"a": 1, "b": 2, "l": [3]}, "l": [2, 3], "s": "y", "n": 1}),
         ("overwrite", False, {"d": {"b": 2, "l": [3]}, "l": [2, 3], "s": "y", "n": 1}),
-        (
-            "aggregate",
-            False,
-            {"d": {"a": 1, "b": 2, "l": [1, 3]}, "l": [1, 2, 3], "s": "y", "n": 1},
-        ),
+        ("aggregate", False, {"d": {"b": 2, "l": [3]}, "l": [2, 3], "s": "y", "n": 1}),
+        ("none", True, {"d": {"a": 1, "b": 2, "l": [3]}, "l": [2, 3], "s": "y", "n": 1}),
         (
             "list",
             False,
@@ -276,3 +276,99 @@ def test_each_strategy_joins_in_its_way(strategy: str, lists: bool, expected: An
 def test_an_unknown_strategy_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'smart'"):
         merge({}, {}, "smrt", False)
+
+
+def test_a_file_included_under_two_keys_stands_under_both(compiled: Compile) -> None:
+    files = {
+        "top.sls": ALL,
+        "p.sls": "include: [{q: {key: one}}, {q: {key: 'two:deep'}}]\n",
+        "q.sls": "q: 1\n",
+    }
+    assert compiled(files).pillar == {"one": {"q": 1}, "two": {"deep": {"q": 1}}}
+
+
+def test_files_that_include_each_other_are_rendered_once(compiled: Compile) -> None:
+    files = {
+        "top.sls": ALL,
+        "p.sls": "include: [q]\np: 1\nv: p\n",
+        "q.sls": "include: [p]\nq: 1\nv: q\n",
+    }
+    assert compiled(files).pillar == {"p": 1, "q": 1, "v": "p"}
+
+
+def test_names_of_an_include_hold_for_what_it_includes_and_for_plain_names_after_it(
+    compiled: Compile,
+) -> None:
+    see = "{{ x|default('none') }}\n"
+    files = {
+        "top.sls": ALL,
+        "p.sls": "include: [{q: {defaults: {x: 1}}}, r, {s: {key: k}}]\n",
+        "q.sls": "include: [t]\nq: " + see,
+        **{f"{name}.sls": f"{name}: {see}" for name in "rst"},
+    }
+    assert compiled(files).pillar == {"q": 1, "r": 1, "t": 1, "k": {"s": "none"}}
+
+
+def test_what_is_included_can_be_made_to_win(compiled: Compile) -> None:
+    files = {"top.sls": ALL, "p.sls": "include: [q]\nv: p\n", "q.sls": "v: q\n"}
+    assert compiled(files).pillar == {"v": "p"}
+    assert compiled(files, includes_override_sls=True).pillar == {"v": "q"}
+
+
+ENVIRONMENTS = {
+    "base/top.sls": "base: {'*': [a]}\n",
+    "dev/top.sls": "base: {'*': [b]}\ndev: {'*': [a]}\n",
+    "base/a.sls": "v: base\na: 1\n",
+    "base/b.sls": "v: b\nb: 1\n",
+    "dev/a.sls": "v: dev\nd: 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"v": "dev", "b": 1, "d": 1}),
+        ({"env_order": ["dev", "base"]}, {"v": "b", "b": 1, "d": 1}),
+        ({"strategy": "none"}, {"v": "base", "a": 1}),
+        ({"pillarenv": "dev"}, {"v": "dev", "d": 1}),
+    ],
+)
+def test_the_last_top_file_that_names_a_target_says_what_it_gets(
+    compiled: Compile, settings: Any, expected: Any
+) -> None:
+    found = compiled(ENVIRONMENTS, environments=("base", "dev"), **settings)
+    assert (found.pillar, found.errors) == (expected, ())
+
+
+def test_a_name_given_twice_counts_where_it_stands_first(compiled: Compile) -> None:
+    top = "base:\n  '*': [a, b, a]\n  'w*': [a]\n"
+    files = {"top.sls": top, "a.sls": "v: a\n", "b.sls": "v: b\n"}
+    assert compiled(files).pillar == {"v": "b"}
+
+
+def test_a_top_file_includes_others(compiled: Compile) -> None:
+    files = {
+        "top.sls": "include: ['mo*']\nbase: {'*': [a]}\n",
+        "more.sls": "base: {'w*': [b]}\n",
+        "a.sls": "a: 1\n",
+        "b.sls": "b: 1\n",
+    }
+    assert compiled(files).pillar == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("top", "fault"),
+    [
+        ("base: {'*': ['zz*']}\n", "Specified SLS 'zz*' in environment 'base' is not available"),
+        ("qa: {'*': [a]}\n", "No matching pillar environment for environment 'qa' found"),
+        ("include: a\n", "include is not a list; pillar://top.sls:1"),
+    ],
+)
+def test_a_top_file_that_names_what_is_not_there(compiled: Compile, top: str, fault: str) -> None:
+    (error,) = compiled({"top.sls": top}).errors
+    assert fault in error
+
+
+def test_nobody_is_in_a_nodegroup_that_is_not_configured(compiled: Compile) -> None:
+    top = "base: {'*': [a], gone: [{match: nodegroup}, a]}\n"
+    assert compiled({"top.sls": top, "a.sls": "a: 1\n"}).pillar == {"a": 1}

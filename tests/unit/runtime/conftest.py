@@ -44,7 +44,7 @@ def pillar() -> dict[str, Any]:
 @pytest.fixture
 def session(place: Place, roots: Path, pillar: dict[str, Any]) -> Session:
     files = RootsClient({"base": [str(roots)]})
-    return local_session(place, files, lambda override: ({**pillar, **override}, ()))
+    return local_session(place, files, lambda override, *_: ({**pillar, **override}, ()))
 
 
 @pytest.fixture

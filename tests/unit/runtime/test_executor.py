@@ -84,7 +84,7 @@ def test_a_broken_pillar_stops_who_looks_into_it_and_nobody_else(
     place: Place, roots: Path
 ) -> None:
     errors = ("Rendering SLS 'web' failed: web.sls:3",)
-    session = local_session(place, RootsClient({"base": [str(roots)]}), lambda _: ({}, errors))
+    session = local_session(place, RootsClient({"base": [str(roots)]}), lambda *_: ({}, errors))
     spec = JobSpec("2" * 20, "test.ping")
     assert execute(session, spec).ret.success
     ret = execute(session, dataclasses.replace(spec, fun="pillar.get", args=("a",))).ret

@@ -74,7 +74,7 @@ class Host:
         session = local_session(
             place,
             RootsClient({"base": [str(self._overlay()), str(self.tree)]}, extra=[str(SHIPPED)]),
-            lambda override: ({**PILLAR, **(override or {})}, ()),
+            lambda override, *_: ({**PILLAR, **(override or {})}, ()),
             self._spec(jid, fun, args, run.manifest if run else None),
             watch=lambda kind, data: steps.append(data) if kind == "action" else None,
         )
