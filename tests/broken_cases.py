@@ -141,7 +141,7 @@ def _bytes(content: Any) -> bytes:
     if isinstance(content, list):
         return b"".join(map(_bytes, content))
     if isinstance(content, dict):
-        return _bytes(content["repeat"]) * content["times"]
+        return _bytes(content["repeat"]) * int(content["times"])
     return str(content).encode()
 
 
