@@ -14,7 +14,7 @@ from fnmatch import translate
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from catena.states.compiler.faults import at, can_not_extend, meant
-from catena.states.compiler.model import FORWARD, REVERSE, Low
+from catena.states.compiler.model import FORWARD, REQUISITES, REVERSE, Low
 
 log = logging.getLogger(__name__)
 
@@ -308,26 +308,26 @@ def apply_use(lows: Sequence[Low]) -> List[Low]:
     if not any("use" in low.keywords or "use_in" in low.keywords for low in lows):
         return list(lows)
     index = Index(lows)
-    result = list(lows)
-    for low in lows:
-        for module, target in pairs(low, "use_in"):
-            group = index.find(module, target)
-            for member in group.members if group else ():
-                result[member] = _using(result[member], low)
+    sources: Dict[int, List[Low]] = {}
     for position, low in enumerate(lows):
-        for module, target in pairs(low, "use"):
-            group = index.find(module, target)
-            for member in group.members if group else ():
-                if member != position:
-                    result[position] = _using(result[position], lows[member])
+        for kind in low.keywords:
+            for wanted in pairs(low, kind) if kind in ("use", "use_in") else ():
+                group = index.find(*wanted)
+                for member in group.members if group else ():
+                    if kind == "use_in":
+                        sources.setdefault(member, []).append(low)
+                    elif member != position:
+                        sources.setdefault(position, []).append(lows[member])
+    result = list(lows)
+    for position, used in sources.items():
+        result[position] = _using(lows[position], used)
     return result
 
 
-def _using(low: Low, source: Low) -> Low:
-    args: Dict[str, Any] = {**source.args, **low.args}
-    copied = {
-        key: value
-        for key, value in source.keywords.items()
-        if key not in FORWARD and key not in REVERSE and key not in ("use", "listen")
-    }
-    return replace(low, args=args, keywords={**copied, **low.keywords})
+def _using(low: Low, sources: Sequence[Low]) -> Low:
+    args: Dict[str, Any] = {}
+    keywords: Dict[str, Any] = {}
+    for source in sources:
+        args.update(source.args)
+        keywords.update({k: v for k, v in source.keywords.items() if k not in REQUISITES})
+    return replace(low, args={**args, **low.args}, keywords={**keywords, **low.keywords})
