@@ -184,14 +184,24 @@ class Roots:
         """Return *found* with its hash."""
         return FileEntry(found.path, self.hash(found.real), found.size, found.mode, found.link)
 
-    def walk(self, saltenv: str) -> Tuple[List[Found], List[str]]:
-        """Return the files and folders of an environment, sorted by path."""
+    def walk(self, saltenv: str, prefix: str = "") -> Tuple[List[Found], List[str]]:
+        """Return the files and folders of an environment, sorted by path.
+
+        Args:
+            saltenv: the environment.
+            prefix: a path; only what lies at and below it.
+        """
+        start = prefix.strip("/")
+        try:
+            start = check_path(start) if start else ""
+        except BadPathError:
+            return [], []
         folders = self.folders_of(saltenv)
         files: Dict[str, Found] = {}
         seen: set[str] = set()
         plain_parents = not self._options.follow_links
         for root in folders:
-            for path, is_folder in self._below(root, folders):
+            for path, is_folder in self._from(root, start, folders):
                 if is_folder:
                     seen.add(path)
                 elif path not in files:
@@ -200,12 +210,29 @@ class Roots:
                         files[path] = found
         return [files[path] for path in sorted(files)], sorted(seen)
 
-    def _below(self, root: Path, folders: List[Path]) -> Iterator[Tuple[str, bool]]:
-        """Yield (path, whether it is a folder) of everything below *root*."""
-        waiting: List[Tuple[str, Tuple[str, ...]]] = [("", (str(root),))]
+    def _from(self, root: Path, start: str, folders: List[Path]) -> Iterator[Tuple[str, bool]]:
+        """Yield (path, whether it is a folder) of *start*, below *root*, and all below it."""
+        place = f"{root}/{start}" if start else str(root)
+        real = os.path.realpath(place)
+        parts = start.split("/") if start else []
+        above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+        if any(self._options.ignores(path) for path in above) or not _inside(real, folders):
+            return
+        if not os.path.isdir(real):  # noqa: PTH112  # text, as everywhere here
+            yield start, False
+        elif real == place or self._options.follow_links:
+            if start:
+                yield start, True
+            yield from self._below(root, (start, real), folders)
+
+    def _below(
+        self, root: Path, start: Tuple[str, str], folders: List[Path]
+    ) -> Iterator[Tuple[str, bool]]:
+        """Yield (path, whether it is a folder) of everything below *start* (path, real path)."""
+        waiting: List[Tuple[str, Tuple[str, ...]]] = [(start[0], (str(root), start[1]))]
         while waiting:
             prefix, above = waiting.pop()
-            for item in _scan(above[-1] if prefix == "" else str(root / prefix)):
+            for item in _scan(str(root / prefix)):
                 path = f"{prefix}/{item.name}" if prefix else item.name
                 if len(path) > PATH_LIMIT or self._options.ignores(path):
                     continue
@@ -222,25 +249,26 @@ class Roots:
         self, root: Path, path: str, folders: List[Path], plain_parents: bool = False
     ) -> Optional[Found]:
         """Return the file at *path* below *root*; *plain_parents*: no folder above is a link."""
-        given = root / path
+        given = f"{root}/{path}"
         real, link = given, ""
         try:
-            status = given.lstat()
+            status = os.lstat(given)
             if stat.S_ISLNK(status.st_mode):
-                link = str(given.readlink())
+                link = os.readlink(given)  # noqa: PTH115  # the text of the link, not a path
             if link or not plain_parents:
-                real = Path(os.path.realpath(given))
-                status = real.lstat()
-            linked_folder = not plain_parents and os.path.realpath(given.parent) != str(
-                given.parent
-            )
+                real = os.path.realpath(given)
+            if real != given:
+                status = os.lstat(real)
         except OSError:
             return None
-        if not stat.S_ISREG(status.st_mode) or not _inside(str(real), folders):
+        if not stat.S_ISREG(status.st_mode) or not _inside(real, folders):
             return None
-        if linked_folder and not self._options.follow_links:
-            return None
-        return Found(path, real, status.st_size, stat.S_IMODE(status.st_mode), link)
+        if not plain_parents and not self._options.follow_links and real != given:
+            # Else the file itself is the only link.
+            above = os.path.dirname(given)  # noqa: PTH120  # text like `real`
+            if not link or os.path.realpath(above) != above:
+                return None
+        return Found(path, Path(real), status.st_size, stat.S_IMODE(status.st_mode), link)
 
 
 def _inside(real: str, folders: List[Path]) -> bool:

@@ -40,8 +40,8 @@ class RootsClient:
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""
-        files, _ = self.roots.walk(saltenv)
-        return [self.roots.entry(found) for found in files if _below(found.path, prefix)]
+        files, _ = self.roots.walk(saltenv, prefix)
+        return [self.roots.entry(found) for found in files]
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
         """Return the entry of one file, or None."""
@@ -53,14 +53,8 @@ class RootsClient:
 
     def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
         """Return the folders below *prefix*, empty ones too, sorted."""
-        _, folders = self.roots.walk(saltenv)
-        return [folder for folder in folders if _below(folder, prefix)]
+        return self.roots.walk(saltenv, prefix)[1]
 
     def environments(self) -> List[str]:
         """Return the environments that exist, sorted."""
         return self.roots.environments()
-
-
-def _below(path: str, prefix: str) -> bool:
-    cleaned = prefix.strip("/")
-    return not cleaned or path == cleaned or path.startswith(cleaned + "/")

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Callable, List, Mapping, Optional, Tuple
 
+from catena.core import failpoints
 from catena.core.context import FileEntry
 from catena.core.errors import FileChangedError, NotFoundError
 from catena.fileserver import manifest as manifests
@@ -90,6 +91,7 @@ class FileService:
             FileChangedError: it is not the content that was asked for any more.
             BadPathError: the path or the offset makes no sense.
         """
+        failpoints.hit("master.chunk.send")
         if request.offset < 0:
             raise BadPathError("an offset is not negative")
         if not request.path:

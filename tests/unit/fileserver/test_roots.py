@@ -39,6 +39,29 @@ def test_empty_folders_are_listed(tree: Path) -> None:
     assert folders == ["app", "app/files", "empty", "empty/deep"]
 
 
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(
+    "prefix", ["", "app", "app/files", "app/init.sls", "file", "folder", "hidden/x", "no", "../x"]
+)
+def test_a_part_is_listed_as_it_is_in_the_whole(
+    tree: Path, write: Any, prefix: str, follow: bool
+) -> None:
+    write(tree, {"hidden/x/f": ""})
+    (tree / "file").symlink_to(tree / "app/init.sls")
+    (tree / "folder").symlink_to(tree / "app")
+    options = RootOptions(ignore_globs=("hidden*",), follow_links=follow)
+    roots = index.Roots({"base": [tree]}, options)
+
+    def part(path: str) -> bool:
+        return not prefix or path == prefix or path.startswith(prefix + "/")
+
+    files, folders = roots.walk("base")
+    assert roots.walk("base", prefix) == (
+        [found for found in files if part(found.path)],
+        [folder for folder in folders if part(folder)],
+    )
+
+
 def test_the_first_root_that_has_a_path_wins(tmp_path: Path, write: Any) -> None:
     over = write(tmp_path / "over", {"both": "over"})
     under = write(tmp_path / "under", {"both": "under", "low": "low"})
