@@ -83,6 +83,8 @@ class Told:
             value = value["_errors"]
         if isinstance(value, list):
             return "\n".join(map(str, value))
+        if value is None:
+            return self.out + self.err
         return value if isinstance(value, str) else self.err
 
     def _value(self) -> Any:
@@ -123,8 +125,8 @@ def tell(case: BrokenCase) -> Told:
             path = work / name
             path.parent.mkdir(parents=True, exist_ok=True)
             data = _bytes(content).replace(b"@WORK@", str(work).encode())
-            with path.open("ab" if name == "conf/minion" else "wb") as out:
-                out.write(data)
+            with path.open("ab" if name == "conf/minion" else "wb") as file:
+                file.write(data)
         env = {"HOME": str(work), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         words = [word.replace("@WORK@", str(work)) for word in case.command]
         if any(name.startswith("states/_") for name in case.files):
