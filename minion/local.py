@@ -32,6 +32,7 @@ from catena.minion.queue import QUEUED
 from catena.minion.service import SocketService
 from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.runtime.executor import Outcome, execute
+from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
 from catena.runtime.session import Session, local_session, remote_session
 from catena.transport.local import LocalClient
@@ -85,6 +86,7 @@ def call(
         ConfigError: the configuration can't be used.
         UnreachableError: there is a master, and it could not be reached.
     """
+    look_seldom()
     configured = configure.read(config_dir)
     start = configure.start_of(configured, config_dir)
     start = dataclasses.replace(start, grains=collect_grains(start))

@@ -15,7 +15,8 @@ PARALLEL_LIMIT = 32
 QUEUED = frozenset(
     """mgractionchains.start mgractionchains.resume
     state.apply state.highstate state.sls state.sls_id state.single state.top state.high
-    state.low state.template_str state.test""".split()
+    state.low state.template state.template_str state.test state.pkg state.request
+    state.run_request""".split()
 )
 
 

@@ -30,6 +30,7 @@ from catena.minion.processes import reference
 from catena.minion.service import SocketService
 from catena.runtime import chain_run
 from catena.runtime.executor import Outcome, execute
+from catena.runtime.garbage import look_seldom
 from catena.runtime.host import AgentService, Place
 from catena.runtime.session import Session, remote_session
 from catena.transport import wire
@@ -134,6 +135,7 @@ class Worker:
 
 def run(start: Start, jid: str) -> int:
     """Run job *jid* of the store in this process; return its exit code."""
+    look_seldom()
     folder = JobStore(start.cache_dir).folder(jid)
     detach(str(folder.output))
     become_subreaper()

@@ -25,6 +25,8 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     Sets become sorted lists, records dicts, anything unknown its text.
     """
+    if type(value) is str and value.isascii():
+        return value  # nearly everything in a large result
     if value is None or isinstance(value, (bool, str, bytes)):
         return _scalar(value)
     if isinstance(value, int):
@@ -46,7 +48,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _container(value: Any, depth: int) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if type(value) is not dict and is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, AbstractMapping):
         return {_key(key): plain(item, depth) for key, item in value.items()}
