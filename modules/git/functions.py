@@ -347,20 +347,27 @@ def config_get(
     **scope: Any,
 ) -> Any:
     """Return a setting of git, or None; with *all* every value, with global_ the user's own."""
-    found = config_values(
-        context, key, cwd, user, bool(scope.get("global_") or scope.get("global"))
-    )
+    everywhere = bool(scope.get("global_") or scope.get("global"))
+    found = config_values(context, key, cwd, user, "--global" if everywhere else "")
     if all:
         return found or None
     return found[-1] if found else None
 
 
 def config_values(
-    context: Context, key: str, cwd: Optional[str], user: Optional[str], everywhere: bool
+    context: Context, key: str, cwd: Optional[str], user: Optional[str], place: str = ""
 ) -> List[str]:
-    """Return every value of a setting, of the repository or (*everywhere*) of the user."""
-    words = ["config", *(["--global"] if everywhere else []), "--get-all", word(key, "key")]
-    ran = try_git(context, words, None if everywhere else cwd, Account(user))
+    """Return every value of a setting.
+
+    Args:
+        context: of the call.
+        key: the setting.
+        cwd: folder of the repository.
+        user: whose.
+        place: "--global" is the user's own, "--local" the repository's, "" what counts there.
+    """
+    words = ["config", *([place] if place else []), "--get-all", word(key, "key")]
+    ran = try_git(context, words, None if place == "--global" else cwd, Account(user))
     return ran.stdout.splitlines() if ran.retcode == 0 else []
 
 
@@ -389,7 +396,7 @@ def config_set(
     for position, text in enumerate(values):
         kind = ["--add"] if add or position else ["--replace-all"]
         git(context, ["config", *place, *kind, word(key, "key"), text], folder, account)
-    return config_values(context, key, cwd, user, everywhere)
+    return config_values(context, key, cwd, user, "--global" if everywhere else "")
 
 
 @function()

@@ -115,11 +115,15 @@ class Checkout:
         marker = "HEAD" if self.bare else ".git"
         return (self.target / marker).exists()
 
+    def occupied(self) -> bool:
+        """Return whether something that is no repository stands in the way of a clone."""
+        if self.target.is_dir():
+            return any(self.target.iterdir())
+        return self.target.exists() or self.target.is_symlink()
+
     def make_way(self, test: bool) -> str:
         """Return why nothing can be cloned here, or ""; with force_clone clear the folder."""
-        if self.target.is_dir() and not any(self.target.iterdir()):
-            return ""
-        if not self.target.exists() and not self.target.is_symlink():
+        if not self.occupied():
             return ""
         if not truth(self._options.force_clone):
             return (

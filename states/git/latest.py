@@ -24,18 +24,23 @@ from catena.states.git.checkout import (
 )
 
 
-def _clone(context: Context, checkout: Checkout, goal: Goal) -> StateResult:
-    """Clone into a folder that holds nothing yet."""
+def _clone(context: Context, checkout: Checkout, goal: Goal, what: str) -> StateResult:
+    """Clone into a folder that holds nothing yet; *what* asks for it: latest, cloned, detached."""
+    forced = checkout.occupied()
     refused = checkout.make_way(context.test)
     if refused:
         return failed(refused)
     shown = hidden(goal.url)
-    changes: Dict[str, Any] = {"new": f"{shown} => {checkout.target}"}
+    changes: Dict[str, Any] = {"forced clone": True} if forced else {}
+    if what != "detached":
+        changes["new"] = f"{shown} => {checkout.target}"
     if context.test:
         return would(f"Repository {shown} would be cloned to {checkout.target}", changes)
     checkout.clone(goal)
-    if not checkout.bare:
+    if what == "latest":
         changes.update(revision(None, checkout.commit()))
+    elif what == "detached":
+        changes["HEAD"] = {"old": None, "new": checkout.commit()}
     return done(f"{shown} cloned to {checkout.target}", changes)
 
 
@@ -106,6 +111,8 @@ def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOption
             "old": hidden(checkout.remote_url()) or None,
             "new": hidden(goal.url),
         }
+    if reset and dirty:
+        changes = {"forced update": True, **changes}
     if context.test:
         return _foretold(checkout, goal, options, changes)
     parts: List[str] = []
@@ -118,8 +125,9 @@ def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOption
         checkout.switch(options.branch, goal)
         parts.append(f"Branch {options.branch} was checked out")
     if (moves and checkout.commit() != goal.commit) or (reset and dirty):
+        if moves and not checkout.is_ancestor(checkout.commit(), goal.commit):
+            changes = {"forced update": True, **changes}
         parts.append(_moved(checkout, goal, options, checkout.commit()))
-        changes.setdefault("forced update", True) if reset and dirty else None
     checkout.update_submodules()
     return done(sentences(parts), changes)
 
@@ -151,15 +159,17 @@ def _guarded(context: Context, name: str, given: Dict[str, Any], what: str) -> S
             result = _kept(context, checkout, options)
         else:
             goal = goal_of(context, name, options)
-            result = _reached(context, checkout, goal, options)
+            result = _reached(context, checkout, goal, options, what)
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
     return StateResult(result.result, result.changes, result.comment, warnings)
 
 
-def _reached(context: Context, checkout: Checkout, goal: Goal, options: GitOptions) -> StateResult:
+def _reached(
+    context: Context, checkout: Checkout, goal: Goal, options: GitOptions, what: str
+) -> StateResult:
     if not checkout.exists():
-        return _clone(context, checkout, goal)
+        return _clone(context, checkout, goal, what)
     if checkout.bare:
         return _mirrored(context, checkout, goal)
     return _update(context, checkout, goal, options)
@@ -170,7 +180,7 @@ def _kept(context: Context, checkout: Checkout, options: GitOptions) -> StateRes
     wanted, present = options.branch, checkout.branch()
     if not wanted or wanted == present or checkout.bare:
         return done(f"Repository already exists at {checkout.target}")
-    changes = {"local branch": {"old": present or None, "new": wanted}}
+    changes = {"branch": {"old": present or None, "new": wanted}}
     if context.test:
         return would(f"Branch {wanted} would be checked out", changes)
     tip = checkout.commit(f"refs/remotes/{options.remote}/{wanted}") or checkout.commit()
@@ -222,7 +232,7 @@ def detached(context: Context, /, name: str, rev: str, **options: Any) -> StateR
         checkout = Checkout(context, checked(chosen), chosen)
         goal = replace(goal_of(context, name, chosen), is_branch=False)
         if not checkout.exists():
-            result = _clone(context, checkout, replace(goal, rev=goal.commit))
+            result = _clone(context, checkout, replace(goal, rev=goal.commit), "detached")
         else:
             result = _detach(context, checkout, goal, chosen)
     except (CommandExecutionError, UsageError) as problem:

@@ -67,6 +67,11 @@ def _everywhere(options: Any) -> bool:
     return truth(options.get("global") or options.get("global_"))
 
 
+def _place(everywhere: bool) -> str:
+    """Return whose settings are meant: what a repository inherits is not its own."""
+    return "--global" if everywhere else "--local"
+
+
 @state()
 def config_set(
     context: Context,
@@ -96,7 +101,7 @@ def config_set(
         return failed("Non-global config options require the 'repo' argument to be set")
     wanted = [_text(each) for each in (multivar if multivar is not None else [value])]
     try:
-        before = config_values(context, name, repo, user, everywhere)
+        before = config_values(context, name, repo, user, _place(everywhere))
         where = "Global key" if everywhere else "Key"
         shown = repr(wanted[0]) if len(wanted) == 1 else str(wanted)
         if before == wanted:
@@ -140,7 +145,8 @@ def config_unset(
         return failed("Non-global config options require the 'repo' argument to be set")
     try:
         gone = [key for key in _keys(context, repo, user, everywhere) if re.fullmatch(name, key)]
-        found = {key: config_values(context, key, repo, user, everywhere) for key in gone}
+        place = _place(everywhere)
+        found = {key: config_values(context, key, repo, user, place) for key in gone}
         if value_regex:
             found = {k: [v for v in vs if re.search(value_regex, v)] for k, vs in found.items()}
         found = {key: values for key, values in found.items() if values}
@@ -165,9 +171,6 @@ def config_unset(
 def _keys(
     context: Context, repo: Optional[str], user: Optional[str], everywhere: bool
 ) -> List[str]:
-    place = "--global" if everywhere else "--local"
-    text = git(
-        context, ["config", place, "--name-only", "--list"], None if everywhere else repo,
-        Account(user),
-    )  # fmt: skip
+    words = ["config", _place(everywhere), "--name-only", "--list"]
+    text = git(context, words, None if everywhere else repo, Account(user))
     return list(dict.fromkeys(text.splitlines()))
