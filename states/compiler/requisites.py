@@ -121,8 +121,8 @@ class Plan:
 
 _NO_LINKS = Links()
 #: `*_in` that become requisites of other states before the run; of `listen_in` only the end of the
-#: run asks.
-_PUT = frozenset(REVERSE) - {"listen_in"}
+#: run asks, and `use_in` has done its work.
+_PUT = frozenset(REVERSE) - {"listen_in", "use_in"}
 #: A requisite: its kind, and (module, id).
 Wanted = Tuple[str, Tuple[str, str]]
 
@@ -185,7 +185,7 @@ def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
                     unknown.add(wanted[1])
                     plan.errors.append(_unknown(plan, low, kind, wanted))
                 for member in members or ():
-                    if member >= len(plan.lows) or kind == "use_in":
+                    if member >= len(plan.lows):
                         continue
                     if position >= len(plan.lows):
                         dangling.setdefault(member, []).append((REVERSE[kind], own))

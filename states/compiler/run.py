@@ -23,6 +23,7 @@ from catena.states.compiler.model import Low, Row, RunHooks
 from catena.states.compiler.pauses import Gate
 from catena.states.compiler.requisites import Plan, link
 from catena.states.compiler.verdicts import Decision, Judge, Verdict
+from catena.states.compiler.watch import Hearing, soften
 
 _COMMENTS = {
     Decision.no_changes: "State was not run because none of the onchanges reqs changed",
@@ -84,6 +85,7 @@ class Run:
         self._lows = lows
         self._hooks = hooks
         self._plan: Plan = link(lows, linked_before=True)
+        soften(self._plan, Hearing(context))
         self._rows: List[Optional[Row]] = [None] * len(lows)
         self._trials: Dict[int, Row] = {}
         #: By key; filled where somebody needs it.

@@ -1,6 +1,7 @@
 """`watch` of states that have nothing to do when something changes: it is `require` there.
 
-That decides nothing but the order of the run (requisites have ranks) and what is shown.
+That decides the order of the run (requisites have ranks), what is shown, and that such a change
+outweighs nothing (a watch that sees a change outweighs onfail, as in Salt).
 """
 
 from __future__ import annotations
