@@ -33,6 +33,7 @@ __all__ = [
     "compile_sls",
     "compile_text",
     "compile_top",
+    "high_faults",
     "low_from_chunk",
     "pillar_error_texts",
     "pillar_errors",
@@ -158,6 +159,13 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
         for name in names:
             tree.add(name, env)
     return tree.high(), tree.errors
+
+
+def high_faults(high: High) -> List[str]:
+    """Return what is wrong with *high* beyond the shapes that reading it has checked."""
+    errors: List[str] = []
+    low_states(high.states, errors)
+    return errors
 
 
 def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
-from catena.states.compiler.model import REQUISITES, Declaration, StateLine
+from catena.states.compiler.model import REQUISITES, Declaration, StateLine, sets_order
 
 #: The first state of a run that has no `order` of its own gets this one.
 FIRST_POSITION = 10000
@@ -52,7 +52,9 @@ def declare(data: Mapping[Any, Any], origin: Origin, errors: List[str]) -> List[
             state, fun = body.split(".")[:2]
             found.append(_declaration(id_, state, (fun,), place, origin))
         elif not isinstance(body, Mapping):
-            errors.append(f"ID {id_} in SLS {origin.sls} is not a dictionary{at(place)}")
+            dotted = isinstance(body, list) and "." in id_
+            hint = "; is it a state, to be indented below its id?" if dotted else ""
+            errors.append(f"ID {id_} in SLS {origin.sls} is not a dictionary{hint}{at(place)}")
         elif not id_.startswith("__"):
             found += _body(id_, body, origin, errors)
     return [one for one in found if not one.id.startswith("__")]
@@ -62,7 +64,7 @@ def _declaration(
     id_: str, state: str, items: Tuple[Any, ...], place: SourceLine, origin: Origin
 ) -> Declaration:
     position = None
-    if origin.positions and not any(isinstance(i, dict) and "order" in i for i in items):
+    if origin.positions and not sets_order(items):
         position = origin.positions.take()
     return Declaration(id_, state, items, origin.sls, origin.env, position, place)
 
@@ -74,7 +76,7 @@ def _body(
     # Salt moves `file.managed:` behind what stands as `pkg:` with the function in its list.
     pairs = sorted(body.items(), key=lambda pair: isinstance(pair[0], str) and "." in pair[0])
     for key, items in pairs:
-        if isinstance(key, str) and key.startswith("_"):
+        if isinstance(key, str) and key.startswith("__"):
             continue
         place = origin.place(id_, key)
         state, _, fun = str(key).partition(".")
@@ -83,8 +85,7 @@ def _body(
             errors.append(f"{fault}{at(place)}")
             continue
         seen.add(state)
-        single = tuple(_single(items))
-        listed = (*single, fun.partition(".")[0]) if fun else single
+        listed = (*items, fun.partition(".")[0]) if fun else tuple(items)
         line = StateLine(place.file, place.line, items, partial(origin.place, id_, key))
         faults = [f"{text}{at(where)}" for text, where in _items(id_, listed, origin.sls, line)]
         errors += faults
@@ -105,18 +106,6 @@ def _shape(where: str, key: Any, items: Any, again: bool) -> str:
         state = key.partition(".")[0]
         return f"ID {where} contains multiple state declarations of the same type: {state}"
     return ""
-
-
-def _single(items: List[Any]) -> Iterator[Any]:
-    """Yield the arguments one by one: people write `- context:` with its values not indented.
-
-    Salt takes each pair of such an item for an argument of its own, and formulas rely on it.
-    """
-    for item in items:
-        if isinstance(item, Mapping) and len(item) > 1:
-            yield from ({key: value} for key, value in item.items())
-        else:
-            yield item
 
 
 #: What is wrong, and where.
@@ -159,5 +148,12 @@ def _requisites(state: str, key: str, entries: List[Any], line: StateLine) -> It
             yield (
                 f"{key} of {state}: each entry must be one `module: id` pair or an id; found "
                 f"{str(entry)[:80]}",
+                line.of(key, entry),
+            )
+        elif "." in pair[0]:
+            module = pair[0].partition(".")[0]
+            yield (
+                f"Invalid requisite type {pair[0]!r} in {state}: a requisite names a module "
+                f"without its function; did you mean {module!r}?",
                 line.of(key, entry),
             )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from catena.states.compiler.faults import can_not_extend
-from catena.states.compiler.model import REQUISITES, Declaration, High
+from catena.states.compiler.model import REQUISITES, Declaration, High, first_key, sets_order
 
 
 def extended(high: High, errors: List[str]) -> Tuple[Declaration, ...]:
@@ -26,12 +26,17 @@ def extended(high: High, errors: List[str]) -> Tuple[Declaration, ...]:
             continue
         same = [index for index in indexes if states[index].state == change.state]
         for index in same:
-            states[index] = replace(states[index], items=merged(states[index].items, change.items))
+            states[index] = _changed(states[index], change)
         if not same:
             by_id[change.id].append(len(states))
             owner = states[indexes[0]]
             states.append(replace(change, sls=owner.sls, env=owner.env))
     return tuple(states)
+
+
+def _changed(one: Declaration, change: Declaration) -> Declaration:
+    position = None if sets_order(change.items) else one.position
+    return replace(one, items=merged(one.items, change.items), position=position)
 
 
 def _named(states: Sequence[Declaration], change: Declaration) -> List[int]:
@@ -49,17 +54,19 @@ def merged(items: Sequence[Any], changes: Sequence[Any]) -> Tuple[Any, ...]:
     """Return *items* with *changes*: a function or argument replaces, requisites are added."""
     result = list(items)
     for change in changes:
-        key = _key(change)
-        index = next((i for i, item in enumerate(result) if _key(item) == key), None)
+        key = first_key(change)
+        # One name takes the place of many.
+        taken = (key, "names") if key == "name" else (key,)
+        same = (
+            i
+            for i, item in enumerate(result)
+            if first_key(item) in taken and isinstance(item, str) == isinstance(change, str)
+        )
+        index = next(same, None)
         if index is None:
             result.append(change)
         elif key in REQUISITES:
-            result[index] = {key: [*result[index][key], *change[key]]}
+            result[index] = {**result[index], key: [*result[index][key], *change[key]]}
         else:
             result[index] = change
     return tuple(result)
-
-
-def _key(item: Any) -> Any:
-    """Return the name of an argument; None for the function, which has none."""
-    return next(iter(item)) if isinstance(item, Mapping) else None

@@ -52,6 +52,11 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
     for item in one.items:
         if isinstance(item, Mapping):
             arguments.update(item)
+    if one.position is not None:
+        arguments["order"] = one.position
+    # The declaration alone says what is called.
+    arguments.pop("state", None)
+    arguments.pop("fun", None)
     names = arguments.pop("names", None)
     name = arguments.pop("name", one.id)
     if not isinstance(name, str):

@@ -148,7 +148,7 @@ class High:
         for one in self.states:
             body = shown.setdefault(one.id, {})
             items: List[Any] = list(one.items)
-            if one.position is not None and not _has_order(one.items):
+            if one.position is not None:
                 items.append({"order": one.position})
             body[one.state] = items
             body["__sls__"] = one.sls
@@ -171,8 +171,18 @@ def _shown_extends(extends: Sequence[Declaration]) -> List[Dict[str, Any]]:
     return [{id_: body} for (_, _, id_), body in bodies.items()]
 
 
-def _has_order(items: Sequence[Any]) -> bool:
-    return any(isinstance(item, dict) and "order" in item for item in items)
+def first_key(item: Any) -> Any:
+    """Return the name of an argument; None for the function, which has none.
+
+    People write several arguments as one item (the lines below `- context:` not indented). They
+    all count, but by its first key alone Salt tells what an item is.
+    """
+    return next(iter(item), None) if isinstance(item, Mapping) else None
+
+
+def sets_order(items: Sequence[Any]) -> bool:
+    """Return whether a declaration has its own `order`."""
+    return any(first_key(item) == "order" for item in items)
 
 
 @dataclass(frozen=True)

@@ -324,7 +324,7 @@ def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
 
     def work(inside: Context) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        return Faults(errors) or high.as_dict()
+        return Faults(errors or api.high_faults(high)) or high.as_dict()
 
     return _shown(context, options, work)
 

@@ -16,8 +16,9 @@ def low(world: Any, text: Any, **files: Any) -> Any:
     return world(text, files=named).call("state.show_low_sls", "t")
 
 
-def lowstate(world: Any, text: Any) -> Any:
-    files = {"top.sls": "base: {'*': [t]}\n"}
+def lowstate(world: Any, text: Any, **files: Any) -> Any:
+    files = {f"{name}.sls": one for name, one in files.items()}
+    files["top.sls"] = "base: {'*': [t]}\n"
     return world(text, files=files).call("state.show_lowstate")
 
 
@@ -50,6 +51,41 @@ def test_a_bare_number_or_truth_value_is_no_argument(world: Any) -> None:
         "state": "test", "fun": "nop", "__id__": "a", "name": "b", "order": 10000,
         "__sls__": "t", "__env__": "base",
     }  # fmt: skip
+
+
+def test_an_order_that_shares_its_item_with_something_before_it_does_not_count(world: Any) -> None:
+    chunks = by_id(
+        low(
+            world,
+            "a:\n  test.nop:\n    - comment: x\n      order: 5\n"
+            "b:\n  test.nop:\n    - order: 6\n      comment: x\n",
+        )
+    )
+    assert (chunks["a"]["order"], chunks["a"]["comment"]) == (10000, "x")
+    assert (chunks["b"]["order"], chunks["b"]["comment"]) == (6, "x")
+
+
+def test_an_extend_can_set_the_order_and_one_name_for_many(world: Any) -> None:
+    text = "include: [u]\nextend:\n  a: {test: [{order: 2}, {name: one}]}\n"
+    chunks = lowstate(world, text, u="a: {test.nop: [{names: [x, y]}]}\nb: {test.nop: []}\n")
+    assert [(chunk["name"], chunk["order"]) for chunk in chunks] == [("one", 2), ("b", 10001)]
+
+
+def test_arguments_can_not_change_what_is_called(world: Any) -> None:
+    (chunk,) = low(world, "a: {test.nop: [{state: other}, {fun: more}]}\n")
+    assert (chunk["state"], chunk["fun"]) == ("test", "nop")
+
+
+def test_what_begins_with_one_underscore_is_a_module_without_a_function(world: Any) -> None:
+    for show in ("state.show_sls", "state.show_low_sls"):
+        answer = world("a: {test.nop: [], _b: [1]}\n").call(show, "t")
+        assert "No function declared in state 'a' in SLS 't'" in answer[0]
+
+
+def test_a_requisite_names_no_function(world: Any) -> None:
+    (fault,) = low(world, "a: test.nop\nb: {test.nop: [{require: [{test.nop: a}]}]}\n")
+    assert "Invalid requisite type 'test.nop' in state 'b'" in fault
+    assert "did you mean 'test'?" in fault
 
 
 def test_prereq_targets_are_shown_twice(world: Any) -> None:
