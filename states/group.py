@@ -118,7 +118,7 @@ def _update(context: Context, found: accounts.Group, given: Members) -> StateRes
         f"{key}: {value}\n" for key, value in lacking.items()
     )
     if context.test:
-        return would(told, lacking)
+        return would(told)
     _apply(context, found.name, lacking)
     return done(told, lacking)
 

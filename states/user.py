@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Dict, List, Optional, Tuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
@@ -11,6 +11,7 @@ from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules import accounts
 from catena.modules.arguments import listed, split, truth
+from catena.modules.crypted import crypted
 from catena.states.answers import done, failed, likely_typos, would
 
 _GECOS = ("fullname", "roomnumber", "workphone", "homephone", "other")
@@ -172,8 +173,19 @@ def _apply(context: Context, name: str, lacking: Dict[str, Any], options: UserOp
             context.call(f"user.ch{key}", name, value)
 
 
-def _shown(lacking: Dict[str, Any]) -> Dict[str, Any]:
-    return {key: _HIDDEN if key == "password" else value for key, value in lacking.items()}
+def _shown(
+    lacking: Dict[str, Any], options: UserOptions, have: Sequence[str] = ()
+) -> Dict[str, Any]:
+    """Return the changes as Salt tells them: passwords hidden, groups in full."""
+    shown: Dict[str, Any] = {}
+    for key, value in lacking.items():
+        if key in ("password", "empty_password"):
+            shown["passwd"] = _HIDDEN
+        elif key == "groups" and not truth(options.remove_groups):
+            shown[key] = sorted({*have, *value})
+        else:
+            shown[_AGEING[key][0] if key in _AGEING else key] = value
+    return shown
 
 
 def _refused(found: accounts.User, lacking: Dict[str, Any], options: UserOptions) -> str:
@@ -200,7 +212,8 @@ def _add(
     context.call("user.add", name, gid=gid, groups=groups, **given, **comment)
     lacking = _shadow_differences(context, name, options)
     _apply(context, name, lacking, options)
-    return done(f"New user {name} created", {**context.call("user.info", name), **_shown(lacking)})
+    changes = {**context.call("user.info", name), **_shown(lacking, options)}
+    return done(f"New user {name} created", changes)
 
 
 def _update(
@@ -214,21 +227,30 @@ def _update(
     lacking.update(_shadow_differences(context, name, options))
     if not lacking:
         return done(f"User {name} is present and up to date")
-    changes = _shown(lacking)
+    changes = _shown(lacking, options, found.groups)
     if context.test:
         lines = [f"{key}: {value}" for key, value in changes.items()]
         told = "The following user attributes are set to be changed:"
-        return would("\n".join([told, *lines]) + "\n", changes)
+        return would("\n".join([told, *lines]) + "\n")
     _apply(context, name, lacking, options)
     return done(f"Updated user {name}", changes)
 
 
-def _hashed(options: UserOptions) -> UserOptions:
+def _hashed(context: Context, name: str, known: bool, options: UserOptions) -> UserOptions:
+    """Return the options with the password as a hash: the present one where it fits.
+
+    Raises:
+        CommandExecutionError: nothing here can hash passwords.
+    """
     if options.password is None or not truth(options.hash_password):
         return options
-    raise UsageError(
-        "hash_password needs a hashing library; give `password` as a hash (mkpasswd -m sha-512)"
-    )
+    present = str(context.call("shadow.info", name)["passwd"]) if known else ""
+    password, parts = str(options.password), present.split("$")
+    if len(parts) == 4 and parts[1] == "6":
+        # With the salt of the present hash it is the same, or the password is another.
+        if crypted(context, password, parts[2]) == present:
+            return replace(options, password=present)
+    return replace(options, password=crypted(context, password))
 
 
 @state()
@@ -239,18 +261,23 @@ def present(context: Context, /, name: str, **options: Any) -> StateResult:
         context: the call's context.
         name: login name.
         options: uid, gid (name or number), groups, optional_groups, remove_groups, home,
-            createhome, password (a hash), enforce_password, empty_password, shell, system,
-            fullname, roomnumber, workphone, homephone, other, usergroup, unique, expire, mindays,
-            maxdays, warndays, inactdays, date, allow_uid_change, allow_gid_change, … as in Salt.
+            createhome, password (a hash, or with hash_password as it is typed), enforce_password,
+            empty_password, shell, system, fullname, roomnumber, workphone, homephone, other,
+            usergroup, unique, expire, mindays, maxdays, warndays, inactdays, date,
+            allow_uid_change, allow_gid_change, … as in Salt.
     """
     chosen, rest = split(UserOptions, options)
     warnings = likely_typos(UserOptions, rest, "user.present")
     try:
         accounts.checked_name(name)
-        chosen = _hashed(chosen)
         known = accounts.read()
-        gid, groups = wanted_gid(known, name, chosen), wanted_groups(known, chosen)
         found = known.users.get(name)
+        chosen = _hashed(context, name, found is not None, chosen)
+        try:
+            gid, groups = wanted_gid(known, name, chosen), wanted_groups(known, chosen)
+        except UsageError as problem:
+            # In test mode the state that would make the group has not made it.
+            return would(str(problem)) if context.test else failed(str(problem))
         if found is None:
             result = _add(context, name, chosen, gid, groups)
         else:
