@@ -133,7 +133,7 @@ def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]
 
 
 def _download(url: str, target: Path) -> None:
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -150,7 +150,12 @@ def _download(url: str, target: Path) -> None:
         partial.rename(target)
     except (URLError, OSError, ValueError) as problem:
         partial.unlink(missing_ok=True)
-        raise CommandExecutionError(f"{_public(url)}: {problem}") from problem
+        reason: object = getattr(problem, "reason", problem)
+        if isinstance(problem, HTTPError):
+            reason = f"HTTP {problem.code}: {problem.reason}"
+        raise SourceMissingError(
+            f"Failed to cache {_public(url)}: Error: {reason} reading {urlsplit(url).path}"
+        ) from problem
 
 
 def _public(url: str) -> str:
@@ -158,13 +163,13 @@ def _public(url: str) -> str:
     parts = urlsplit(url)
     if not parts.scheme:
         return url
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _fetch_url(context: Context, source: Source) -> Path:
     wanted = expected_hash(context, source)
     if wanted is None and not source.skip_verify:
-        raise CommandExecutionError(
+        raise SourceMissingError(
             f"Unable to verify upstream hash of source file {_public(source.location)}, "
             "please set source_hash or set skip_verify to True"
         )
@@ -199,6 +204,17 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
     if found is not None and scheme != "salt":
         _verify(context, source, found)
     return found
+
+
+def holds(context: Context, source: Source, path: Path) -> bool:
+    """Return whether *path* is known to have the content of a source without fetching it.
+
+    Only what is far away is worth the question, and only a hash answers it.
+    """
+    if not source.location.startswith(("http://", "https://")) or not path.is_file():
+        return False
+    wanted = None if source.skip_verify else expected_hash(context, source)
+    return wanted is not None and hash_file(path, wanted[0]) == wanted[1]
 
 
 def missing(context: Context, source: Source) -> SourceMissingError:

@@ -70,7 +70,7 @@ def find_source(context: Context, options: ManagedOptions) -> source.Source:
         options.saltenv or context.saltenv,
         str(options.source_hash or ""),
         options.source_hash_name,
-        truth(options.skip_verify),
+        truth(options.skip_verify) or (truth(options.use_etag) and not options.source_hash),
     )
     if isinstance(options.source, (list, tuple)):
         return source.first_of(context, list(options.source), base)
@@ -79,6 +79,8 @@ def find_source(context: Context, options: ManagedOptions) -> source.Source:
 
 def new_content(context: Context, order: Order) -> Optional[bytes]:
     """Return the bytes that the file should have; None when only its attributes are managed.
+
+    That is so without contents and source, and where the file has the hash of a distant source.
 
     Raises:
         SourceMissingError: the source is not there.
@@ -95,6 +97,8 @@ def new_content(context: Context, order: Order) -> Optional[bytes]:
         origin = str(order.path)
     else:
         chosen = find_source(context, options)
+        if not options.template and source.holds(context, chosen, order.path):
+            return None
         found = source.fetch(context, chosen)
         if found is None:
             raise source.missing(context, chosen)
