@@ -35,18 +35,28 @@ def told(error: BaseException, file: str = "") -> str:
         error: with its traceback.
         file: address of the custom file that was being loaded, for errors of its grammar.
     """
-    said = error.args[0] if isinstance(error, KeyError) and error.args else error
-    text = (str(said) or type(error).__name__)[:_LONGEST]
+    text = said(error)
     if isinstance(error, SyntaxError) and file:
-        return f"{type(error).__name__}: {error.msg}; {SourceLine(file, error.lineno or 0)}"
-    if isinstance(error, SystemExit):
-        text = f"it ended the process with status {error.code}"
-    elif not isinstance(error, CatenaError) and str(error):
-        text = f"{type(error).__name__}: {text}"
+        return f"{text}; {SourceLine(file, error.lineno or 0)}"
     # An error of catena's own classes was raised on purpose: its text says it all.
     place = None if isinstance(error, CatenaError) else _place(error)
     place = place or (SourceLine(file) if file else None)
     return f"{text}; {place}" if place and str(place) not in text else text
+
+
+def said(error: BaseException) -> str:
+    """Return in one line what *error* says; its class too, where it is not one of catena's."""
+    if isinstance(error, SystemExit):
+        return f"it ended the process with status {error.code}"
+    kind = type(error).__name__
+    text = str(error)
+    if isinstance(error, KeyError) and error.args:
+        text = str(error.args[0])
+    elif isinstance(error, SyntaxError):
+        text = error.msg
+    if isinstance(error, CatenaError):
+        return (text or kind)[:_LONGEST]
+    return f"{kind}: {text}"[:_LONGEST] if text else kind
 
 
 def in_custom_file(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from catena.core.context import Context
 from catena.core.target import Nodegroups, Subject, TargetError, parse
 from catena.core.types import SourceLine
 from catena.renderers.pipeline import DEFAULT, render
-from catena.renderers.source import Rendered, Source, SourceError
+from catena.renderers.source import Rendered, Source, SourceError, decoded
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,7 @@ def source_of(context: Context, path: str, saltenv: str, sls: str = "") -> Optio
     if found is None:
         return None
     name = f"pillar://{path}"
-    try:
-        return Source(found.read_text(encoding="utf-8"), name, saltenv, sls, path)
-    except UnicodeDecodeError as error:
-        raise SourceError(f"not UTF-8 at byte {error.start}", SourceLine(name)) from None
+    return Source(decoded(found.read_bytes(), name), name, saltenv, sls, path)
 
 
 def sls_source(context: Context, sls: str, saltenv: str) -> Optional[Source]:

@@ -26,6 +26,7 @@ from catena.renderers.source import (
 
 _NO_FUNCTION = re.compile(r"FunctionCalls object' has no attribute '([^']+)'")
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
+_NO_EXPORT = re.compile(r"the template '([^']+)' .* does not export the requested name '([^']+)'")
 _NO_PLUGIN = re.compile(r"No (filter|test) named '([^']+)'")
 #: Names that a template gives itself.
 _GIVEN = re.compile(r"\b(?:set|as|for|import|macro|,)\s+(\w+)")
@@ -94,6 +95,10 @@ class Faults:
             name = function.group(1)
             near = nearest(name, self._functions("." in name))
             text = f"'salt' has no {'function' if '.' in name else 'module'} {name!r}"
+        elif _NO_EXPORT.search(text):
+            template, name = _NO_EXPORT.findall(text)[0]
+            near = nearest(name, _GIVEN.findall(self._text(template)))
+            text = f"{name!r} is not in the template {template!r}"
         else:
             found = _UNDEFINED.match(text)
             near = nearest(found.group(1), given) if found else None

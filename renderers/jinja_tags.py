@@ -17,6 +17,7 @@ from jinja2.parser import Parser
 
 from catena.core.types import SourceLine
 from catena.renderers import yaml
+from catena.renderers.plain import said_of
 from catena.renderers.source import SourceError, TemplateFaultError
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def parse_json(text: str, name: str = "<text>") -> Any:
         return json.loads(text)
     except ValueError as error:
         line = getattr(error, "lineno", 0)
-        reason = f"Jinja error: not JSON: {error}"
+        reason = f"Jinja error: not JSON: {said_of(error)}"
         raise TemplateFaultError(reason, SourceLine(name, line), text) from None
     except RecursionError:
         raise TemplateFaultError("JSON is nested too deep", SourceLine(name)) from None

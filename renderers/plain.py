@@ -24,12 +24,20 @@ def load_json(text: str, name: str, original: str, line_map: LineMap) -> Any:
         return json.loads(text)
     except ValueError as error:
         line = line_map(getattr(error, "lineno", 0))
-        raise SourceError(f"not JSON: {error}", SourceLine(name, line), original) from None
+        reason = f"not JSON: {said_of(error)}"
+        raise SourceError(reason, SourceLine(name, line), original) from None
     except RecursionError:
         # The parser does not say where; data begin where the text does.
         line = line_map(len(text[: -len(text.lstrip())].splitlines()) + 1)
         place = SourceLine(name, line)
         raise SourceLimitError("JSON is nested too deep", place, original) from None
+
+
+def said_of(error: ValueError) -> str:
+    """Return what the parser of JSON says, without its place in the rendered text."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} (column {error.colno})"
+    return str(error)
 
 
 def load_toml(text: str, name: str, original: str, line_map: LineMap) -> Any:

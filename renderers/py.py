@@ -6,7 +6,7 @@ import traceback
 from typing import Any, Dict, Mapping
 
 from catena.core.context import Context
-from catena.core.own_code import told
+from catena.core.own_code import in_custom_file, said, told
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
 from catena.renderers.source import Source, SourceError, plain, template_options
@@ -41,7 +41,8 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
         code = compile(source.text, source.name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
-        raise SourceError(f"Python: {error}", SourceLine(source.name, line), source.text) from None
+        place = SourceLine(source.name, line)
+        raise SourceError(f"Python: {said(error)}", place, source.text) from None
     try:
         exec(code, scope)
         function = scope.get("run")
@@ -52,7 +53,7 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
         raise
     except (Exception, SystemExit) as error:
         # Whatever the file does; it goes on with its place.
-        reason = f"Python: {told(error)}"
+        reason = f"Python: {told(error) if in_custom_file(error) else said(error)}"
         raise SourceError(reason, _place(error, source), source.text) from error
 
 

@@ -15,6 +15,8 @@ DataPath = Tuple[Any, ...]
 EXCERPT_BEFORE = 3
 EXCERPT_AFTER = 2
 _EXCERPT_WIDTH = 200
+#: So much of the way to a fault is told: what includes itself has a long one.
+_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class SourceError(RenderError):
         self.text = text
         self.chain = tuple(chain)
         self.note = note
-        parts = [f"{reason}; {place}", *(f"  reached from {step}" for step in chain)]
+        parts = [f"{reason}; {place}", *(f"  reached from {step}" for step in chain[:_STEPS])]
+        if len(chain) > _STEPS:
+            parts.append(f"  and so on, {len(chain) - _STEPS} steps more")
         parts += excerpt(text, place.line)
         if note:
             parts.append(note)

@@ -28,6 +28,14 @@ MAX_DEPTH = 200
 MAX_CHARACTERS = 64 * 1024 * 1024
 
 _TAG = "tag:yaml.org,2002:"
+#: What the parser says -> what is probably meant.
+_HINTS = {
+    "mapping values are not allowed in this context": (
+        ": quote a value that has a colon and a blank in it, or mend the indentation"
+    ),
+    "did not find expected key": ": mend the indentation",
+    "found unknown escape character": ": between single quotes a backslash is a backslash",
+}
 _BLOCK_DASHES = re.compile(r"^[ \-?:]*", re.MULTILINE)
 _C_PARSER = getattr(yaml, "CSafeLoader", None)
 _Base: Any = _C_PARSER or yaml.SafeLoader
@@ -128,10 +136,17 @@ class _Report:
         mark = error.problem_mark or error.context_mark
         rendered = mark.line + 1 if mark else 0
         reason = error.problem or error.context or "not YAML"
-        if "found character" in reason and "\t" in self._line(rendered):
+        line = self._line(rendered)
+        if "found character" in reason and "\t" in line:
             reason = "found a tab, a character that cannot start any token: indent with spaces"
+        elif "found character" in reason and mark is not None:
+            reason += f": quote a value that begins with {line[mark.column : mark.column + 1]}"
+        elif "another document" in reason:
+            reason = "expected a single document, but found another one"
+        else:
+            reason += _HINTS.get(reason, "")
         context = error.context_mark
-        if "quoted scalar" in (error.context or "") and context is not None:
+        if "unexpected end of stream" in reason and context is not None:
             # Noticed at the next quote or the end of the text; the fault is where it begins.
             mark, rendered = context, context.line + 1
             reason += f" {error.context}: is the quote closed?"

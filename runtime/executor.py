@@ -121,10 +121,8 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
         return str(error), WENT_WRONG
     if isinstance(error, (CatenaError, OSError)):
         return f"ERROR: {told(error)}", WENT_WRONG
-    fault = told(error)
-    log.warning("%s of job %s failed: %s", spec.fun, spec.jid, fault)
-    log.debug("job %s", spec.jid, exc_info=error)
-    return f"The function {spec.fun} raised an exception: {fault}", WENT_WRONG
+    log.debug("%s of job %s failed", spec.fun, spec.jid, exc_info=error)
+    return f"The function {spec.fun} raised an exception: {told(error)}", WENT_WRONG
 
 
 def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:
