@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "call": ("catena.cli.call", "call", "Run a function on this host."),
     "chain": ("catena.cli.chain", "chain", "Make, schedule and watch action chains."),
     "config": ("catena.cli.config", "config", "Check the configuration."),
+    "debug": ("catena.cli.debug", "debug", "Look at what serves tests of catena itself."),
     "doc": ("catena.cli.doc", "doc", "Show what a function does and takes."),
     "doctor": ("catena.cli.doctor", "doctor", "Look for what is wrong on this host."),
     "event": ("catena.cli.event", "event", "Watch events and send one."),

@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import Union
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -51,11 +52,14 @@ def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
         handle = os.open(temporary, flags, mode)
         try:
             os.fchmod(handle, mode)
+            failpoints.hit("file.write")
             write_all(handle, data)
             os.fsync(handle)
         finally:
             os.close(handle)
+        failpoints.hit("file.rename")
         temporary.rename(target)
+        failpoints.hit("file.renamed")
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from catena import __version__
+from catena.core import failpoints
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
@@ -381,6 +382,7 @@ def run(settings: MasterSettings) -> int:
     Raises:
         CatenaError: it could not start.
     """
+    failpoints.arm(settings.testing)
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catena.client.requests import VERBS, RunJob, record
+from catena.core import failpoints
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.records import decode, encode
 from catena.core.suggest import unknown
@@ -82,6 +83,7 @@ class Dispatcher:
         """Answer one ClientRequest of the unix socket; its CatenaErrors become Failures."""
         request: ClientRequest = envelope.message
         caller = self._users.caller(connection.peer)
+        failpoints.hit("master.request")
         result = self._begin(caller, request.verb, request.params)
         last: Any = None
         if isinstance(result, AsyncIterator):
@@ -92,6 +94,7 @@ class Dispatcher:
                 await connection.send(ClientItem(encode(item)), envelope.msg_id)
         else:
             last = await result
+        failpoints.hit("master.request.done")
         await connection.send(ClientReply(encode(last)), envelope.msg_id)
 
     async def ask(self, user: str, verb: str, record: Any) -> Any:

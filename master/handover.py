@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.master import batch, job_rows
 from catena.master.delivery import Cause, Delivery
@@ -93,7 +94,9 @@ class Handover:
             session = self._moves.sessions.get(order.minion)
             if session is None:
                 self._show(order, "queued", "not connected")
-            elif self._link.send(session.peer, JobOrder(order.spec, now)):
+                continue
+            failpoints.hit("master.order.send")
+            if self._link.send(session.peer, JobOrder(order.spec, now)):
                 sent[order.spec.jid].append(order.minion)
                 self._show(order, "sent", "")
             else:

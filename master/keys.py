@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core import events
+from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import InvalidStateError, UsageError
 from catena.core.ids import minion_id
@@ -143,6 +143,7 @@ class Keys:
             self._check_single(chosen)
         if action != "rotate" and chosen:
             await self._store.write(lambda conn: self._decide(conn, action, chosen, user))
+            failpoints.hit("master.key.decided")
         return sorted({key.minion for key in chosen})
 
     def _choose(self, action: str, matches: list[str], include: set[str]) -> list[KnownKey]:

@@ -181,7 +181,12 @@ class MinionGate:
             return self._answer_errors(peer, envelope, done)
         session = self._parts.presence.heard(peer)
         if session is None and (peer.socket, peer.routing_id) not in self._callers:
-            if isinstance(envelope.message, (m.Ping, m.Pong, m.Goodbye)):
+            if isinstance(envelope.message, (m.Pong, m.Goodbye)):
+                return None
+            # It may take itself for welcome: a Refused of ours was lost, or it was silent for
+            # too long. Without a word it would wait for ever.
+            self._parts.link.send(peer, m.Refused("hello", "say Hello first"), envelope.msg_id)
+            if isinstance(envelope.message, m.Ping):
                 return None
             raise NotAllowedError("say Hello first")
         done = self._control[kind](peer, minion, envelope)

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena import __version__
-from catena.core import events
+from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.ids import machine_id as checked_machine_id
 from catena.master import hello_rows
@@ -276,6 +276,7 @@ class Presence:
         self._parts.keys.used(conn, peer.user_id)
 
     def _store_hello(self, conn: sa.Connection, session: Session, hello: Hello) -> None:
+        failpoints.hit("master.hello")
         now = self._parts.clock.now().timestamp()
         came_up = hello_rows.minion(conn, hello, session.peer.address, now)
         self._parts.keys.used(conn, session.peer.user_id)

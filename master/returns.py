@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import sqlalchemy as sa
 
-from catena.core import events
+from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
 from catena.core.ids import jid as checked_jid
@@ -104,6 +104,8 @@ class Returns:
         if abs(ret.retcode) > RETCODE_LIMIT:
             raise LimitError(f"a retcode of {ret.retcode}")
 
+        failpoints.hit("master.return.received")
+
         def store(conn: sa.Connection) -> None:
             orders = self._store(conn, minion, ret)
             after_commit(conn, lambda: self._after(peer, ret.jid, envelope, orders))
@@ -111,6 +113,7 @@ class Returns:
         return self._parts.store.post(store)
 
     def _after(self, peer: Peer, jid: str, envelope: Envelope, orders: list[Order]) -> None:
+        failpoints.hit("master.return.stored")
         self._parts.link.send(peer, ReturnStored(jid), envelope.msg_id)
         self._parts.handover.send(orders)
 

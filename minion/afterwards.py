@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError
 from catena.minion.log import Log
 
@@ -137,6 +138,7 @@ class Afterwards:
         for key, promise in list(self._promises.items()):
             if promise.due > now:
                 continue
+            failpoints.hit("agent.after.due")
             if promise.kind != "reboot":
                 del self._promises[key]
                 self._restart()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Set
 
 import catena
+from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.ids import JidFactory
@@ -136,6 +137,7 @@ class Agent:
 
     def on_welcome(self, now: float) -> None:
         """The master takes us: everything that is open is said anew."""
+        failpoints.hit("agent.welcome")
         if upgrade.confirm(self.start.cache_dir, self.start.session):
             self._log.info(f"agent {catena.__version__} is confirmed")
         self._outbox.connected(now)
@@ -164,6 +166,7 @@ class Agent:
 
     def _told(self, message: Any, now: float) -> None:
         if isinstance(message, JobOrder):
+            failpoints.hit("agent.order.before")
             self._ordered(self._in_our_time(message), now)
         elif isinstance(message, JobCancel):
             self._log.info(f"job {message.jid}: cancelled by the master: {message.reason}")
@@ -199,6 +202,7 @@ class Agent:
         if refusal:
             self.link.send("control", JobRejected(spec.jid, refusal))
             return
+        failpoints.hit("agent.order.kept")
         if spec.jid not in self.runner.seen:
             self._open_jobs.add(spec.jid)
         if spec.fun == "mgractionchains.resume":
@@ -234,6 +238,7 @@ class Agent:
             self.runner.start_next()
 
     def _stored(self, jid: str, now: float) -> None:
+        failpoints.hit("agent.return.stored")
         self._after.stored(jid, now)
         if jid in self._open_jobs:
             # First: what can't be remembered as done is said, and stored, once more.
@@ -246,6 +251,7 @@ class Agent:
 
     def on_done(self, jid: str, aside: Aside) -> None:
         """A job's return is durable: say it until it is stored, then do what it asks."""
+        failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
         folder = self.runner.store.folder(jid)
         self._open_jobs.add(jid)
@@ -318,6 +324,7 @@ class Agent:
             CatenaError, OSError: it could not be kept.
         """
         if self._events.add(event):
+            failpoints.hit("agent.outbox.event")
             self._tell_event(event.event_id, self._clock.monotonic())
 
     def _tell_event(self, event_id: str, now: float) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import catena
+from catena.core import failpoints
 from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.files import private_folder
@@ -80,6 +81,7 @@ class Daemon:
         start = self.agent.start
         self._log.info(f"catena {catena.__version__} minion {start.id} starts")
         self.agent.recover()
+        failpoints.hit("agent.start.recovered")
         self._notifier.send("READY=1")
         idle = start.settings.template_idle_minutes * 60.0
         while not self._stopping:
@@ -220,6 +222,7 @@ def main() -> None:
     clock = SystemClock()
     log = Log.open(start.settings.log_file, start.settings.log_level, clock)
     try:
+        failpoints.arm(start.settings.testing)
         lock(start.cache_dir)
         Daemon(start, clock, log).run()
     except CatenaError as error:

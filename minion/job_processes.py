@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Dict
 
+from catena.core import failpoints
 from catena.minion import processes
 from catena.minion.blob import Start
 from catena.minion.loop import Loop
@@ -34,6 +35,7 @@ class JobProcesses:
         Raises:
             OSError: no process could be made.
         """
+        failpoints.hit("agent.fork.before")
         self._template.fork(jid, start, now)
 
     def alive(self, process: ProcessRef) -> bool:

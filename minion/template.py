@@ -14,6 +14,7 @@ import socket
 import sys
 from importlib import import_module
 
+from catena.core import failpoints
 from catena.minion import blob
 from catena.minion.processes import start_ticks
 from catena.minion.worker import exit_after, run
@@ -42,6 +43,7 @@ _MESSAGE_BYTES = 4096
 def main() -> None:
     """Serve until the daemon hangs up. sys.argv: descriptor of the start record, of the socket."""
     start = blob.read(int(sys.argv[1]))
+    failpoints.arm(start.settings.testing)
     pair = socket.socket(fileno=int(sys.argv[2]))
     # Workers are not waited for here: the kernel forgets them at once.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import List
 
+from catena.core import failpoints
 from catena.core.clock import read_boot_id
 from catena.minion import processes
 from catena.minion.afterwards import spawn
@@ -46,6 +47,7 @@ def restart_argv(start: Start) -> List[str]:
     agent_dir = Path(start.settings.agent_dir)
     upgrade = agent_versions.begin_switch(agent_dir, start.cache_dir)
     if upgrade is not None:
+        failpoints.hit("agent.upgrade.switched")
         boot_id = read_boot_id(start.settings.boot_id_file)
         me = processes.reference(os.getpid(), boot_id)
         assert me is not None

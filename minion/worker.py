@@ -16,7 +16,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Callable, Optional, Protocol
 
-from catena.core import records
+from catena.core import failpoints, records
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
@@ -99,9 +99,12 @@ class Worker:
         claim = None if folder.has_return() else self.claim(changes)
         if claim is None or not folder.claim(claim):
             return
+        failpoints.hit("worker.claimed")
         # A function that is not known is the executor's to report, in its own words.
         outcome = self._attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
+        failpoints.hit("worker.executed")
         aside = self._keep(folder, place, spec, outcome)
+        failpoints.hit("worker.returned")
         if isinstance(self.service, KeptPillar) and not aside.pending_resume:
             self.service.forget()
         self.service.close()

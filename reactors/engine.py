@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event
 from catena.reactors.reaction import Reaction
@@ -187,6 +188,7 @@ class Engine:
         key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"
         while True:
             try:
+                failpoints.hit("master.reaction")
                 await self._performer.perform(reaction, key)
             except TryLaterError as error:
                 LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)

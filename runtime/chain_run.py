@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, cast
 
+from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.context import Context
 from catena.core.errors import (
@@ -185,7 +186,9 @@ class ChainHost:
         if why:
             return why
         self._prove(chain, previous)
+        failpoints.hit("chain.resume.proven")
         self.file.take()
+        failpoints.hit("chain.resume.taken")
         merged.update(self._run(chain, context, point.chunk))
         return ""
 
@@ -341,6 +344,7 @@ class ChainHost:
             ssh_extra_filerefs=filerefs,
         )
         self.file.write(point)
+        failpoints.hit("chain.next.written")
         return point
 
     def clean(self, chain_id: Optional[int], reason: str) -> bool:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.context import FileClient, FileEntry
 from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
@@ -274,11 +275,13 @@ class ChainStore:
             write_durable(staging / f"{chunk.sls.partition('.')[2]}.sls", data)
         body = json.dumps(encode(manifest)).encode("ascii")
         write_durable(staging / "manifest.json", body)
+        failpoints.hit("chain.receive.staged")
         target = self.folder / str(manifest.chain_id)
         if known:
             shutil.rmtree(self._old(known), ignore_errors=True)
             rename_durable(target, self._old(known))
         rename_durable(staging, target)
+        failpoints.hit("chain.receive.renamed")
         with self.open(manifest.chain_id) as chain:
             if chain:
                 chain.record("received", manifest=hashlib.sha256(body).hexdigest())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable, Dict, Optional
 
+from catena.core import failpoints
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.job import ActionKind, ActionManifest, Boundary
@@ -80,10 +81,12 @@ class ChunkHooks:
         if row is not None:
             return row
         try:
+            failpoints.hit("chain.begin.before")
             self._chain.record("begin", action=action.action_id)
         except OSError as error:
             # Nothing has happened yet, and nothing may happen unrecorded.
             return _row(low, False, f"Not started: it can't be recorded ({error}).")
+        failpoints.hit("chain.begin.after")
         self._tell(action, "begin", {"attempt": self._chain.view.action(action.action_id).attempt})
         return None
 
@@ -106,6 +109,7 @@ class ChunkHooks:
             self._chain.record(
                 "armed", True, action=action.action_id, key=low.key, ret=kept, delay_seconds=delay
             )
+            failpoints.hit("chain.armed")
             self._tell(action, "end", {**_shown(row), "outcome": "armed"})
             return
         outcome = "failed" if row.get("result") is False else "done"
@@ -144,7 +148,9 @@ class ChunkHooks:
         return {view.key: self._end(action, view.key, row, "failed")}
 
     def _end(self, action: ActionManifest, key: str, row: Row, outcome: str) -> Row:
+        failpoints.hit("chain.end.before")
         self._chain.record("end", True, action=action.action_id, key=key, ret=row, outcome=outcome)
+        failpoints.hit("chain.end.after")
         self._tell(action, "end", {**_shown(row), "outcome": outcome})
         return row
 
@@ -277,7 +283,9 @@ class ChunkRunner:
 
     def _close(self, number: int, outcome: str, results: Dict[str, Any]) -> None:
         self._chain.save_results(number, results)
+        failpoints.hit("chain.chunk.results")
         self._chain.record("chunk_end", True, chunk=number, outcome=outcome)
+        failpoints.hit("chain.chunk.ended")
         if outcome in ("waiting", "done"):
             self._resume_file.drop_taken()
         else:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Dict, List, Optional, Tuple, Type
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import sync_folder, write_all
 
@@ -171,8 +172,11 @@ class Journal:
     def _write(self, line: bytes) -> None:
         os.lseek(self._handle, self._size, os.SEEK_SET)
         try:
+            failpoints.hit("journal.write")
             write_all(self._handle, line)
+            failpoints.hit("journal.written")
             os.fsync(self._handle)
+            failpoints.hit("journal.synced")
         except OSError:
             # What was written in part must not be taken for a record by a later reader.
             os.ftruncate(self._handle, self._size)

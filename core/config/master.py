@@ -106,6 +106,7 @@ class MasterSettings:
         5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
     )
     ping_interval_seconds: int = option(15, "Expected heartbeat of minions.", low=1, high=600)
+    testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     cli_users: List[str] = option(
         [], "Users beside root and the master's own who may use the catena command here."
     )

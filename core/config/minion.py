@@ -94,6 +94,7 @@ class MinionSettings:
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
     boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
+    testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
     reboot_deadline_minutes: int = option(
         15, "A reboot that has not happened by then failed.", low=1, high=1440

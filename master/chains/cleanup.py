@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.master.chains import actions
 from catena.master.chains.actions import ActionType
 from catena.master.chains.files import FRESH_SECONDS, hashes
@@ -34,6 +35,7 @@ async def clear_files(parts: ChainParts) -> None:
         some = await parts.store.read(_over)
         if not some:
             return
+        failpoints.hit("master.clean")
         in_use = await parts.store.read(partial(_in_use, some))
         for chunk in some:
             # A retry writes files of the same names; those of the new run stay.

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError
 from catena.core.job import ChainManifest
 from catena.core.records import encode
@@ -121,13 +122,16 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
         ConflictError: somebody else claimed it, or it was cancelled in the same moment.
         StoreUnavailableError: nothing was done; ask again.
     """
+    failpoints.hit("master.chain.due")
     found = await parts.store.read(lambda conn: draft(conn, chain_id))
     packages = parts.rules.agent_packages
     rendering = await asyncio.to_thread(render_all, found, packages)
     if not rendering.chains:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))
         return
+    failpoints.hit("master.chain.rendered")
     await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
+    failpoints.hit("master.chain.written")
     for minion, chain in rendering.chains.items():
         parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
 

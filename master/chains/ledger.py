@@ -144,6 +144,11 @@ class Ledger:
             reason = f"{failed} of {len(newest)} actions failed" if failed else ""
             self.move_chain(row, event, reason)
 
+    def fence(self, run: sa.Row[Any]) -> None:
+        """Have the scheduler stop a run on its minion, which may believe that it goes on."""
+        rule = rows.of_run(RUNS, run)
+        self.conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+
     def _close_chunks(self, run: sa.Row[Any]) -> None:
         """End the chunks of a run that is over; progress may have told all before the return."""
         found = rows.executions(self.conn, run.chain_id, run.minion, run.epoch)

@@ -98,6 +98,8 @@ class ChainResults:
             return
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
         facts = [rows.fact(row) for row in found]
+        # There it may stand in the midst of a chunk, and would go on when it is asked again.
+        ledger.fence(run)
         ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), run.boot_id)
         ledger.settle(run.chain_id, (run.minion,))
 
@@ -108,6 +110,7 @@ class ChainResults:
             facts = [rows.fact(row) for row in found]
             began = any(f.state in (ExecutionState.DONE, ExecutionState.RUNNING) for f in facts)
             if began and _is_current(run, ret.jid):
+                ledger.fence(run)
                 ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), "")
                 ledger.settle(run.chain_id, (run.minion,))
                 return

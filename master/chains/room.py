@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.core.events import Event
 from catena.master.acl import Caller
 from catena.master.chains.parts import ChainParts
@@ -88,6 +89,8 @@ class Chains:
         minion, boot_id = event.data.get("id"), event.data.get("boot_id")
         # The master makes these events itself; one that a minion sent carries its source.
         known = not event.source and isinstance(minion, str) and isinstance(boot_id, str)
+
+        failpoints.hit("master.start.follow")
 
         def take(conn: sa.Connection) -> None:
             if known:

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.job import Boundary
 from catena.master.chains import cleanup, decide, dispatch, rows
@@ -185,6 +186,7 @@ class Scheduler:
         await self._tell(run)
 
     async def _tell(self, run: sa.Row[Any]) -> None:
+        failpoints.hit("master.chain.fence")
         rule = rows.of_run(RUNS, run)
 
         def told(conn: sa.Connection, _: Submitted | None) -> None:

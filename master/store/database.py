@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from catena.core import failpoints
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
 from catena.master.store import schema
@@ -219,7 +220,10 @@ class Store:
         while True:
             try:
                 with conn.begin():
-                    return [_run_one(conn, work, alone=len(group) == 1) for work in group]
+                    outcomes = [_run_one(conn, work, alone=len(group) == 1) for work in group]
+                    failpoints.hit("master.commit.before")
+                failpoints.hit("master.commit.after")
+                return outcomes
             except _SingleError as error:
                 return [_Outcome(group[0], error=error.cause)]
             except sa.exc.DBAPIError as error:

@@ -1,0 +1,80 @@
+"""Failpoints: off unless asked for and allowed; counted over processes; all in one list."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from catena.core import failpoints
+from catena.core.errors import UsageError
+from catena.core.failpoint_rules import FAILPOINTS, Failpoints, Rule, parse
+
+ROOT = Path(__file__).parents[3]
+_HIT = re.compile(r'failpoints\.hit\(\s*"([^"]*)"\s*\)')
+
+
+def test_the_list_names_exactly_the_places_of_the_code() -> None:
+    found = Counter(
+        name
+        for folder in (entry for entry in (ROOT / "catena").iterdir() if entry.is_symlink())
+        for path in folder.resolve().rglob("*.py")
+        for name in _HIT.findall(path.read_text(encoding="utf-8"))
+    )
+    assert set(found) == set(FAILPOINTS)
+    assert set(found.values()) == {1}, "one name, one place"
+
+
+def test_nothing_is_armed_without_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(failpoints.VARIABLE, "file.write=error(ENOSPC)")
+    failpoints.arm(testing=False)
+    assert failpoints.VARIABLE not in os.environ, "children must not be armed either"
+    failpoints.hit("file.write")
+
+
+def test_an_armed_place_fails_as_asked_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(failpoints.VARIABLE, "file.write=error(ENOSPC)@2; file.rename=sleep(1)")
+    monkeypatch.delenv(failpoints.LOG_VARIABLE, raising=False)
+    failpoints.arm(testing=True)
+    try:
+        failpoints.hit("file.write")
+        with pytest.raises(OSError, match=r"failpoint file\.write") as caught:
+            failpoints.hit("file.write")
+        assert caught.value.errno == errno.ENOSPC
+        failpoints.hit("file.write")
+        failpoints.hit("file.rename")
+        failpoints.hit("journal.write")
+    finally:
+        failpoints.arm(testing=False)
+
+
+def test_hits_are_counted_over_processes(tmp_path: Path) -> None:
+    log = tmp_path / "hits"
+    code = (
+        "from catena.core.failpoint_rules import Failpoints, Rule\n"
+        f"Failpoints({{'file.write': Rule('kill', 0, 2)}}, {str(log)!r}).hit('file.write')\n"
+    )
+    codes = [subprocess.run([sys.executable, "-c", code], check=False).returncode for _ in "123"]
+    assert codes == [0, -9, 0]
+    assert len(log.read_text().splitlines()) == 3
+
+
+def test_other_places_are_not_counted(tmp_path: Path) -> None:
+    points = Failpoints({"file.write": Rule("sleep", 0, 1)}, str(tmp_path / "hits"))
+    points.hit("file.rename")
+    assert not (tmp_path / "hits").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["file.wrte=kill", "file.write=explode", "file.write=error(ENOTHING)", "file.write", "=kill"],
+)
+def test_what_can_not_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="failpoint"):
+        parse(text)
