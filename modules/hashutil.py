@@ -66,10 +66,18 @@ def base64_b64encode(context: Context, instr: Text) -> str:
 
 
 @function(inline=True)
-def base64_b64decode(context: Context, instr: Text) -> str:
-    """Return the text that base64 holds."""
+def base64_b64decode(context: Context, instr: Text) -> Text:
+    """Return the text that base64 holds; bytes where it is no UTF-8."""
+    found = _decoded(instr)
     try:
-        return base64.b64decode(_bytes(instr), validate=False).decode("utf-8", "replace")
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        return found
+
+
+def _decoded(text: Text) -> bytes:
+    try:
+        return base64.b64decode(_bytes(text), validate=False)
     except ValueError as problem:
         raise UsageError(f"this is not base64: {problem}") from problem
 
@@ -81,8 +89,8 @@ def base64_encodestring(context: Context, instr: Text) -> str:
 
 
 @function(inline=True)
-def base64_decodestring(context: Context, instr: Text) -> str:
-    """Return the text that base64 holds."""
+def base64_decodestring(context: Context, instr: Text) -> Text:
+    """Return the text that base64 holds; bytes where it is no UTF-8."""
     return base64_b64decode(context, instr)
 
 
@@ -102,3 +110,34 @@ def hmac_signature(
     """Return whether *challenge_hmac* is the base64 HMAC-SHA-256 of a text."""
     made = hmac.new(_bytes(shared_secret), _bytes(string), hashlib.sha256).digest()
     return hmac.compare_digest(base64.b64encode(made), _bytes(challenge_hmac))
+
+
+@function(inline=True)
+def hmac_compute(context: Context, string: Text, shared_secret: Text) -> str:
+    """Return the HMAC-SHA-256 of a text, hex."""
+    return hmac.new(_bytes(shared_secret), _bytes(string), hashlib.sha256).hexdigest()
+
+
+@function(inline=True)
+def github_signature(
+    context: Context, string: Text, shared_secret: Text, challenge_hmac: str
+) -> bool:
+    """Return whether *challenge_hmac* (KIND=HEX) is the HMAC of a text, as GitHub sends it.
+
+    Raises:
+        UsageError: no hash is called so.
+    """
+    kind, _, challenge = str(challenge_hmac).partition("=")
+    if kind not in hashlib.algorithms_available:
+        raise UsageError(f"no hash is called {kind!r}")
+    made = hmac.new(_bytes(shared_secret), _bytes(string), kind).hexdigest()
+    return hmac.compare_digest(made, challenge)
+
+
+@function()
+def base64_decodefile(context: Context, instr: Text, outfile: str) -> bool:
+    """Write what base64 holds into a file, which only its owner may read if it is new; True."""
+    from catena.modules.file.content import write
+
+    write(Path(outfile), _decoded(instr))
+    return True

@@ -50,19 +50,27 @@ def rand_int(context: Context, start: int = 1, end: int = 10, seed: Any = None) 
 def seed(context: Context, range: int = 10, hash: Optional[str] = None) -> int:
     """Return a number from 0 to *range*-1 that *hash* (the minion's id) always gives."""
     text = str(hash or context.grains.get("id", context.opts.get("id", "")))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % int(range)
+    # As Salt draws it: what a tree spreads by it (cron's minutes) stays where it is.
+    return chance.Random(text).randrange(int(range))
 
 
 @function(inline=True)
 def sample(context: Context, value: List[Any], size: int, seed: Any = None) -> List[Any]:
-    """Return *size* members of a list."""
-    return chance.Random(seed).sample(list(value), int(size))
+    """Return *size* members of a list; the same each time for one *seed*."""
+    return _chance(seed).sample(list(value), int(size))
+
+
+def _chance(seed: Any) -> chance.Random:
+    """Return a generator that draws for *seed* what Salt's draws."""
+    if seed is None:
+        return chance.Random()
+    return chance.Random(hashlib.sha512(str(seed).encode()).hexdigest())
 
 
 @function(inline=True)
 def shuffle(context: Context, value: List[Any], seed: Any = None) -> List[Any]:
-    """Return the members of a list in another order."""
-    return chance.Random(seed).sample(list(value), len(value))
+    """Return the members of a list in another order; the same each time for one *seed*."""
+    return _chance(seed).sample(list(value), len(value))
 
 
 @function(name="hash", inline=True)

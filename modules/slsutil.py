@@ -243,28 +243,27 @@ def banner(
     Raises:
         UsageError: the frame leaves no room for text.
     """
-    import textwrap
-
     left, right = commentchar.rstrip(), commentchar.strip()
     room = width - len(left) - len(right) - 2
     if room < 1:
         raise UsageError(f"a banner of width {width} has no room for text")
     border = commentchar + borderchar[:1] * (width - len(left) - len(right)) + right
     blank = commentchar + " " * (width - 2 * len(commentchar)) + commentchar
-    heading = [
-        line.center(room) for line in textwrap.wrap(_TITLE if title is None else title, room)
-    ]
-    rest = [line.ljust(room) for line in textwrap.wrap(_TEXT if text is None else text, room)]
-    lines = [border, blank]
-    lines += [f"{left} {line} {right}" for line in heading]
-    lines.append(blank)
-    lines += [f"{left} {line} {right}" for line in rest]
-    lines.append(border)
+    heading = [line.center(room) for line in _wrapped(_TITLE if title is None else title, room)]
+    rest = [line.ljust(room) for line in _wrapped(_TEXT if text is None else text, room)]
+    lines = [border, blank, *(f"{left} {line} {right}" for line in heading)]
+    lines += [blank, *(f"{left} {line} {right}" for line in rest), border]
     if blockstart is not None:
         lines.insert(0, blockstart)
     if blockend is not None:
         lines.append(blockend)
     return "\n".join(lines) + ("\n" if newline else "")
+
+
+def _wrapped(text: str, width: int) -> List[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width)
 
 
 @function(reads=True)

@@ -13,6 +13,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.files import write_durable
 from catena.core.plugins import function
+from catena.modules.file.source import Source, fetch
 
 _SCHEME = "salt://"
 
@@ -177,8 +178,8 @@ def get_dir(
 
 @function()
 def get_file_str(context: Context, path: str, saltenv: Optional[str] = None) -> Any:
-    """Return the text of a file of the file server; False when there is none."""
-    local = _fetch(context, path, saltenv)
+    """Return the text of a file of the file server, or of this host; False when there is none."""
+    local = _fetch_any(context, path, saltenv)
     return local.read_text(encoding="utf-8", errors="replace") if local else False
 
 
@@ -192,7 +193,7 @@ def get_url(
     source_hash: Optional[str] = None,
     **kwargs: Any,
 ) -> Any:
-    """Copy a salt:// or file:// address, or a local path, to *dest*.
+    """Copy a salt://, file:// or http(s):// address, or a local path, to *dest*.
 
     Args:
         context: the call's context.
@@ -200,27 +201,41 @@ def get_url(
         dest: absolute path; "": into the cache; None: return the text.
         saltenv: environment.
         makedirs: make missing folders.
-        source_hash: accepted; salt:// content is always checked.
+        source_hash: of an http(s):// file; salt:// content is always checked.
         kwargs: accepted.
 
     Raises:
         UsageError: another scheme.
     """
-    scheme = urlsplit(path).scheme
-    if scheme not in ("salt", "file", ""):
-        raise UsageError(
-            f"cp.get_url: {scheme}:// is not supported; salt://, file:// and paths are"
-        )
-    if scheme == "salt":
-        local = _fetch(context, path, saltenv)
-    else:
-        local = Path(urlsplit(path).path if scheme else path)
-        local = local if local.is_file() else None
+    local = _fetch_any(context, path, saltenv, source_hash)
     if local is None:
         return False
     if dest is None:
         return local.read_text(encoding="utf-8", errors="replace")
     return _place(local, dest, path, makedirs) if dest else str(local)
+
+
+def _fetch_any(
+    context: Context, path: str, saltenv: Optional[str], source_hash: Optional[str] = None
+) -> Optional[Path]:
+    """Return a local file with what is at an address or path, or None.
+
+    Raises:
+        UsageError: an address of another kind.
+        CommandExecutionError: a web server does not give it, or it has another hash.
+    """
+    scheme = urlsplit(path).scheme
+    if scheme in ("http", "https"):
+        wanted = Source(path, source_hash=source_hash or "", skip_verify=not source_hash)
+        return fetch(context, wanted)
+    if scheme == "salt":
+        return _fetch(context, path, saltenv)
+    if scheme not in ("file", ""):
+        raise UsageError(
+            f"{scheme}:// is not supported; salt://, file://, http(s):// and paths are"
+        )
+    local = Path(urlsplit(path).path if scheme else path)
+    return local if local.is_file() else None
 
 
 @function()

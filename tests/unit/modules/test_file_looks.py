@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,8 +22,8 @@ def context(tmp_path: Path) -> Context:
     (tmp_path / "root" / "t.txt").write_text("{{ x }}\n")
     functions = Registry("function", execution_index(), FunctionMark)
     files = RootsClient({"base": [tmp_path / "root"]})
-    none = cast(Any, None)
-    return Context({}, {}, {}, functions, Registry("state", {}, StateMark), files, none)
+    host = cast(Any, SimpleNamespace(conf_dir=tmp_path, cache_dir=tmp_path / "cache"))
+    return Context({}, {}, {}, functions, Registry("state", {}, StateMark), files, host)
 
 
 @pytest.fixture

@@ -1,0 +1,329 @@
+"""http.*: ask a web server, with Python's own client."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.plugins import function
+from catena.core.suggest import unknown
+
+BODY_LIMIT = 16 * 1024 * 1024
+_SECONDS = 60.0
+_SCHEMES = ("http", "https")
+_DECODERS = ("auto", "json", "xml", "yaml", "plain")
+#: Options of Salt's client that have no meaning for this one.
+_IGNORED = frozenset(
+    """backend cookie_format cookie_jar cookies data_render data_renderer formdata
+    formdata_fieldname formdata_filename handle header_render header_renderer headers_out
+    hide_fields node opts persist_session port session_cookie_jar stream template_dict test_url
+    text_out decode_out""".split()
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked."""
+
+    url: str
+    method: str = "GET"
+    data: Optional[bytes] = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = _SECONDS
+    #: False: any certificate will do; a path: who may have signed it.
+    verify: Union[bool, str] = True
+    #: Path of this client's certificate and key.
+    cert: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    body: bytes = b""
+    status: int = 0
+    kind: str = ""
+    charset: str = "utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    def text(self) -> str:
+        """Return the body as text."""
+        return self.body.decode(self.charset, errors="replace")
+
+
+def ask(request: Request) -> Answer:
+    """Return what the server answers; a failure is an answer too.
+
+    Raises:
+        UsageError: the address is none of http or https.
+    """
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.parse import urlsplit
+    from urllib.request import Request as Question
+    from urllib.request import urlopen
+
+    if urlsplit(request.url).scheme not in _SCHEMES:
+        raise UsageError(f"{request.url[:200]!r} is no http:// or https:// address")
+    question = Question(  # the scheme was checked
+        request.url, request.data, dict(request.headers), method=request.method
+    )
+    try:
+        with urlopen(question, timeout=request.timeout, context=_tls(request)) as found:
+            return _answer(found)
+    except HTTPError as problem:
+        with problem:
+            return _answer(problem, f"HTTP {problem.code}: {problem.reason}")
+    except URLError as problem:
+        return Answer(error=str(problem.reason))
+    except (OSError, HTTPException, ValueError) as problem:
+        return Answer(error=str(problem))
+
+
+def _tls(request: Request) -> Any:
+    if not request.url.startswith("https:"):
+        return None
+    import ssl
+
+    context = ssl.create_default_context(
+        cafile=request.verify if isinstance(request.verify, str) else None
+    )
+    if request.verify is False:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if request.cert:
+        context.load_cert_chain(request.cert)
+    return context
+
+
+def _answer(found: Any, error: str = "") -> Answer:
+    body = found.read(BODY_LIMIT + 1)
+    if len(body) > BODY_LIMIT:
+        return Answer(error=f"the answer is longer than {BODY_LIMIT} bytes")
+    kind = found.headers.get_content_type()
+    charset = found.headers.get_content_charset() or "utf-8"
+    return Answer(body, found.status, kind, charset, dict(found.headers), error)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of http.query, under Salt's names."""
+
+    method: str = "GET"
+    #: For the query string.
+    params: Optional[Mapping[str, Any]] = None
+    #: Body: a text, or a mapping for a form.
+    data: Any = None
+    #: File with the body.
+    data_file: str = ""
+    header_dict: Optional[Mapping[str, Any]] = None
+    #: "Name: value" lines, and a file with such lines.
+    header_list: Sequence[str] = ()
+    header_file: str = ""
+    username: str = ""
+    password: str = ""
+    #: [username, password] instead.
+    auth: Any = None
+    #: Read the body as data, into "dict"; as what, or as the server says.
+    decode: bool = False
+    decode_type: str = "auto"
+    #: What is told beside the body.
+    status: bool = False
+    headers: bool = False
+    text: bool = False
+    #: Ask nothing.
+    test: bool = False
+    #: Certificates that vouch for the server; False: any will do.
+    ca_bundle: str = ""
+    verify_ssl: bool = True
+    #: This client's certificate.
+    cert: str = ""
+    agent: str = "catena"
+    #: False: a status of 400 and more is no error.
+    raise_error: bool = True
+    #: False: the body stays bytes.
+    decode_body: bool = True
+    timeout: float = _SECONDS
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    names = [one.name for one in fields(Options)]
+    for name in given:
+        if name not in names and name not in _IGNORED and not name.startswith("__"):
+            raise UsageError(f"http.query: {unknown('argument', name, names)}")
+    return Options(**{name: given[name] for name in names if given.get(name) is not None})
+
+
+@function()
+def query(context: Context, url: str, method: str = "GET", **kwargs: Any) -> Dict[str, Any]:
+    """Return what a web server answers.
+
+    Args:
+        context: the call's context.
+        url: address, http or https.
+        method: GET, POST, PUT, …
+        kwargs: params, data, data_file, header_dict, header_list, header_file, username, password,
+            auth; decode, decode_type (auto, json, xml, yaml, plain), decode_body; status, headers,
+            text (what is told beside the body); test (ask nothing), raise_error, timeout, agent;
+            verify_ssl, ca_bundle, cert. Other options of Salt's have no effect.
+
+    Returns:
+        {"body"}, and as asked for "status", "headers", "text", "dict"; {"error"} of a failure.
+
+    Raises:
+        UsageError: an argument that is not known, or no http address.
+        CommandExecutionError: a file can't be read, or the answer is not what it is to be read as.
+    """
+    options = _options({**kwargs, "method": method})
+    if options.test:
+        return {}
+    answer = ask(_request(str(url), options))
+    shown = _shown(answer, options.raise_error, options.decode_body, options.status)
+    if "error" in shown:
+        return shown
+    if options.headers:
+        shown["headers"] = dict(answer.headers)
+    if options.text:
+        shown["text"] = answer.text()
+    return {**shown, **_decoded(answer, options.decode_type)} if options.decode else shown
+
+
+def _request(url: str, options: Options) -> Request:
+    user, secret = options.username, options.password
+    if isinstance(options.auth, (list, tuple)):
+        user, secret = options.auth
+    lines = [*options.header_list]
+    if options.header_file:
+        lines += [line for line in _read(options.header_file).decode().splitlines() if line]
+    return Request(
+        url=_with_params(url, options.params),
+        method=str(options.method),
+        data=_read(options.data_file) if options.data_file else _body(options.data),
+        headers=_headers(options.header_dict, lines, str(options.agent), user, secret),
+        timeout=float(options.timeout),
+        verify=(options.ca_bundle or True) if options.verify_ssl else False,
+        cert=options.cert,
+    )
+
+
+def _shown(answer: Answer, raise_error: bool, decode_body: bool, status: bool) -> Dict[str, Any]:
+    if answer.error and not answer.status:
+        return {"status": 0, "error": answer.error} if status else {"error": answer.error}
+    body = answer.text() if decode_body else answer.body
+    if answer.error and raise_error:
+        return {"status": answer.status, "error": answer.error, "body": body}
+    return {"body": body, **({"status": answer.status} if status else {})}
+
+
+def _with_params(url: str, params: Optional[Mapping[str, Any]]) -> str:
+    from urllib.parse import urlencode
+
+    if not params:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(dict(params), doseq=True)}"
+
+
+def _body(data: Any) -> Optional[bytes]:
+    from urllib.parse import urlencode
+
+    if data is None:
+        return None
+    if isinstance(data, Mapping):
+        return urlencode(dict(data), doseq=True).encode("ascii")
+    return data if isinstance(data, bytes) else str(data).encode("utf-8")
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+
+
+def _headers(
+    given: Optional[Mapping[str, Any]], lines: List[str], agent: str, user: Any, secret: Any
+) -> Dict[str, str]:
+    found = {"User-Agent": agent}
+    for line in lines:
+        name, colon, value = str(line).partition(":")
+        if not colon:
+            raise UsageError(f"{line!r} is no header: 'Name: value'")
+        found[name.strip()] = value.strip()
+    found.update({str(name): str(value) for name, value in (given or {}).items()})
+    if user:
+        token = base64.b64encode(f"{user}:{secret or ''}".encode()).decode("ascii")
+        found["Authorization"] = f"Basic {token}"
+    return found
+
+
+def _decoded(answer: Answer, kind: str) -> Dict[str, Any]:
+    """Return {"dict": data}, or {"text": …} of what is no data."""
+    if kind not in _DECODERS:
+        raise UsageError(unknown("decode_type", kind, _DECODERS))
+    if kind == "auto":
+        kind = next((one for one in ("json", "xml", "yaml") if one in answer.kind), "plain")
+    text = answer.text()
+    if kind == "plain":
+        return {"text": text}
+    try:
+        return {"dict": _READ[kind](text)}
+    except (ValueError, SyntaxError) as problem:
+        raise CommandExecutionError(f"the answer is not {kind}: {problem}") from problem
+
+
+def _read_yaml(text: str) -> Any:
+    from catena.modules.serializers import LOAD
+
+    return LOAD["yaml"](text, {})
+
+
+def _read_xml(text: str) -> List[Any]:
+    """Return the elements below the top one, each as {name: text or list of elements}."""
+    from xml.etree.ElementTree import fromstring
+
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ValueError("it has a document type, which is not read")
+
+    def data(element: Any) -> Dict[str, Any]:
+        inside = [data(child) for child in element]
+        merged: Dict[str, Any] = {}
+        for one in inside:
+            merged.update(one)
+        return {element.tag.rpartition("}")[2]: merged if inside else element.text}
+
+    return [data(child) for child in fromstring(text)]  # without entities
+
+
+_READ: Dict[str, Callable[[str], Any]] = {"json": json.loads, "xml": _read_xml, "yaml": _read_yaml}
+
+
+@function()
+def wait_for_successful_query(
+    context: Context,
+    url: str,
+    wait_for: float = 300,
+    request_interval: float = 1,
+    **kwargs: Any,
+) -> Dict[str, Any]:
+    """Ask a web server until it answers without an error; return its last answer.
+
+    Args:
+        context: the call's context.
+        url: address.
+        wait_for: give up after so many seconds.
+        request_interval: seconds between two questions.
+        kwargs: of http.query.
+    """
+    end = time.monotonic() + float(wait_for)
+    while True:
+        found = query(context, url, **kwargs)
+        if "error" not in found or time.monotonic() >= end:
+            return found
+        time.sleep(min(float(request_interval), max(0.0, end - time.monotonic())))

@@ -1,0 +1,52 @@
+"""jinja.*: what templates of the file roots hold, for tests and for a look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catena.core.context import Context
+from catena.core.errors import UsageError
+from catena.core.plugins import function
+
+
+def _rendered(context: Context, text: str, saltenv: str = "base") -> Any:
+    from catena.renderers.pipeline import render
+    from catena.renderers.source import Source
+
+    return render(context, Source(text, "<string>", saltenv), "jinja|json").data
+
+
+def _quoted(text: str) -> str:
+    if any(character in text for character in "'\"\\\n{}%"):
+        raise UsageError(f"{text!r} is no path or name in a template")
+    return f"'{text}'"
+
+
+@function(reads=True)
+def load_map(context: Context, path: str, value: str) -> Any:
+    """Return the variable *value* of the template at *path*.
+
+    Raises:
+        UsageError: *value* is no name.
+        RenderError: the template has a fault, or lacks the variable.
+    """
+    if not value.isidentifier():
+        raise UsageError(f"{value!r} is no name of a variable")
+    head = f"{{% from {_quoted(path)} import {value} with context %}}"
+    return _rendered(context, f"{head}{{{{ {value} | tojson }}}}")
+
+
+@function(reads=True)
+def import_yaml(context: Context, path: str) -> Any:
+    """Return the data that `import_yaml` gives for *path*."""
+    return _rendered(
+        context, f"{{% import_yaml {_quoted(path)} as data %}}{{{{ data | tojson }}}}"
+    )
+
+
+@function(reads=True)
+def import_json(context: Context, path: str) -> Any:
+    """Return the data that `import_json` gives for *path*."""
+    return _rendered(
+        context, f"{{% import_json {_quoted(path)} as data %}}{{{{ data | tojson }}}}"
+    )
