@@ -142,7 +142,7 @@ class _Report:
         elif "found character" in reason and mark is not None:
             reason += f": quote a value that begins with {line[mark.column : mark.column + 1]}"
         elif "another document" in reason:
-            reason = "expected a single document, but found another one"
+            self.fail("expected a single document, but found another one", rendered)
         else:
             reason += _HINTS.get(reason, "")
         context = error.context_mark

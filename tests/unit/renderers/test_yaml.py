@@ -77,7 +77,7 @@ def test_a_key_that_is_there_twice_is_an_error_with_its_line(text: str, line: in
         ("a: !custom b\n", 1, "is not allowed"),
         ("a: 1\nb: \x01\n", 2, "U+0001"),
         ("a: *nope\n", 1, "undefined alias"),
-        ("a: 1\n---\nb: 2\n", 2, "another document"),
+        ("a: 1\n---\nb: 2\n", 2, "found another one"),
         ("a: &x [*x]\n", 1, "contains it"),
         ("a: !!int abc\n", 1, "is not a int"),
     ],
