@@ -229,15 +229,14 @@ def exception_(context: Context, message: str = "Test Exception") -> bool:
 
 
 @function(inline=True)
-def assertion(context: Context, assertion: Any) -> bool:
-    """Return True if *assertion* is true.
+def assertion(context: Context, assertion: Any) -> None:
+    """Return if *assertion* is true.
 
     Raises:
         CommandExecutionError: it is not.
     """
     if not assertion:
         raise CommandExecutionError(f"not true: {assertion!r}")
-    return True
 
 
 @function(name="try", reads=True)

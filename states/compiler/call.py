@@ -20,7 +20,6 @@ from typing import (
 )
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError
 from catena.core.own_code import told
 from catena.core.plugins import Plugin, Registry
 from catena.core.suggest import nearest
@@ -170,8 +169,9 @@ class Caller:
         if low.keywords:
             try:
                 skipped = conditions.skip_comment(context, low)
-            except CatenaError as error:
-                fault = f"An exception occurred in this state: {error}{at(low.line)}"
+            except Exception as error:  # the function of a condition may raise anything too
+                log.debug("a condition of %s failed", low.key, exc_info=True)
+                fault = f"An exception occurred in this state: {told(error)}{at(low.line)}"
                 return make_row(low, False, fault)
             if skipped is not None:
                 row = make_row(low, True, skipped)
@@ -303,8 +303,11 @@ def _judge(context: Context, low: Low, row: Row) -> None:
     """Let check_cmd say what the result is."""
     try:
         failed = conditions.failed_check(context, low)
-    except CatenaError as error:
-        row["result"], row["comment"] = False, f"check_cmd can't be run: {error}"
+    except Exception as error:  # a function that a condition calls may raise anything
+        row["result"] = False
+        log.debug("check_cmd of %s failed", low.key, exc_info=True)
+        fault = f"check_cmd can't be run: {told(error)}"
+        row["comment"] = f"An exception occurred in this state: {fault}"
         return
     row["result"] = not failed
     outcome = "failed" if failed else "succeeded"

@@ -69,6 +69,8 @@ def test_creates_looks_for_every_path(world: Any, tmp_path: Any) -> None:
         ("{unless: []}", "unless is an empty list"),
         ("{onlyif: [{value: 1}]}", "needs `fun`"),
         ("{onlyif: [{fun: prob.answer}]}", "unknown function 'prob.answer'"),
+        ("{onlyif: [{fun: probe.answer}]}", "value"),
+        ("{unless: [{fun: probe.boom}]}", "boom"),
     ],
 )
 def test_malformed_conditions_fail_the_row(world: Any, conditions: Any, phrase: Any) -> None:
