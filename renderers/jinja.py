@@ -13,7 +13,9 @@ import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from dis import findlinestarts
 from itertools import islice
+from types import CodeType
 from typing import (
     Any,
     Callable,
@@ -338,13 +340,10 @@ def _collect(
     pieces: List[str] = []
     lines = _LineNotes(source.text.splitlines())
     size = 0
-    # Jinja parses this table anew on every look.
-    table = sorted((code, line) for line, code in template.debug_info)
-    starts = [code for code, _ in table]
     generator: Any = template.root_render_func(template.new_context(names))
+    starts, written = _template_lines(template, generator.gi_code)
     for piece in generator:
-        found = bisect_right(starts, generator.gi_frame.f_lineno)
-        line = table[found - 1][1] if found else 1
+        line = written[max(0, bisect_right(starts, generator.gi_frame.f_lasti) - 1)]
         pieces.append(piece)
         size += len(piece)
         if size > MAX_OUTPUT:
@@ -352,6 +351,26 @@ def _collect(
             raise SourceLimitError(reason, SourceLine(source.name, line), source.text)
         lines.add(piece, line)
     return JinjaText("".join(pieces) + end, LineMap(tuple(lines.found)))
+
+
+def _template_lines(
+    template: jinja2.Template, code: CodeType
+) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+    """Return where each line of *code* begins, and the template's line that it was made from.
+
+    A frame tells its instruction at once, but finds its line by a walk through the code: in a
+    long template that walk, once for each piece, would take most of the time.
+    """
+    # Jinja parses this table anew on every look.
+    table = sorted((line, written) for written, line in template.debug_info)
+    lines = [line for line, _ in table]
+    starts, found = [0], [1]
+    for start, line in findlinestarts(code):
+        if line is not None:
+            index = bisect_right(lines, line)
+            starts.append(start)
+            found.append(table[index - 1][1] if index else 1)
+    return tuple(starts), tuple(found)
 
 
 class _LineNotes:
