@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-reboot lint format docs wheel clean
+.PHONY: demo test sim test-reboot lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# More simulated worlds than `make test` has: make sim SEEDS=10000 FROM=301.
+SEEDS ?= 1000
+FROM ?= 301
+sim: $(STAMP)
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) --from $(FROM)
 
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)

@@ -6,6 +6,7 @@ that leaves no torn, empty or old content behind in any legal disk state after a
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -19,6 +20,11 @@ AnyPath = Union[str, "os.PathLike[str]"]
 
 class UnsafeFolderError(CatenaError):
     """A private folder belongs to somebody else or is open to others."""
+
+
+def no_room(error: BaseException) -> bool:
+    """Return whether *error* says that the disk is full: what failed may work later."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: AnyPath) -> None:

@@ -12,6 +12,10 @@ DEFAULT_DEADLINE_SECONDS = 12 * 3600
 DEFAULT_OUTPUT_LIMIT = 16 * 1024 * 1024
 
 
+#: Functions that run chunks of a chain: begun again, they go on where its journal says.
+CHAIN_FUNCTIONS = frozenset({"mgractionchains.start", "mgractionchains.resume"})
+
+
 class ActionKind(str, Enum):
     """What a crash between begin and end means for an action (`reliability.md` 3.2)."""
 

@@ -21,7 +21,14 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core import ids, records
 from catena.core.errors import CatenaError, RecordError
-from catena.core.files import private_folder, read_limited, sync_folder, write_all, write_durable
+from catena.core.files import (
+    no_room,
+    private_folder,
+    read_limited,
+    sync_folder,
+    write_all,
+    write_durable,
+)
 from catena.core.job import JobReturn, JobSpec
 from catena.minion.processes import ProcessRef
 from catena.transport import wire
@@ -32,6 +39,8 @@ SPEC_LIMIT = 2 * 1024 * 1024
 #: What an outcome may need beside the value, whose own limit the order gives.
 RETURN_SLACK = 1024 * 1024
 _SMALL = 64 * 1024
+#: What a chain's job needs at least to begin.
+ROOM_BYTES = 64 * 1024
 #: Begins the name of a folder that is being removed.
 _GONE = ".gone-"
 
@@ -140,6 +149,27 @@ class JobFolder:
         target = self.path / f"process.{self.attempts() + 1}"
         (self.path / "process").rename(target)
         sync_folder(self.path)
+
+    def give_back(self) -> None:
+        """Let another process take the job, which this one could not do for want of room."""
+        (self.path / "process").unlink(missing_ok=True)
+        sync_folder(self.path)
+
+    def has_room(self, size: int = ROOM_BYTES) -> bool:
+        """Return whether the disk takes *size* bytes more."""
+        probe = self.path / ".room"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            handle = os.open(probe, flags, 0o600)
+            try:
+                os.posix_fallocate(handle, 0, size)
+            finally:
+                os.close(handle)
+                probe.unlink()
+        except OSError as error:
+            # Any other fault of the disk is the job's to report.
+            return not no_room(error)
+        return True
 
     def finish(self, body: bytes, aside: Aside = Aside()) -> bool:
         """Keep the outcome for good; False when there is one already: the first one counts.

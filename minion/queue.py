@@ -46,6 +46,10 @@ class JobQueue:
         """Put *entry* at the end of the line."""
         self._waiting.append(entry)
 
+    def put_back(self, entry: Entry) -> None:
+        """Put *entry*, which had begun, at the head of the line: nobody comes in between."""
+        self._waiting.insert(0, entry)
+
     def attach(self, entry: Entry) -> None:
         """Take up something that runs already (after a restart of the daemon)."""
         self._running[entry.key] = entry

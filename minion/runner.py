@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Protocol
+from typing import Any, Callable, Dict, List, Optional, Protocol, Set
 
 from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
-from catena.core.job import JobReturn, JobSpec
+from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobFolderError, JobStore
 from catena.minion.log import Log
@@ -148,6 +148,8 @@ class JobRunner:
         self._turns: Dict[str, Callable[[int], None]] = {}
         #: Returns that the agent gives and that a full disk did not take yet.
         self._owed: Dict[str, JobReturn] = {}
+        #: Jobs of chains that wait for room on the disk.
+        self._roomless: Set[str] = set()
         self._next_look = 0.0
 
     def recover(self) -> None:
@@ -265,6 +267,7 @@ class JobRunner:
         if jid in self._running:
             self._kill(jid, text)
         else:
+            self._roomless.discard(jid)
             self.queue.drop(jid)
             self._fail(folder.read_spec().spec, text)
             self.start_next()
@@ -314,18 +317,24 @@ class JobRunner:
                     "user": spec.user,
                     "ret": "",
                     "pid": pid,
-                    "state": "queued" if self.queue.is_waiting(key) else "running",
+                    "state": self._state(key),
                     "position": self.queue.position(key),
                 }
             )
         return told
 
+    def _state(self, key: str) -> str:
+        if key in self._roomless:
+            return "waits for room on the disk"
+        return "queued" if self.queue.is_waiting(key) else "running"
+
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
         self.processes.tick()
-        if now < self._next_look or not (self._running or self._owed):
+        if now < self._next_look or not (self._running or self._owed or self._roomless):
             return
         self._next_look = now + LOOK_SECONDS
+        self._look_for_room()
         for jid in list(self._owed):
             if not self._pay(jid):
                 self.start_next()
@@ -341,7 +350,7 @@ class JobRunner:
 
     def next_due(self) -> Optional[float]:
         """Return when `tick` has something to do; None: nothing runs."""
-        return self._next_look if self._running or self._owed else None
+        return self._next_look if self._running or self._owed or self._roomless else None
 
     def close(self) -> None:
         """Let go of everything; running jobs go on."""
@@ -361,12 +370,31 @@ class JobRunner:
             self.queue.drop(jid)
             self._fail(spec, "it waited too long in the queue: it may not start any more")
             return
+        if self._lacks_room(spec, folder):
+            self._await_room(jid)
+            return
         self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
         try:
             self.processes.fork(jid, self._start(), self._clock.monotonic())
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])
+
+    @staticmethod
+    def _lacks_room(spec: JobSpec, folder: JobFolder) -> bool:
+        """Return whether a chain has to wait for room on the disk before it goes on."""
+        return spec.fun in CHAIN_FUNCTIONS and not folder.has_room()
+
+    def _await_room(self, jid: str) -> None:
+        """Begin a job when there is room; meanwhile it keeps its place, so that none passes."""
+        self._roomless.add(jid)
+        self._log.error(f"job {jid}: the disk is full; its chain goes on when there is room")
+
+    def _look_for_room(self) -> None:
+        for jid in list(self._roomless):
+            if self.store.folder(jid).has_room():
+                self._roomless.discard(jid)
+                self._begin(jid)
 
     def _is_too_late(self, spec: JobSpec) -> bool:
         until = self._until.pop(spec.jid, None)
@@ -431,10 +459,12 @@ class JobRunner:
             self._watch(spec, claim.process)
         elif running.killed:
             self._fail(spec, running.killed, running.age(self._clock.monotonic()))
+        elif not folder.is_claimed() and self._lacks_room(spec, folder):
+            self._await_room(spec.jid)
         elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
             self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
             self.queue.drop(spec.jid)
-            self.queue.add(entry_of(spec))
+            self.queue.put_back(entry_of(spec))
         else:
             self._died(spec, folder)
 
@@ -443,7 +473,7 @@ class JobRunner:
         claim = self._claim(folder)
         if claim:
             self.processes.kill(claim.process, claim.scope)
-        chain = spec.fun.startswith("mgractionchains.")
+        chain = spec.fun in CHAIN_FUNCTIONS
         if folder.is_claimed() and chain and folder.attempts() + 1 < ATTEMPTS:
             self._log.warning(f"job {spec.jid}: its process died; going on from its journal")
             folder.release()

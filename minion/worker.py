@@ -19,7 +19,8 @@ from typing import Callable, Optional, Protocol
 from catena.core import failpoints, records
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
-from catena.core.job import JobReturn, JobSpec
+from catena.core.files import no_room
+from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope
 from catena.minion.blob import Start
@@ -86,6 +87,15 @@ class Worker:
     def run(self, folder: JobFolder) -> None:
         """Take a job, run it, make its outcome durable; nothing, where another process has it."""
         spec = folder.read_spec().spec
+        try:
+            self._run(folder, spec)
+        except OSError as error:
+            if not (spec.fun in CHAIN_FUNCTIONS and no_room(error)):
+                raise
+            # Its journal says where it stands; the agent begins it again when there is room.
+            folder.give_back()
+
+    def _run(self, folder: JobFolder, spec: JobSpec) -> None:
         place = place_of(self.start)
         began = self._now()
         session: Optional[Session] = None
@@ -117,7 +127,9 @@ class Worker:
         began = self._now()
         try:
             return execute(session, spec)
-        except (Exception, SystemExit):  # noqa: BLE001  # custom code may even call sys.exit
+        except (Exception, SystemExit) as error:  # custom code may call sys.exit
+            if no_room(error):
+                raise
             lasted = max(0.0, self._now() - began)
             return Outcome(_failed(spec, began, traceback.format_exc(), lasted))
 

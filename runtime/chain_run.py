@@ -28,6 +28,7 @@ from catena.core.errors import (
     InvalidStateError,
     TryLaterError,
 )
+from catena.core.files import no_room
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
@@ -343,9 +344,19 @@ class ChainHost:
             epoch=chain.manifest.epoch,
             ssh_extra_filerefs=filerefs,
         )
-        self.file.write(point)
+        self._write_point(chain, point)
         failpoints.hit("chain.next.written")
         return point
+
+    def _write_point(self, chain: Chain, point: ResumePoint) -> None:
+        try:
+            self.file.write(point)
+        except OSError as error:
+            if not no_room(error):
+                raise
+            # What came before it has happened: the reserve is kept for that.
+            chain.release_reserve()
+            self.file.write(point)
 
     def clean(self, chain_id: Optional[int], reason: str) -> bool:
         """Give up the chain that waits (or chain *chain_id* only); return whether there was one.
@@ -493,6 +504,7 @@ def pending_after(place: Place) -> Optional[After]:
         return None
     try:
         with chains.store.lock(wait=False):
+            chains.store.sweep()
             return chains.promise_again()
     except TryLaterError:
         return None  # the chunk still runs, in a process that outlived the agent

@@ -35,7 +35,7 @@ from catena.core.job import ActionManifest, ChainManifest, ChunkManifest
 from catena.core.records import decode, encode
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
-from catena.runtime.journal import Journal, Record, read_records
+from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 
 log = logging.getLogger(__name__)
 
@@ -156,6 +156,10 @@ class Chain:
             self._journal.release_reserve()
             write_durable(self.folder / f"results_{number}.json", data)
 
+    def release_reserve(self) -> None:
+        """Give back the room that is kept for the ends of actions, of which one needs it now."""
+        drop_reserve(self.folder / "journal")
+
     def results(self, number: int) -> Dict[str, Any]:
         """Return what an ended chunk came to."""
         data = read_limited(self.folder / f"results_{number}.json", RESULTS_LIMIT)
@@ -249,6 +253,11 @@ class ChainStore:
                 rename_durable(folder, self.folder / aside)
                 found = True
         return found
+
+    def sweep(self) -> None:
+        """Remove what a cut left of chains that were being received; the lock must be held."""
+        for staging in self.folder.glob(".new-*"):
+            shutil.rmtree(staging, ignore_errors=True)
 
     def receive(self, manifest: ChainManifest, files: FileClient) -> None:
         """Fetch all chunks of a chain and keep them durably; a chain that is here stays as it is.

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Optional
 from catena.core import failpoints
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.core.files import no_room
 from catena.core.job import ActionKind, ActionManifest, Boundary
 from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
 from catena.runtime.chain_store import Chain, PinnedFiles
@@ -84,6 +85,8 @@ class ChunkHooks:
             failpoints.hit("chain.begin.before")
             self._chain.record("begin", action=action.action_id)
         except OSError as error:
+            if no_room(error):
+                raise
             # Nothing has happened yet, and nothing may happen unrecorded.
             return _row(low, False, f"Not started: it can't be recorded ({error}).")
         failpoints.hit("chain.begin.after")

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
 from catena.core.errors import CatenaError, NotFoundError, PillarError
-from catena.core.job import JobReturn, JobSpec
+from catena.core.files import no_room
+from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
-from catena.runtime.host import After
+from catena.runtime.host import After, RemoteHost
 from catena.runtime.results import plain, shorten
 from catena.runtime.session import Session
 
@@ -37,7 +38,8 @@ class Outcome:
 def execute(session: Session, spec: JobSpec) -> Outcome:
     """Run *spec* to its end and return what it came to; a failing job is no exception.
 
-    Only what stops a process (KeyboardInterrupt, SystemExit) passes through. The deadline of the
+    Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and a full disk under
+    a chain, which waits for room. The deadline of the
     spec is kept by who started this process, who can kill the whole tree.
 
     Args:
@@ -57,7 +59,9 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
         plugin = context.functions[spec.fun]
         mark = plugin.mark
         value, retcode = _call(plugin, session, spec)
-    except Exception as error:  # noqa: BLE001 - the edge of the job: every fault becomes its return
+    except Exception as error:  # the edge of the job: every fault becomes its return
+        if _waits_for_room(session, spec, error):
+            raise
         value, retcode = _fault(spec, error)
         raised = True
     value, truncated = shorten(plain(value), spec.output_limit)
@@ -75,6 +79,12 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
         boot_id=_boot_id(session),
     )
     return Outcome(ret, session.host.after, raised)
+
+
+def _waits_for_room(session: Session, spec: JobSpec, error: Exception) -> bool:
+    """Return whether the agent can do this once more, from where the journal says, with room."""
+    chain = spec.fun in CHAIN_FUNCTIONS and isinstance(session.host, RemoteHost)
+    return chain and no_room(error)
 
 
 def _boot_id(session: Session) -> str:

@@ -110,7 +110,6 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._reserve = path.with_name(path.name + ".reserve")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(path, flags, 0o600)
         try:
@@ -137,7 +136,7 @@ class Journal:
 
     def _keep_reserve(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(self._reserve, flags, 0o600)
+        handle = os.open(_reserve(self.path), flags, 0o600)
         try:
             os.posix_fallocate(handle, 0, RESERVE_BYTES)
             os.fsync(handle)
@@ -163,7 +162,7 @@ class Journal:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not use_reserve:
                 raise
-            self._reserve.unlink(missing_ok=True)
+            self.release_reserve()
             self._write(line)
         self.records.append(numbered)
         self._size += len(line)
@@ -190,7 +189,7 @@ class Journal:
 
     def release_reserve(self) -> None:
         """Give the reserve back; nothing more will be written."""
-        self._reserve.unlink(missing_ok=True)
+        drop_reserve(self.path)
 
     def __enter__(self) -> Journal:
         return self
@@ -202,6 +201,15 @@ class Journal:
         trace: Optional[TracebackType],
     ) -> None:
         self.close()
+
+
+def drop_reserve(path: Path) -> None:
+    """Give back the room that is kept beside a journal."""
+    _reserve(path).unlink(missing_ok=True)
+
+
+def _reserve(path: Path) -> Path:
+    return path.with_name(path.name + ".reserve")
 
 
 def read_records(path: Path) -> List[Record]:

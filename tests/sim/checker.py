@@ -1,0 +1,296 @@
+"""The judge: the invariants I1 to I12 of what catena promises.
+
+Some are judged at each effect that a witness sees (what must be durable before it may happen), the
+others when the healed world has come to rest. The measure is what people wanted, what witnesses
+saw, the master's database, and what lies on the disks.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from catena.core.errors import CatenaError
+from catena.master.chains.lifecycle import CHAIN, EXECUTION, ChainState, ExecutionState
+from catena.master.store import chain_tables as ct
+from catena.master.store import tables
+from catena.runtime.chain_record import ActionState, ChainView, fold
+from catena.runtime.journal import decode_all
+from tests.sim.disk import File, Folder
+from tests.sim.host import Host
+
+_CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
+_EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name
+_DELIVERY = tables.DELIVERIES.name
+ENDED = {"done", "failed", "cancelled"}
+#: States in which a chain may rest: ended, or waiting for a person in sight of everybody.
+RESTING = {*ENDED, "draft", "pending_approval", "waiting"}
+FINAL = {state.value for state in ExecutionState if EXECUTION.is_final(state)}
+
+
+class Checker:
+    """Collects what is wrong.
+
+    Args:
+        world: to judge.
+    """
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.violations: list[str] = []
+        world.stage.on_effect = self.at_effect
+        for host in world.hosts.values():
+            host.epoch_of = partial(self._epoch, host)
+
+    def wrong(self, invariant: str, text: str) -> None:
+        """Note a violation."""
+        self._world.stage.tell("WRONG", f"{invariant}: {text}")
+        self.violations.append(f"{invariant}: {text}")
+
+    # -- at each effect ------------------------------------------------------------------------
+
+    def at_effect(self, host: Host, key: str, what: str) -> None:
+        """Judge an effect by what is durable on its host at this moment."""
+        if what != "begins":
+            return
+        wish = self._wish(key)
+        if host.name not in wish.minions:
+            self.wrong("I8", f"{key} runs on {host.name}, which is no target of it")
+        order = next(o for o in self._world.orders if wish in o.wishes)
+        view, ids = self._durable_chain(host, order.chain_id)
+        if view is None:
+            self.wrong("I3", f"{key} begins on {host.name} and its chain is not durable there")
+            return
+        mine = self._action(order.chain_id, host.name, wish.order)
+        state = view.action(mine).state
+        if state is not ActionState.begun:
+            self.wrong("I2", f"{key} begins on {host.name}; durable is only: {state.value}")
+        for before in ids[: ids.index(mine)] if mine in ids else []:
+            if view.action(before).state is not ActionState.done:
+                found = view.action(before).state.value
+                self.wrong("I3", f"{key} begins on {host.name} before action {before} ({found})")
+        if view.action(mine).attempt > (1 if wish.kind == "once" else 3):
+            self.wrong("I2", f"{key} begins on {host.name}, attempt {view.action(mine).attempt}")
+
+    def _epoch(self, host: Host, key: str) -> int:
+        order = next(o for o in self._world.orders for w in o.wishes if w.key == key)
+        path = host.disk.root / "cache" / "chains" / str(order.chain_id) / "manifest.json"
+        return int(json.loads(path.read_bytes())["epoch"])
+
+    def _wish(self, key: str) -> Any:
+        return next(w for o in self._world.orders for w in o.wishes if w.key == key)
+
+    def _action(self, chain_id: int, minion: str, order: int) -> int:
+        query = "SELECT action_id FROM {entry} WHERE chain_id=? AND minion=? AND sort_order=?"
+        rows = self.ask(query.format(entry=_ENTRY), chain_id, minion, order)
+        return int(rows[0]["action_id"]) if rows else 0
+
+    def _durable_chain(self, host: Host, chain_id: int) -> tuple[ChainView | None, list[int]]:
+        """Return what a power cut at its worst would leave of a chain's journal, and its order."""
+        folder = host.disk.tree
+        for name in ("cache", "chains", str(chain_id)):
+            node = folder.durable.get(name)
+            if not isinstance(node, Folder):
+                return None, []
+            folder = node
+        journal, manifest = folder.durable.get("journal"), folder.durable.get("manifest.json")
+        if not isinstance(journal, File) or not isinstance(manifest, File):
+            return None, []
+        try:
+            view = fold(decode_all(journal.durable)[0])
+        except CatenaError as error:
+            self.wrong("I3", f"the durable journal on {host.name} is no journal: {error}")
+            return None, []
+        data = json.loads(manifest.durable)
+        return view, [a["action_id"] for c in data["chunks"] for a in c["actions"]]
+
+    # -- the database --------------------------------------------------------------------------
+
+    def ask(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """Return rows of the master's database as it is committed."""
+        with closing(sqlite3.connect(self._world.master.database)) as base:
+            base.row_factory = sqlite3.Row
+            return base.execute(query, values).fetchall()
+
+    # -- is it over? ---------------------------------------------------------------------------
+
+    def open_business(self) -> list[str]:
+        """Return what is not at rest, in words."""
+        return list(self._open_business())
+
+    def _open_business(self) -> Iterator[str]:
+        world = self._world
+        if not world.master.ready:
+            yield "the master is away"
+            return
+        for row in self.ask(f"SELECT id, state FROM {_CHAIN}"):
+            if row["state"] not in RESTING:
+                yield f"chain {row['id']} is {row['state']}"
+        for row in self.ask(f"SELECT chain_id, minion FROM {_RUN} WHERE open OR fence"):
+            yield f"chain {row['chain_id']} is open on {row['minion']}"
+        final = "('done','rejected','expired','cancelled','lost')"
+        query = f"SELECT jid, minion, state FROM {_DELIVERY} WHERE state NOT IN {final}"
+        for row in self.ask(query):
+            yield f"job {row['jid']} is {row['state']} on {row['minion']}"
+        for host in world.hosts.values():
+            yield from _open_on(host)
+
+    # -- at the end ----------------------------------------------------------------------------
+
+    def at_the_end(self) -> None:
+        """Judge the world at rest."""
+        for what in self.open_business():
+            self.wrong("I1", f"it does not come to rest: {what}")
+        chains = {row["id"]: row for row in self.ask(f"SELECT * FROM {_CHAIN}")}
+        for order in self._world.orders:
+            if order.accepted and order.chain_id not in chains:
+                self.wrong("I4", f"{order.label} was accepted and is not in the database")
+        self._judge_history()
+        for order in self._world.orders:
+            if order.chain_id in chains:
+                self._judge_chain(order, chains[order.chain_id]["state"])
+        self._judge_interleaving()
+        self._judge_reboots()
+        for host in self._world.hosts.values():
+            self._judge_disk(host)
+
+    def all_went_well(self) -> None:
+        """Judge a world that nothing befell: what nobody stopped and nothing failed is done."""
+        for order in self._world.orders:
+            state = self.ask(f"SELECT state FROM {_CHAIN} WHERE id=?", order.chain_id)[0]["state"]
+            fails = any(wish.fails for wish in order.wishes)
+            if state != "done" and not fails and order.cancel_at is None:
+                self.wrong("I1", f"{order.label} is {state}, though nothing befell it")
+
+    def _judge_history(self) -> None:
+        """I6 and I9: what ended stays as it ended; ends come in the order of actions."""
+        ended: dict[tuple[str, int, str, int], str] = {}
+        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='action' ORDER BY id"):
+            one = (row["chain_id"], row["number"], row["minion"], row["epoch"])
+            if one in ended:
+                self.wrong("I6", f"action {one} was {ended[one]} and moved to {row['target']}")
+            if row["target"] in FINAL:
+                ended[one] = row["target"]
+        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='chain' ORDER BY id"):
+            try:
+                source = ChainState(row["source"])
+            except ValueError:
+                continue
+            if CHAIN.is_final(source):
+                self.wrong("I6", f"chain {row['chain_id']} was {row['source']} and moved")
+
+    def _judge_chain(self, order: Any, state: str) -> None:
+        query = f"SELECT * FROM {_EXECUTION} WHERE chain_id=? ORDER BY epoch, minion, sort_order"
+        rows = self.ask(query, order.chain_id)
+        newest: dict[tuple[str, int], sqlite3.Row] = {}
+        row: sqlite3.Row | None
+        for row in rows:
+            newest[row["minion"], row["sort_order"]] = row
+            if row["state"] not in FINAL and state in ENDED:
+                self.wrong("I1", f"{order.label} is {state}, an action is {row['state']}")
+            if row["state"] in FINAL - {"DONE"} and not (row["reason"] or row["comment"]):
+                self.wrong("I11", f"{order.label}.{row['sort_order']}: no reason for its failure")
+        for wish in order.wishes:
+            for minion in wish.minions:
+                row = newest.get((minion, wish.order))
+                if row is None:
+                    self.wrong("I4", f"{wish.key} on {minion} is gone")
+                else:
+                    self._judge_action(wish, row, [r for r in rows if _same(r, row)])
+        if state == "done" and any(row["state"] != "DONE" for row in newest.values()):
+            self.wrong("I1", f"{order.label} is done, not all of its actions are")
+        self._judge_order(order, newest)
+
+    def _judge_order(self, order: Any, newest: dict[tuple[str, int], sqlite3.Row]) -> None:
+        """I3: nothing is skipped."""
+        for (minion, at), row in newest.items():
+            for (other, before), earlier in newest.items():
+                if other == minion and before < at and row["state"] == "DONE":
+                    if earlier["state"] != "DONE":
+                        self.wrong("I3", f"{order.label}.{at} on {minion} is done, {before} not")
+
+    def _judge_action(self, wish: Any, row: sqlite3.Row, runs: list[sqlite3.Row]) -> None:
+        if wish.kind == "reboot":
+            return
+        seen = [e for e in self._world.stage.effects if (e.key, e.minion) == _of(wish, row)]
+        begins = [e for e in seen if e.what == "begins"]
+        ends = [e for e in seen if e.what == "ends"]
+        most = len(runs) * (1 if wish.kind == "once" else 3)
+        if len(begins) > most:
+            self.wrong("I2", f"{wish.key} on {row['minion']} began {len(begins)} times")
+        if row["state"] == "DONE" and not ends:
+            self.wrong("I5", f"{wish.key} on {row['minion']} is DONE and never happened")
+        if row["state"] == "DONE" and wish.fails:
+            self.wrong("I5", f"{wish.key} on {row['minion']} failed and is shown as DONE")
+        if row["state"] == "FAILED" and ends and not wish.fails and len(runs) == 1:
+            if not _explained(row):
+                text = f"{row['reason']} {row['comment']}"[:300]
+                self.wrong("I5", f"{wish.key} on {row['minion']} ended and is FAILED: {text}")
+
+    def _judge_interleaving(self) -> None:
+        """I12: chains follow each other on a minion."""
+        for host in self._world.hosts.values():
+            left: set[str] = set()
+            last = ""
+            for effect in self._world.stage.effects:
+                if effect.minion != host.name:
+                    continue
+                now = f"{effect.key.partition('.')[0]} of epoch {effect.epoch}"
+                if now != last and now in left:
+                    self.wrong("I12", f"{now} goes on on {host.name} in the midst of {last}")
+                if now != last and last:
+                    left.add(last)
+                last = now
+
+    def _judge_reboots(self) -> None:
+        for host in self._world.hosts.values():
+            asked = f"SELECT count(*) AS n FROM {_HISTORY} h JOIN {_ACTION} a ON a.id=h.number"
+            asked += " WHERE h.subject='action' AND h.minion=? AND a.kind='reboot'"
+            asked += " AND h.source='PENDING_SCHEDULE' AND h.event='dispatch'"
+            most = self.ask(asked, host.name)[0]["n"]
+            if host.halts > most:
+                self.wrong("I2", f"{host.name} rebooted {host.halts} times for {most} actions")
+
+    def _judge_disk(self, host: Host) -> None:
+        """I10: nothing is left behind."""
+        root = host.disk.root
+        for pattern in ("cache/jobs/*", "cache/outbox/*", "cache/chains/.new-*"):
+            for path in root.glob(pattern):
+                self.wrong("I10", f"{path.relative_to(root)} is left on {host.name}")
+        for path in root.glob("conf/minion.d/*"):
+            self.wrong("I10", f"{path.relative_to(root)} is left on {host.name}")
+
+
+def _open_on(host: Host) -> Iterator[str]:
+    agent = host.agent
+    if agent is None:
+        yield f"{host.name} has no agent"
+        return
+    if not agent.link.connected:
+        yield f"{host.name} is not connected"
+    if host.jobs:
+        yield f"{host.name} runs {len(host.jobs)} jobs"
+    if len(agent._outbox):
+        yield f"{host.name} has {len(agent._outbox)} things to tell"
+    waiting = agent.runner.queue.waiting()
+    if waiting:
+        yield f"{host.name} has {len(waiting)} jobs in line"
+
+
+def _same(one: sqlite3.Row, other: sqlite3.Row) -> bool:
+    return bool(one["action_id"] == other["action_id"])
+
+
+def _of(wish: Any, row: sqlite3.Row) -> tuple[str, str]:
+    return wish.key, row["minion"]
+
+
+def _explained(row: sqlite3.Row) -> bool:
+    """Return whether an action that had its effect may be shown as failed, and says why."""
+    text = f"{row['reason']} {row['comment']}"
+    known = ("nterrupted", "Given up", "cancelled", "disk", "space", "Prerequisite")
+    return any(word in text for word in known)

@@ -1,0 +1,559 @@
+"""A minion's host: its disk, boots, agent processes and jobs, and all that can befall them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from catena.core.clock import Clock
+from catena.core.config.minion import MinionSettings
+from catena.core.errors import TryLaterError, UnreachableError
+from catena.core.job import JobProgress
+from catena.minion.afterwards import Commands
+from catena.minion.agent import Agent, Ports
+from catena.minion.blob import Start
+from catena.minion.jobs import Claim, JobStore
+from catena.minion.launch import with_chains
+from catena.minion.log import Log
+from catena.minion.processes import ProcessRef
+from catena.minion.runner import ForkListener
+from catena.minion.worker import Worker
+from catena.runtime import agent_versions
+from catena.transport.failures import error_of, failure_of
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    ClientReply,
+    Envelope,
+    EventFired,
+    Failure,
+    ManifestReply,
+    ManifestRequest,
+    PillarRequest,
+)
+from tests.sim.disk import Disk
+from tests.sim.network import SimLink
+from tests.sim.stage import Stage
+from tests.sim.tasks import Job, Killed, Program
+
+#: How long a job waits for an agent or master that is away.
+PATIENCE = 60.0
+#: How soon the service manager starts an agent that has ended.
+RESTART_SECONDS = 2.0
+
+
+class Fate(NamedTuple):
+    """How a program will end: at which of its steps, and what ends it."""
+
+    steps: int
+    strike: Callable[[], None]
+
+
+class Host:
+    """One minion's host.
+
+    Args:
+        stage: what everything stands on.
+        name: its minion's id.
+        folder: where its disk and the file of its boot id lie.
+        key: the minion's public key.
+        options: settings of its agent beside the folders.
+    """
+
+    def __init__(
+        self, stage: Stage, name: str, folder: Path, key: str, options: Mapping[str, Any]
+    ) -> None:
+        self.stage, self.name, self.key = stage, name, key
+        self.clock = stage.clock()
+        root = folder / name
+        root.mkdir(parents=True)
+        for part in ("cache", "conf", "pki", "agent"):
+            (root / part).mkdir(mode=0o700)
+        self.disk = Disk(root)
+        self.disk.sync_all()
+        stage.tap.watch(self.disk)
+        self._boot_file = folder / f"{name}.boot"
+        self.boots = 0
+        #: Reboots that an agent ordered and that happened.
+        self.halts = 0
+        #: Says under which epoch an action runs here: its name.
+        self.epoch_of: Callable[[str], int] = lambda key: 0
+        self.settings = MinionSettings(
+            id=name,
+            master="sim",
+            machine_id=f"mach-{name}",
+            cache_dir=str(root / "cache"),
+            pki_dir=str(root / "pki"),
+            run_dir=str(root / "run"),
+            agent_dir=str(root / "agent"),
+            boot_id_file=str(self._boot_file),
+            reboot_command=["reboot"],
+            **options,
+        )
+        self.conf = root / "conf"
+        self.up = False
+        self.agent: Agent | None = None
+        self.program: Program | None = None
+        self.jobs: dict[ProcessRef, Job] = {}
+        self.watched: dict[ProcessRef, Callable[[], None]] = {}
+        self.askers: set[_Asker] = set()
+        self._timer: Any = None
+        self._woken = False
+        self._pids = 100
+        #: What becomes of the next agent and of the next job; taken when it starts.
+        self.next_agent: Fate | None = None
+        self.next_job: Fate | None = None
+
+    # -- power ---------------------------------------------------------------------------------
+
+    def power_on(self) -> None:
+        """Boot."""
+        if self.up:
+            return
+        self.boots += 1
+        self._boot_file.write_text(f"boot-{self.name}-{self.boots}\n")
+        self.clock.boot()
+        self.up = True
+        self.stage.tell(self.name, f"boots ({self.boots})")
+        self.start_agent()
+
+    def power_cut(self) -> None:
+        """Lose the power, now."""
+        if not self.up:
+            return
+        self.condemn()
+        self.stage.soon(self._cut)
+
+    def condemn(self) -> None:
+        """Let nothing of this host take one more step."""
+        self.up = False
+        for program in (self.program, *self.jobs.values()):
+            if program is not None:
+                program.dead = True
+
+    def _cut(self) -> None:
+        self._end_all()
+        with self.stage.tap.aside():
+            kept = self.disk.cut(self.stage.rng)
+        self.stage.tell(self.name, f"power cut; {kept}")
+        self.stage.later(self.stage.rng.uniform(5, 40), self.power_on)
+
+    def halt_in(self, boot: int) -> None:
+        """Halt, unless the boot that it was asked for in is over."""
+        if self.boots == boot:
+            self.halt()
+
+    def halt(self) -> None:
+        """Shut down in good order, and boot."""
+        if not self.up:
+            return
+        self.halts += 1
+        self.stage.tell(self.name, "shuts down")
+        self.stop_agent()
+        self.condemn()
+        self._end_all()
+        with self.stage.tap.aside():
+            self.disk.sync_all()
+        self.stage.later(self.stage.rng.uniform(5, 40), self.power_on)
+
+    def _end_all(self) -> None:
+        self._forget_agent()
+        for job in list(self.jobs.values()):
+            job.kill()
+        self.jobs.clear()
+        self.watched.clear()
+
+    # -- the agent -----------------------------------------------------------------------------
+
+    def start_agent(self) -> None:
+        """Start an agent process."""
+        if not self.up or self.agent is not None:
+            return
+        program = self.program = Program(f"{self.name}.agent", self)
+        fate, self.next_agent = self.next_agent, None
+        if fate is not None:
+            program.steps_left, program.fate = fate
+        with self.stage.turn.of(program):
+            try:
+                start = with_chains(self._start_record())
+                self.stage.tell(self.name, f"agent starts{_state_of(start)}")
+                self.agent = Agent(start, self.clock, self._log(), self._ports(program))
+                self.agent.recover()
+            except Killed:
+                self._forget_agent()
+                return
+            except Exception as error:  # noqa: BLE001  # what would end the process
+                self._broke(error)
+                return
+        self.wake()
+
+    def _start_record(self) -> Start:
+        session = f"{self.name}-{self.boots}-{self.stage.count('session')}"
+        grains = {"id": self.name, "os": "sim"}
+        machine = self.settings.machine_id
+        return Start(self.settings, self.name, machine, str(self.conf), grains, session=session)
+
+    def _log(self) -> Log:
+        return _TraceLog(self.stage, self.name, self.clock)
+
+    def _ports(self, program: Program) -> Ports:
+        network = self.stage.network
+        return Ports(
+            lambda now: SimLink(network, self.name, self.key, self.wake),
+            lambda boot_id, listener: SimProcesses(self, program, boot_id, listener),
+            _Power(self),
+            self._restart,
+        )
+
+    def _broke(self, error: BaseException) -> None:
+        """An error that no agent should die of."""
+        text = "".join(traceback.format_exception(error))
+        self.stage.fault(f"{self.name}: the agent died of {error!r}\n{text}")
+        self._forget_agent()
+        self.stage.later(RESTART_SECONDS, self.start_agent)
+
+    def _restart(self) -> None:
+        assert self.agent is not None
+        self.agent.close("restart of the agent")
+        agent_versions.begin_switch(Path(self.settings.agent_dir), self.agent.start.cache_dir)
+        self.stage.tell(self.name, "agent restarts itself")
+        self._forget_agent()
+        self.stage.later(0.3, self.start_agent)
+        raise Killed
+
+    def stop_agent(self) -> None:
+        """SIGTERM: the agent says goodbye."""
+        if self.agent is None or self.program is None or self.program.dead:
+            return
+        with self.stage.turn.of(self.program):
+            try:
+                self.agent.close("SIGTERM")
+            except Killed:
+                pass
+        self._forget_agent()
+
+    def kill_agent(self) -> None:
+        """SIGKILL for the agent alone; the service manager starts another one."""
+        if self.program is None:
+            return
+        self.program.dead = True
+        self.stage.soon(self._buried)
+
+    def _buried(self) -> None:
+        self.stage.tell(self.name, "agent is killed")
+        self._forget_agent()
+        self.stage.later(RESTART_SECONDS * self.stage.rng.uniform(0.1, 3), self.start_agent)
+
+    def _forget_agent(self) -> None:
+        agent, self.agent = self.agent, None
+        if self.program is not None:
+            self.program.dead = True
+        self.program = None
+        self.watched.clear()
+        if agent is not None:
+            # The kernel hangs up for it.
+            with self.stage.turn.of(None):
+                link = agent.link._link
+                if link is not None:
+                    link.close()
+        for asker in list(self.askers):
+            asker.send(failure_of(UnreachableError("the agent is gone")), b"")
+
+    def wake(self) -> None:
+        """Have the agent look soon."""
+        if not self._woken:
+            self._woken = True
+            self.stage.soon(self.poll)
+
+    def poll(self) -> None:
+        """One round of the agent's loop."""
+        self._woken = False
+        if self._timer is not None:
+            self._timer.cancel()
+        agent, program = self.agent, self.program
+        if agent is None or program is None or program.dead:
+            return
+        delay = 30.0
+        with self.stage.turn.of(program):
+            try:
+                now = self.clock.monotonic()
+                agent.service(now)
+                delay = max(0.001, min(30.0, agent.next_due(now) - now))
+            except Killed:
+                return
+            except Exception as error:  # noqa: BLE001  # what would end the process
+                self._broke(error)
+                return
+        self._timer = self.stage.later(delay, self.poll)
+
+    def with_agent(self, act: Callable[[Agent], None]) -> None:
+        """Let something reach the agent, if there is one."""
+        agent, program = self.agent, self.program
+        if agent is None or program is None or program.dead:
+            return
+        with self.stage.turn.of(program):
+            try:
+                act(agent)
+            except Killed:
+                return
+            except Exception as error:  # noqa: BLE001  # what would end the process
+                self._broke(error)
+                return
+        self.wake()
+
+    # -- jobs ----------------------------------------------------------------------------------
+
+    def spawn(self, jid: str, start: Start) -> ProcessRef:
+        """Begin a job's process."""
+        self._pids += 1
+        ticks = int(self.clock.monotonic() * 100)
+        ref = ProcessRef(self._pids, ticks, f"boot-{self.name}-{self.boots}")
+
+        def work(job: Job) -> None:
+            job.sleep(self.stage.rng.uniform(0.001, 0.05))
+            worker = Worker(start, Service(self, job), lambda _: Claim(ref), self.clock)
+            worker.run(JobStore(start.cache_dir).folder(jid))
+
+        def ended() -> None:
+            self.jobs.pop(ref, None)
+            if job.error is not None and not isinstance(job.error, OSError):
+                text = "".join(traceback.format_exception(job.error))
+                self.stage.fault(f"{job.name} broke: {text}")
+            told = self.watched.pop(ref, None)
+            if told is not None:
+                self.with_agent(lambda _: told())
+
+        job = Job(f"{self.name}.job", self, self.stage.loop, self.stage.turn, work, ended)
+        fate, self.next_job = self.next_job, None
+        if fate is not None:
+            job.steps_left, job.fate = fate
+        self.jobs[ref] = job
+        job.start()
+        return ref
+
+    def kill_running_job(self) -> None:
+        """The job that runs at this moment is killed in its midst."""
+        job = self.stage.turn.running
+        if isinstance(job, Job):
+            self.stage.tell(job.name, "is killed in its midst")
+            job.dead = True
+
+    def kill_job(self) -> None:
+        """The kernel's memory killer takes a job."""
+        for job in list(self.jobs.values()):
+            self.stage.tell(job.name, "is killed")
+            job.dead = True
+            self.stage.soon(job.kill)
+
+
+class SimProcesses:
+    """The job processes of a host, for one agent (`runner.Processes`)."""
+
+    def __init__(self, host: Host, program: Program, boot_id: str, listener: ForkListener) -> None:
+        self._host, self._program, self._listener = host, program, listener
+        self._boot_id = boot_id
+
+    def fork(self, jid: str, start: Start, now: float) -> None:
+        """As Processes."""
+        delay = self._host.stage.rng.choice((0.001, 0.05, 0.3))
+        self._host.stage.later(delay, lambda: self._fork(jid, start))
+
+    def _fork(self, jid: str, start: Start) -> None:
+        host = self._host
+        if not host.up or f"boot-{host.name}-{host.boots}" != self._boot_id:
+            return
+        if self._program.dead and host.stage.rng.random() < 0.5:
+            return  # the template saw its end first
+        ref = host.spawn(jid, start)
+        told = ref.start if ref in host.jobs and not host.jobs[ref].over else None
+        if not self._program.dead:
+            host.with_agent(lambda _: self._listener.forked(jid, ref.pid, told))
+
+    def alive(self, process: ProcessRef) -> bool:
+        """As Processes."""
+        job = self._host.jobs.get(process)
+        return job is not None and not job.over and not job.dead
+
+    def watch(self, process: ProcessRef, ended: Callable[[], None]) -> bool:
+        """As Processes."""
+        if not self.alive(process) or self._host.stage.rng.random() < 0.1:
+            return False
+        self._host.watched[process] = ended
+        return True
+
+    def forget(self, process: ProcessRef) -> None:
+        """As Processes."""
+        self._host.watched.pop(process, None)
+
+    def signal(self, process: ProcessRef, number: int) -> None:
+        """As Processes."""
+
+    def kill(self, process: ProcessRef, scope: str) -> None:
+        """As Processes."""
+        job = self._host.jobs.get(process)
+        if job is not None:
+            job.dead = True
+            self._host.stage.soon(job.kill)
+
+    def tick(self) -> None:
+        """As Processes."""
+
+    def rest(self, now: float, idle_seconds: float) -> None:
+        """As Processes."""
+
+    def renew(self) -> None:
+        """As Processes."""
+
+    def close(self) -> None:
+        """As Processes."""
+        self._host.watched.clear()
+
+
+class _Power(Commands):
+    """The command that reboots."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self._host = host
+
+    def start(self, command: Sequence[str]) -> None:
+        """Reboot soon; now and then nothing comes of it."""
+        host = self._host
+        works = host.stage.rng.random() < host.stage.reboots_work
+        host.stage.tell(host.name, "reboot is ordered" + ("" if works else ", in vain"))
+        boots = host.boots
+        if works:
+            host.stage.later(host.stage.rng.uniform(0.1, 5), lambda: host.halt_in(boots))
+
+
+class _Asker:
+    """A question of a job that waits for its answer (`relay.Asker`)."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self.answer: Any = None
+
+    def send(self, message: Any, reply_to: bytes) -> None:
+        """Take the answer; the first counts."""
+        if self.answer is None:
+            self.answer = message
+            self._wake()
+
+
+class Service:
+    """What a job asks its agent for (`worker.Service`), with the patience of the real one."""
+
+    def __init__(self, host: Host, job: Job) -> None:
+        self._host, self._job = host, job
+
+    def pillar(
+        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """As AgentService."""
+        reply = self._patient(PillarRequest(saltenv, pillarenv, dict(override)))
+        return dict(reply.pillar), reply.errors
+
+    def manifest(self, saltenv: str) -> ManifestReply:
+        """As ChunkSource."""
+        reply: ManifestReply = self._patient(ManifestRequest(saltenv))
+        return reply
+
+    def chunk(self, request: ChunkRequest) -> ChunkReply:
+        """As ChunkSource."""
+        reply: ChunkReply = self._patient(request)
+        return reply
+
+    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
+        """As ChunkSource."""
+        for request in requests:
+            yield self.chunk(request)
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """As AgentService."""
+        event = EventFired(f"event-{self._host.stage.count('event')}", tag, dict(data))
+        self._host.with_agent(lambda agent: agent.fired(event))
+        return True
+
+    def progress(self, progress: JobProgress) -> None:
+        """As AgentService: never waits."""
+        self._job.check()
+        host = self._host
+        host.stage.soon(lambda: host.with_agent(lambda agent: agent.progressed(progress)))
+
+    def grains(self, grains: Mapping[str, Any]) -> bool:
+        """As AgentService."""
+        return True
+
+    def running(self) -> list[dict[str, Any]]:
+        """As AgentService."""
+        return []
+
+    def signal(self, jid: str, signal: int) -> str:
+        """As AgentService."""
+        return ""
+
+    def close(self) -> None:
+        """Hang up."""
+
+    def _patient(self, message: Any) -> Any:
+        end = self._host.stage.loop.now + PATIENCE
+        while True:
+            try:
+                return self._ask(message)
+            except (UnreachableError, TryLaterError):
+                if self._host.stage.loop.now >= end:
+                    raise
+            self._job.sleep(0.5)
+
+    def _ask(self, message: Any) -> Any:
+        host = self._host
+        if host.agent is None:
+            raise UnreachableError("there is no agent")
+        asked: list[_Asker] = []
+
+        def begin(wake: Callable[[], None]) -> None:
+            asker = _Asker(wake)
+            asked.append(asker)
+            host.askers.add(asker)
+            host.stage.soon(lambda: host.with_agent(lambda agent: put(agent, asker)))
+            # An agent that dies before it hears of it.
+            host.stage.later(120.0, wake)
+
+        def put(agent: Agent, asker: _Asker) -> None:
+            envelope = Envelope(host.stage.identity(), b"\0" * 16, message)
+            try:
+                agent.relay.ask(asker, envelope, host.clock.monotonic())
+            except UnreachableError as error:
+                asker.send(failure_of(error), b"")
+
+        self._job.wait(begin)
+        asker = asked[0]
+        host.askers.discard(asker)
+        if asker.answer is None:
+            raise UnreachableError("no answer")
+        if isinstance(asker.answer, Failure):
+            raise error_of(asker.answer)
+        assert not isinstance(asker.answer, ClientReply)
+        return asker.answer
+
+
+class _TraceLog(Log):
+    """An agent's log that goes into the trace."""
+
+    def __init__(self, stage: Stage, name: str, clock: Clock) -> None:
+        super().__init__(2, "info", clock)
+        self._stage, self._name = stage, name
+
+    def _write(self, level: int, text: str) -> None:
+        self._stage.tell(f"{self._name}.log", text)
+
+
+def _state_of(start: Start) -> str:
+    facts = []
+    if start.open_chain:
+        facts.append(f"chain {start.open_chain} waits")
+    if start.pending_after:
+        facts.append(f"owes a {start.pending_after.get('kind')}")
+    return f" ({', '.join(facts)})" if facts else ""
