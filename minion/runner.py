@@ -478,7 +478,7 @@ class JobRunner:
             self._log.warning(f"job {spec.jid}: its process died; going on from its journal")
             folder.release()
             self.queue.drop(spec.jid)
-            self.queue.add(entry_of(spec))
+            self.queue.put_back(entry_of(spec))
             return
         tail = folder.output_tail()
         text = "interrupted: the job's process ended without a result; what it did is not known"
