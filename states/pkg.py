@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import truth
@@ -93,6 +93,8 @@ _INSTALL = frozenset({"fromrepo", "skip_verify", "install_recommends", "allow_do
 
 def _wanted(name: str, version: Optional[str], pkgs: Any, sources: Any) -> List[Wanted]:
     if sources:
+        if not isinstance(sources, list) or not all(isinstance(one, Mapping) for one in sources):
+            raise UsageError("sources is a list of `- NAME: ADDRESS` lines")
         return wanted_packages(None, [key for item in sources for key in item])
     return wanted_packages(name, pkgs, version)
 

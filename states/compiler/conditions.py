@@ -82,7 +82,7 @@ def _creates(value: Any) -> Tuple[bool, str]:
 
 
 def _called(context: Context, entry: Mapping[str, Any], kind: str) -> Any:
-    if "fun" not in entry:
+    if not isinstance(entry.get("fun"), str):
         raise ConditionError(f"{kind}: an entry that is a mapping needs `fun`; found {entry!r}")
     arguments = entry.get("args") or []
     named = {key: value for key, value in entry.items() if key not in _NOT_ARGUMENTS}

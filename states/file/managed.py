@@ -291,7 +291,7 @@ def _check_options(options: ManagedOptions) -> None:
     for name in ("context", "defaults"):
         if getattr(options, name) and not isinstance(getattr(options, name), Mapping):
             raise UsageError(f"{name.capitalize()} must be formed as a dict")
-    if options.template and options.template not in ENGINES:
+    if options.template and str(options.template) not in ENGINES:
         raise source.SourceMissingError(
             f"Specified template format {options.template} is not supported"
         )
