@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim test-reboot lint format docs wheel clean
+.PHONY: demo test sim trees test-failpoints test-reboot lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Every failpoint by kill, error and sleep, in chains of three shapes.
+test-failpoints: $(STAMP)
+	$(BIN)/python -m pytest -n 4 -m failpoints tests/failpoints
 
 # More simulated worlds than `make test` has: make sim SEEDS=10000 FROM=301.
 SEEDS ?= 1000
@@ -21,6 +25,10 @@ sim: $(STAMP)
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)
 	$(BIN)/python -m pytest -m reboot tests/reboot
+
+# Twenty thousand random SLS trees more than `make test` tries.
+trees: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m slow tests/unit/states/compiler/test_random_trees.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

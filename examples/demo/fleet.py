@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -125,6 +126,7 @@ class Fleet:
             self._master = subprocess.Popen(
                 [sys.executable, "-m", "catena", "-c", str(self.config), "master"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env=self.environment("master"),
             )  # fmt: skip
         wait_for("the master", lambda: self._alive() and self._answers())
 
@@ -156,9 +158,18 @@ class Fleet:
         """Power on hosts (all by default)."""
         for name in names or self.minions:
             # By a process that ends at once: the host's processes are no children of ours.
-            subprocess.run(
-                [sys.executable, host.__file__, "start", str(self.home(name))], check=True
-            )
+            self.tell_host(name, "start")
+
+    def tell_host(self, name: str, verb: str) -> None:
+        """Power a host on ("start"), or start its agent alone ("agent") as systemd does."""
+        subprocess.run(
+            [sys.executable, host.__file__, verb, str(self.home(name))],
+            check=True, env=self.environment(name),
+        )  # fmt: skip
+
+    def environment(self, name: str) -> Mapping[str, str]:
+        """Return what the daemons of a host, or of "master", find in their environment."""
+        return os.environ
 
     def accept_all(self) -> None:
         """Accept every key once all have asked, and wait until every minion is up."""

@@ -23,6 +23,8 @@ from pathlib import Path
 
 #: Environment variable that marks every process of one host; its value is the host's folder.
 MARK = "CATENA_DEMO_HOST"
+#: File that is there while the host goes down and comes back.
+REBOOTING = "rebooting"
 #: How long processes get to end by themselves when their host goes down.
 GRACE_SECONDS = 5.0
 
@@ -73,6 +75,7 @@ def start_agent(folder: Path) -> None:
 
 def reboot(folder: Path) -> None:
     """Go down and come back, from a process that is not of the host itself."""
+    (folder / REBOOTING).touch()
     environment = {key: value for key, value in os.environ.items() if key != MARK}
     subprocess.Popen(
         [sys.executable, __file__, "cycle", str(folder)],
@@ -96,6 +99,7 @@ def main(verb: str, folder: Path) -> None:
     elif verb == "cycle":
         power_off(folder)
         power_on(folder)
+        (folder / REBOOTING).unlink(missing_ok=True)
     else:
         sys.exit(f"unknown verb {verb}")
 

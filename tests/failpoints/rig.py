@@ -1,0 +1,176 @@
+"""A fleet of real processes with failpoints, and somebody who starts again what they end.
+
+Each host has failpoints of its own, the master another set. A supervisor does what systemd does: a
+daemon that has ended is started again. What a chain did is read from files outside the product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import host
+from fleet import Fleet, FleetError, wait_for
+
+from catena.core.checkup import is_locked
+from catena.core.failpoints import LOG_VARIABLE, VARIABLE
+
+#: How long a chain may take on a loaded machine, faults included.
+PATIENCE_SECONDS = 100.0
+_LOOK_SECONDS = 0.2
+#: An agent without its lock for so many looks has ended, rather than become another version.
+_GONE_LOOKS = 5
+
+
+class Rig(Fleet):
+    """A fleet whose daemons have failpoints.
+
+    Args:
+        folder: where everything lies.
+        points: failpoints of each host, as the environment variable says them.
+        master: those of the master.
+    """
+
+    def __init__(self, folder: Path, points: Mapping[str, str], master: str = "") -> None:
+        names: dict[str, Mapping[str, Any]] = {name: {} for name in points}
+        testing = {"testing": True}
+        super().__init__(folder, names, {**testing, "ping_interval_seconds": 2}, testing)
+        self._points, self._master_points = dict(points), master
+        self._stop = threading.Event()
+        self._watch: threading.Thread | None = None
+        self.restarts: Counter[str] = Counter()
+
+    def hits(self, name: str = "master") -> Counter[str]:
+        """Return how often each failpoint of a host, or the master's, was passed."""
+        path = self.folder / f"hits.{name}"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(line.split()[0] for line in lines)
+
+    def environment(self, name: str) -> Mapping[str, str]:
+        """Return the environment of a daemon, with its failpoints."""
+        points = self._master_points if name == "master" else self._points[name]
+        log = str(self.folder / f"hits.{name}")
+        return {**os.environ, VARIABLE: points, LOG_VARIABLE: log}
+
+    # -- the daemons ---------------------------------------------------------------------------
+
+    def supervise(self) -> None:
+        """From now on, start again what ends."""
+        self._watch = threading.Thread(target=self._supervise)
+        self._watch.start()
+
+    def _supervise(self) -> None:
+        gone: Counter[str] = Counter()
+        while not self._stop.wait(_LOOK_SECONDS):
+            if self._master is not None and self._master.poll() is not None:
+                self.restarts["master"] += 1
+                self._master = None
+                with contextlib.suppress(FleetError):
+                    self.start_master()
+            for name in self.minions:
+                lock = self.home(name) / "var/cache/catena/minion/lock"
+                gone[name] = 0 if is_locked(lock) or self._rebooting(name) else gone[name] + 1
+                if gone[name] >= _GONE_LOOKS:
+                    gone[name] = 0
+                    self.restarts[name] += 1
+                    self.tell_host(name, "agent")
+
+    def _rebooting(self, name: str) -> bool:
+        """Return whether the pretended reboot of a host is under way."""
+        return (self.home(name) / host.REBOOTING).exists()
+
+    def close(self) -> None:
+        """End the supervisor, then every process of the fleet."""
+        self._stop.set()
+        if self._watch is not None:
+            self._watch.join()
+        super().close()
+
+    # -- an operator who does not give up --------------------------------------------------------
+
+    def insist(self, *words: str, unless: Callable[[], bool] = lambda: False) -> str:
+        """Run a command until it succeeds, or *unless* says that it has had its effect."""
+
+        def attempt() -> str | None:
+            done = self.catena(*words, check=False)
+            if done.returncode == 0 or unless():
+                return done.stdout or " "
+            return None
+
+        out: str = wait_for(f"catena {' '.join(words)}", attempt, PATIENCE_SECONDS)
+        return out
+
+    def accept(self) -> None:
+        """Accept every host's key, whatever happens meanwhile."""
+        wait_for("the keys", lambda: self._known() >= set(self.minions), PATIENCE_SECONDS)
+        self.insist("key", "accept", "--all", unless=lambda: not self._rows("pending"))
+        wait_for("the minions", lambda: self._up() >= set(self.minions), PATIENCE_SECONDS)
+
+    def _rows(self, *states: str) -> set[str]:
+        done = self.catena("key", "list", "--out", "json", check=False)
+        found = json.loads(done.stdout) if done.returncode == 0 else {}
+        return {r["id"] for state, rows in found.items() if state in states for r in rows}
+
+    def _known(self) -> set[str]:
+        return self._rows("pending", "accepted")
+
+    def _up(self) -> set[str]:
+        done = self.catena("minion", "list", "--out", "json", check=False)
+        rows = json.loads(done.stdout) if done.returncode == 0 else []
+        return {row["id"] for row in rows if row["up"]}
+
+    def show(self, label: str) -> dict[str, Any]:
+        """Return a chain; {"state": ""} while the master does not answer or does not know it."""
+        done = self.catena("chain", "show", label, "--out", "json", check=False)
+        found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"state": ""}
+        return found
+
+    def run_chain(self, label: str, document: str) -> dict[str, Any]:
+        """Make a chain from a file, schedule it, and return how it ended."""
+        path = self.folder / f"{label}.yaml"
+        path.write_text(document)
+        self.insist("chain", "apply", str(path), unless=lambda: bool(self.show(label)["state"]))
+        self.insist(
+            "chain", "schedule", label, unless=lambda: self.show(label)["state"] != "draft"
+        )
+        ends = ("done", "failed", "cancelled")
+        wait_for("the chain", lambda: self.show(label)["state"] in ends, PATIENCE_SECONDS)
+        return self.show(label)
+
+    def note(self, word: str) -> str:
+        """Return a command that writes its host and a word to a file outside the product."""
+        return f"echo $CATENA_DEMO_HOST:{word} | sed 's,.*/,,' >> {self.folder}/witness"
+
+    def witness(self) -> Counter[str]:
+        """Return how often each word was written by a chain's commands."""
+        path = self.folder / "witness"
+        return Counter(path.read_text().split()) if path.exists() else Counter()
+
+
+@contextlib.contextmanager
+def rig(points: Mapping[str, str], master: str = "") -> Iterator[Rig]:
+    """Yield a running, supervised rig whose minions are accepted and up."""
+    folder = Path(tempfile.mkdtemp(prefix="cat-"))
+    try:
+        made = Rig(folder, points, master)
+        with made:
+            with contextlib.suppress(FleetError):
+                made.start_master()
+            made.supervise()
+            made.start_minions()
+            made.accept()
+            yield made
+    except BaseException:
+        for log in sorted(folder.rglob("*.log")):
+            print(f"--- {log}\n{log.read_text(errors='replace')[-3000:]}")
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,80 @@
+"""Every failpoint once, by kill: nothing is lost, nothing runs twice, the chain ends.
+
+All hosts of one fleet run one chain, each is killed at another place; the master of another fleet
+is killed at one place after the other. A place that is never passed fails the run.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from catena.core.failpoint_rules import FAILPOINTS
+from tests.failpoints.rig import Rig, rig
+
+pytestmark = pytest.mark.timeout(200)
+
+#: Which hit of a place lies in the chain, where the first ones do not.
+AT = {
+    "agent.fork.before": 2, "agent.return.found": 2, "agent.return.stored": 2,
+    "worker.claimed": 2, "worker.executed": 2, "worker.returned": 2,
+    "file.write": 12, "file.rename": 13, "file.renamed": 14,
+    "journal.write": 3, "journal.written": 4, "journal.synced": 5,
+    "master.commit.before": 20, "master.commit.after": 25, "master.order.send": 2,
+    "master.return.received": 3, "master.return.stored": 3, "master.hello": 2,
+}  # fmt: skip
+#: The master writes fewer files, and no journal.
+AT_MASTER = {**AT, "file.write": 2, "file.rename": 3, "file.renamed": 4}
+#: A process that ends here was in the middle of a command, as far as anybody can tell.
+INTERRUPTS = {"chain.begin.after", "chain.end.before", "journal.synced", "journal.written"}
+#: Passed only where an agent changes its version, or a chain is called off: tested apart.
+APART = {"agent.upgrade.switched", "master.chain.fence"}
+SHARED = ("file.", "journal.")
+
+ON_HOSTS = sorted(n for n in FAILPOINTS if not n.startswith("master.") and n not in APART)
+ON_MASTER = sorted(n for n in FAILPOINTS if n.startswith(("master.", "file.")) and n not in APART)
+
+
+WORDS = ("one", "two", "three")
+
+
+def document(fleet: Rig) -> str:
+    """Three commands that must not run twice, with a reboot behind the first."""
+    one, two, three = (f'- cmd: "{fleet.note(word)}"' for word in WORDS)
+    return "\n".join(("label: steps", "target: '*'", "actions:", one, "- reboot", two, three))
+
+
+def test_a_host_that_is_killed_at_any_place_goes_on_where_it_was() -> None:
+    names = {f"h{number}": name for number, name in enumerate(ON_HOSTS)}
+    with rig({h: f"{name}=kill@{AT.get(name, 1)}" for h, name in names.items()}) as fleet:
+        for hostname, name in names.items():
+            if name == "agent.outbox.event":
+                fleet.insist("run", hostname, "event.send", "app/hello", "data={a: 1}")
+        fleet.run_chain("steps", document(fleet))
+        missed = [n for h, n in names.items() if fleet.hits(h)[n] < AT.get(n, 1)]
+        assert not missed, f"never passed: {missed}\n{json.dumps(fleet.show('steps'), indent=1)}"
+        verdicts = {names[m["minion"]]: m for m in fleet.show("steps")["minions"]}
+        for hostname, name in names.items():
+            ran = {word: fleet.witness()[f"{hostname}:{word}"] for word in WORDS}
+            shown = json.dumps(verdicts[name]["actions"], indent=1)
+            assert max(ran.values()) <= 1, f"{name}: {ran}\n{shown}"
+            states = [a["state"] for a in verdicts[name]["actions"]]
+            if set(states) == {"DONE"}:
+                assert set(ran.values()) == {1}, f"{name}: {ran}"
+            else:
+                reasons = {a["reason"] for a in verdicts[name]["actions"]}
+                assert name in INTERRUPTS and "interrupted" in reasons, f"{name}: {shown}"
+
+
+def test_a_master_that_is_killed_at_every_place_loses_nothing() -> None:
+    points = ";".join(f"{name}=kill@{AT_MASTER.get(name, 1)}" for name in ON_MASTER)
+    with rig({"one": "", "two": ""}, points) as fleet:
+        shown = fleet.run_chain("steps", document(fleet))
+        assert shown["state"] == "done", json.dumps(shown, indent=1)
+        words = [f"{h}:{w}" for h in ("one", "two") for w in WORDS]
+        assert fleet.witness() == dict.fromkeys(words, 1)
+        hits = fleet.hits()
+        missed = [name for name in ON_MASTER if hits[name] < AT_MASTER.get(name, 1)]
+        assert not missed, f"never passed: {missed}"
+        assert fleet.restarts["master"] >= len(ON_MASTER) - 1
