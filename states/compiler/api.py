@@ -279,8 +279,9 @@ def _joined(context: Context, high: High) -> Compiled:
     """Put the states of *high* in the order in which they run."""
     shown = high.as_dict()
     plan = _planned(context, high)
-    lows = None if plan.errors else arranged(plan)
-    if lows is None:
+    # A loop is a fault of its own, told beside what is missing.
+    lows = arranged(plan)
+    if lows is None or plan.errors:
         return Compiled((), tuple(plan.errors), shown)
     return Compiled(lows, (), shown)
 
