@@ -78,7 +78,7 @@ def _call(context: Context, name: str, written: Any) -> Tuple[bool, Any]:
     try:
         value = function.call(context, *bound.args, **bound.kwargs)
     except CatenaError as error:
-        return False, str(error)
+        return False, f"An exception occurred in this state: {error}"
     return not failed(function, value), value
 
 

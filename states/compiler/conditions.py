@@ -10,7 +10,9 @@ from catena.core.errors import UsageError
 from catena.states.compiler.model import Low
 
 #: Arguments of a state that its conditions' commands share.
-_SHARED = ("cwd", "env", "shell", "timeout", "runas", "runas_password", "umask")
+_SHARED = (
+    "cwd", "env", "shell", "timeout", "runas", "runas_password", "umask", "success_retcodes",
+)  # fmt: skip
 _NOT_ARGUMENTS = ("fun", "args", "get_return")
 
 
@@ -65,11 +67,9 @@ def _truths(context: Context, low: Low, kind: str) -> Iterator[bool]:
         if isinstance(entry, str):
             yield _retcode(context, low, entry) == 0
         elif isinstance(entry, Mapping):
-            yield bool(_called(context, entry, kind))
-        elif entry is None:
-            raise ConditionError(f"{kind} has an empty entry")
+            yield _called(context, entry, kind)
         else:
-            # A boolean of the template's decides nothing: neither true nor false skips.
+            # A boolean or null of the template's decides nothing: none of them skips.
             yield kind == "onlyif"
 
 
@@ -81,15 +81,22 @@ def _creates(value: Any) -> Tuple[bool, str]:
     return there, f"{value} {'exists' if there else 'does not exist'}"
 
 
-def _called(context: Context, entry: Mapping[str, Any], kind: str) -> Any:
+def _called(context: Context, entry: Mapping[str, Any], kind: str) -> bool:
+    """Return whether a function says yes: with what it returns, and with its exit code if any."""
     if not isinstance(entry.get("fun"), str):
         raise ConditionError(f"{kind}: an entry that is a mapping needs `fun`; found {entry!r}")
     arguments = entry.get("args") or []
     named = {key: value for key, value in entry.items() if key not in _NOT_ARGUMENTS}
-    value = context.call(entry["fun"], *_listed(arguments), **named)
-    for key in str(entry["get_return"]).split(":") if "get_return" in entry else ():
+    before, context.scratch["retcode"] = context.scratch.get("retcode"), 0
+    try:
+        # Without a job of its own a command leaves its exit code to whoever called it.
+        value = context.with_(job=None).call(entry["fun"], *_listed(arguments), **named)
+        code = context.scratch["retcode"]
+    finally:
+        context.scratch["retcode"] = before or 0
+    for key in str(entry["get_return"]).split(":") if entry.get("get_return") else ():
         value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+    return bool(value) and not code
 
 
 def _retcode(context: Context, low: Low, command: Any) -> int:
