@@ -65,6 +65,8 @@ def set_option(
 
 def apply(ini: IniText, sections: Mapping[str, Any]) -> Dict[str, Any]:
     """Set options of *ini* and return what changed, as ini.set_option does."""
+    if not isinstance(sections, Mapping):
+        raise UsageError(f"sections must be a mapping, not {sections!r}"[:200])
     changes: Dict[str, Any] = {}
     known = ini.sections()
     for section, wanted in sections.items():
