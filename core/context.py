@@ -103,8 +103,21 @@ class Host(Protocol):
     def signal_job(self, jid: str, signal: int) -> str:
         """Send a signal to a job's process tree; return a sentence."""
 
-    def sync(self, kind: str, saltenv: str = "base") -> List[str]:
-        """Fetch custom files (kind "modules", "states", "grains", …); return the changed names."""
+    def sync(
+        self,
+        kind: str,
+        saltenv: str = "base",
+        only: Optional[Sequence[str]] = None,
+        never: Sequence[str] = (),
+    ) -> List[str]:
+        """Fetch custom files (kind "modules", "states", "grains", …); return the changed names.
+
+        Args:
+            kind: which.
+            saltenv: environment, or several separated by commas.
+            only: names of the files that are wanted; None: all.
+            never: names of files that are not wanted.
+        """
 
 
 @dataclass(frozen=True)

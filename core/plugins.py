@@ -59,6 +59,10 @@ def function(
     return mark
 
 
+#: A state whose mark wants this is given its low chunk, as a dict.
+LOW = "__low__"
+
+
 @dataclass(frozen=True)
 class StateMark:
     """What a marked state function says of itself."""

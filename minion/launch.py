@@ -87,16 +87,10 @@ def with_chains(start: Start) -> Start:
 
 def collect_grains(start: Start) -> Dict[str, Any]:
     """Return this host's grains, collected now."""
-    from catena.runtime.grains.collect import GrainSources, collect
+    from catena.runtime.grains.collect import collect
+    from catena.runtime.host import grain_sources
 
-    sources = GrainSources(
-        id=start.id,
-        machine_id=start.machine_id,
-        static_file=Path(start.conf_dir) / "grains",
-        configured=start.settings.grains,
-        custom=start.cache_dir / "extmods" / "grains",
-    )
-    return collect(sources)
+    return collect(grain_sources(place_of(start)))
 
 
 def main() -> None:

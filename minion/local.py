@@ -133,7 +133,12 @@ def local_session_of(
         return result.pillar, result.details or result.errors
 
     files = RootsClient(_paths(file_roots))
-    session = local_session(place_of(start), files, pillar, spec, watch)
+    place = place_of(start)
+    roots = dataclasses.replace(
+        settings, file_roots=dict(file_roots), pillar_roots=dict(pillar_roots)
+    )
+    place = dataclasses.replace(place, settings=roots)
+    session = local_session(place, files, pillar, spec, watch)
     return session
 
 

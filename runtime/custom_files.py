@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from catena.core.context import FileClient
 from catena.core.errors import CatenaError, UsageError
@@ -25,13 +26,20 @@ KINDS: Dict[str, str] = {
     "modules": "_modules",
     "output": "_output",
     "proxymodules": "_proxy",
+    "pillar": "_pillar",
     "renderers": "_renderers",
+    "resources": "_resources",
     "returners": "_returners",
     "sdb": "_sdb",
     "serializers": "_serializers",
     "states": "_states",
+    "thorium": "_thorium",
+    "tops": "_tops",
     "utils": "_utils",
+    "wrapper": "_wrapper",
 }
+#: What a kind is called in the names of its files, where that is not the kind.
+_LABELS = {"proxymodules": "proxy"}
 SIZE_LIMIT = 16 * 1024 * 1024
 
 
@@ -39,14 +47,23 @@ class CustomFileTooLargeError(CatenaError):
     """A custom file is too large to be code."""
 
 
-def sync_files(files: FileClient, extmods: Path, kind: str, saltenv: str) -> List[str]:
+def sync_files(
+    files: FileClient,
+    extmods: Path,
+    kind: str,
+    saltenv: str,
+    only: Optional[Sequence[str]] = None,
+    never: Sequence[str] = (),
+) -> List[str]:
     """Make `<extmods>/<kind>/` what the file roots have; return new and changed names, sorted.
 
     Args:
         files: the file server.
         extmods: folder of all custom files of this host.
         kind: a key of KINDS.
-        saltenv: environment; several separated by commas, the first one wins.
+        saltenv: environment; several separated by commas, the last one wins, as in Salt.
+        only: names of the files that are wanted, without the ending; shell patterns; None: all.
+        never: names of files that are not wanted.
 
     Returns:
         Names such as "modules.vsphere"; a file that went away is removed and not named.
@@ -56,7 +73,8 @@ def sync_files(files: FileClient, extmods: Path, kind: str, saltenv: str) -> Lis
     """
     if kind not in KINDS:
         raise UsageError(unknown("kind of custom file", kind, KINDS))
-    wanted = _wanted(files, KINDS[kind], saltenv.split(","))
+    found = _wanted(files, KINDS[kind], saltenv.split(","))
+    wanted = {name: data for name, data in found.items() if _is_chosen(name, only, never)}
     folder = extmods / kind
     if not wanted and not folder.is_dir():
         return []
@@ -69,14 +87,27 @@ def sync_files(files: FileClient, extmods: Path, kind: str, saltenv: str) -> Lis
             continue
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durable(target, data)
-        changed.append(f"{kind}.{name.rpartition('.')[0].replace('/', '.')}")
+        changed.append(f"{_LABELS.get(kind, kind)}.{name.rpartition('.')[0].replace('/', '.')}")
+    _without_stale(folder, wanted)
+    return changed
+
+
+def _without_stale(folder: Path, wanted: Mapping[str, bytes]) -> None:
+    """Remove what is not wanted, and folders that are empty then."""
     for stale in sorted(folder.rglob("*"), reverse=True):
         name = stale.relative_to(folder).as_posix()
         if stale.is_file() and name not in wanted:
             stale.unlink()
         elif stale.is_dir() and not any(stale.iterdir()):
             stale.rmdir()
-    return changed
+
+
+def _is_chosen(path: str, only: Optional[Sequence[str]], never: Sequence[str]) -> bool:
+    name = path.partition("/")[0]
+    name = name[: -len(".py")] if name.endswith(".py") else name
+    if only is not None and not any(fnmatchcase(name, one) for one in only):
+        return False
+    return not any(fnmatchcase(name, one) for one in never)
 
 
 def _wanted(files: FileClient, prefix: str, environments: List[str]) -> Dict[str, bytes]:
@@ -84,7 +115,7 @@ def _wanted(files: FileClient, prefix: str, environments: List[str]) -> Dict[str
     for saltenv in environments:
         for entry in files.entries(saltenv, prefix + "/"):
             name = entry.path[len(prefix) + 1 :]
-            if not name.endswith(".py") or name in wanted or ".." in name.split("/"):
+            if not name.endswith(".py") or ".." in name.split("/"):
                 continue
             if entry.size > SIZE_LIMIT:
                 raise CustomFileTooLargeError(f"salt://{entry.path}: {entry.size} bytes")

@@ -8,13 +8,15 @@ return is safe (`After`).
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
+import catena
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.context import FileClient, RebootRequest
@@ -50,6 +52,45 @@ class Place:
     session: str = ""
     #: Options of modules (dotted keys) and free keys, as the configuration gave them.
     module_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def options(place: Place) -> Dict[str, Any]:
+    """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
+    opts = {f.name: getattr(place.settings, f.name) for f in dataclasses.fields(place.settings)}
+    opts.update(place.module_options)
+    cache, conf = str(place.cache_dir), str(place.conf_dir)
+    opts.update(
+        {
+            "id": place.id,
+            "machine_id": place.machine_id,
+            "cache_dir": cache,
+            "cachedir": cache,
+            "pki_dir": str(place.pki_dir),
+            "conf_dir": conf,
+            "config_dir": conf,
+            "conf_file": str(place.conf_dir / "minion"),
+            "extension_modules": str(place.cache_dir / "extmods"),
+            "saltenv": place.settings.saltenv or "base",
+            "environment": place.settings.saltenv or None,
+            "pillarenv": place.settings.pillarenv or None,
+            "saltversion": catena.__version__,
+            "__role": "minion",
+            "hash_type": "sha256",
+        }
+    )
+    return opts
+
+
+def grain_sources(place: Place) -> GrainSources:
+    """Return where the grains of *place* come from."""
+    return GrainSources(
+        id=place.id,
+        machine_id=place.machine_id,
+        static_file=place.conf_dir / "grains",
+        configured=place.settings.grains,
+        custom=place.cache_dir / "extmods" / "grains",
+        options=options(place),
+    )
 
 
 class AfterKind(str, Enum):
@@ -172,23 +213,20 @@ class BaseHost:
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell nobody of a step; both kinds of host know better."""
 
-    def grain_sources(self) -> GrainSources:
-        """Return where this host's grains come from."""
-        return GrainSources(
-            id=self.place.id,
-            machine_id=self.place.machine_id,
-            static_file=self.place.conf_dir / "grains",
-            configured=self.place.settings.grains,
-            custom=self.place.cache_dir / "extmods" / "grains",
-        )
-
     def collect_grains(self) -> Dict[str, Any]:
         """Return grains collected now."""
-        return collect(self.grain_sources())
+        return collect(grain_sources(self.place))
 
-    def sync(self, kind: str, saltenv: str = "base") -> List[str]:
+    def sync(
+        self,
+        kind: str,
+        saltenv: str = "base",
+        only: Optional[Sequence[str]] = None,
+        never: Sequence[str] = (),
+    ) -> List[str]:
         """Fetch custom files of *kind*; return the names of new and changed ones."""
-        return sync_files(self.files, self.place.cache_dir / "extmods", kind, saltenv)
+        extmods = self.place.cache_dir / "extmods"
+        return sync_files(self.files, extmods, kind, saltenv, only, never)
 
 
 class RemoteHost(BaseHost):

@@ -17,14 +17,15 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.own_code import file_name, module_name, told
-from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
+from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, marked
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
 from catena.runtime.salt_names import salt_names
@@ -67,6 +68,43 @@ class FunctionMap(Mapping[str, Callable[..., Any]]):
     def __len__(self) -> int:
         return len(self._registry.names())
 
+    def __getattr__(self, module: str) -> _ModuleOf:
+        """Let `__salt__.test.ping()` mean `__salt__["test.ping"]()`."""
+        if module.startswith("__"):
+            raise AttributeError(module)
+        return _ModuleOf(self, module)
+
+
+class StateMap(FunctionMap):
+    """`__states__`: what a built-in state gives is Salt's dict to custom code."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return partial(_as_dict, super().__getitem__(name))
+
+
+def _as_dict(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Dict[str, Any]:
+    found = function(*args, **kwargs)
+    name = kwargs.get("name", args[0] if args else "")
+    ret: Dict[str, Any] = {"name": name, "changes": dict(found.changes)}
+    ret.update(result=found.result, comment=found.comment)
+    if found.warnings:
+        ret["warnings"] = list(found.warnings)
+    return ret
+
+
+class _ModuleOf:
+    """The functions of one module as attributes."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], module: str) -> None:
+        self._functions = functions
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            return self._functions[f"{self._module}.{name}"]
+        except KeyError as error:
+            raise AttributeError(str(error)) from None
+
 
 class OptionMap(Dict[str, Any]):
     """`__opts__`: a copy of the options, with `test` of the running call."""
@@ -81,6 +119,8 @@ class Loaded:
     module: ModuleType
     #: Why it is not available, as a sentence without its subject; "" when it is.
     refused: str = ""
+    #: More names that it has (`__virtual_aliases__`).
+    aliases: Tuple[str, ...] = ()
 
 
 class Loader:
@@ -94,6 +134,8 @@ class Loader:
         self._extmods = extmods
         self._context: Optional[Context] = None
         self._loaded: Dict[Tuple[str, Path], Loaded] = {}
+        #: State modules whose mod_init has run.
+        self.initiated: Set[str] = set()
 
     def bind(self, context: Context) -> None:
         """Take the context with which `__virtual__` functions are asked."""
@@ -104,9 +146,15 @@ class Loader:
         self._loaded.clear()
 
     def files(self, kind: str) -> List[Path]:
-        """Return the custom files of a kind, sorted."""
+        """Return the custom files of a kind, and folders that are packages, sorted."""
         folder = self._extmods / kind
-        return sorted(folder.glob("*.py")) if folder.is_dir() else []
+        if not folder.is_dir():
+            return []
+        return sorted(
+            path
+            for path in folder.iterdir()
+            if path.suffix == ".py" or (path / "__init__.py").is_file()
+        )
 
     def find(self, kind: str, name: str) -> Tuple[Optional[Loaded], str]:
         """Return (the file that serves *name*, "") or (None, why there is none, or "").
@@ -118,11 +166,11 @@ class Loader:
         candidates = self.files(kind)
         candidates.sort(key=lambda path: path.stem != name)
         for path in candidates:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = _code(path).read_text(encoding="utf-8", errors="replace")
             if path.stem != name and name not in _QUOTED.findall(text):
                 continue
             loaded = self._load(kind, path)
-            if loaded.name == name and not loaded.refused:
+            if name in (loaded.name, *loaded.aliases) and not loaded.refused:
                 return loaded, ""
             if loaded.refused and name in (path.stem, loaded.name):
                 reason = loaded.refused
@@ -136,7 +184,7 @@ class Loader:
 
     def _load_anew(self, kind: str, path: Path) -> Loaded:
         full_name = module_name(kind, path.stem)
-        spec = importlib.util.spec_from_file_location(full_name, path)
+        spec = importlib.util.spec_from_file_location(full_name, _code(path))
         if spec is None or spec.loader is None:
             return Loaded(path.stem, ModuleType(full_name), "not a Python file")
         module = importlib.util.module_from_spec(spec)
@@ -148,20 +196,34 @@ class Loader:
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
                 name, refused = _virtual(module, path.stem)
+                begin = module.__dict__.get("__init__")
+                if not refused and begin is not None and context is not None:
+                    begin(module.__dict__["__opts__"])
         except (Exception, SystemExit) as error:  # somebody else's code: any fault is its own
             fault = told(error, file_name(full_name))
             log.warning("a custom file can't be loaded: %s", fault)
             log.debug("%s", path, exc_info=True)
             return Loaded(name, module, f"can't be loaded: {fault}")
         finally:
-            sys.modules.pop(full_name, None)
-        return Loaded(name, module, refused)
+            for known in [one for one in sys.modules if f"{one}.".startswith(f"{full_name}.")]:
+                del sys.modules[known]
+        aliases = tuple(str(one) for one in getattr(module, "__virtual_aliases__", ()))
+        return Loaded(name, module, refused, aliases)
 
     def module_functions(self, kind: str, name: str) -> Optional[Dict[str, Plugin]]:
         """Return the plug-ins of the custom file that serves *name*, or None."""
         loaded, _ = self.find(kind, name)
-        if loaded is None:
-            return None
+        return self._functions(kind, name, loaded) if loaded else None
+
+    def replaces(self, kind: str, name: str) -> bool:
+        """Return whether a custom file has the very name of a module, and so takes its place.
+
+        One that only says so (`__virtualname__`) adds to what is there, as in Salt.
+        """
+        loaded, _ = self.find(kind, name)
+        return loaded is not None and loaded.module.__name__.rpartition(".")[2] == name
+
+    def _functions(self, kind: str, name: str, loaded: Loaded) -> Dict[str, Plugin]:
         return {
             f"{name}.{label}": self._plugin(kind, f"{name}.{label}", function, loaded)
             for label, function in public_functions(loaded.module).items()
@@ -171,7 +233,7 @@ class Loader:
         origin = file_name(loaded.module.__name__)
         if kind == "states":
             call: Callable[..., Any] = partial(_call_state, self, loaded.module, function)
-            mark: Any = StateMark(name.partition(".")[2])
+            mark: Any = StateMark(name.partition(".")[2], (LOW,))
         else:
             outputters = getattr(loaded.module, "__outputter__", {})
             label = name.partition(".")[2]
@@ -198,6 +260,18 @@ class CustomRegistry(Registry):
         self._loader = loader
         self._folder = folder
         self._built_in = dict(index)
+
+    def module(self, prefix: str) -> Dict[str, Plugin]:
+        """Return the plug-ins of module *prefix*: custom ones, built-in ones, or both."""
+        if prefix not in self._loaded:
+            found = super().module(prefix)
+            if prefix in self._built_in and found and not self._replaces(prefix):
+                path = import_module(self._built_in[prefix])
+                self._loaded[prefix] = {**marked(path, prefix, self._mark), **found}
+        return self._loaded[prefix]
+
+    def _replaces(self, prefix: str) -> bool:
+        return self._loader.replaces(self._folder, prefix)
 
     def missing(self, name: str) -> str:
         """Return why *name* is not available, in Salt's words where a custom file refused."""
@@ -240,7 +314,7 @@ class CustomRegistry(Registry):
     def names(self) -> List[str]:
         """Return every name, of built-ins and of custom files; imports them all."""
         for path in self._loader.files(self._folder):
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = _code(path).read_text(encoding="utf-8", errors="replace")
             virtual = _VIRTUAL_NAME.search(text)
             self.module(virtual[1] if virtual else path.stem)
         return super().names()
@@ -249,6 +323,11 @@ class CustomRegistry(Registry):
         """Load custom files anew on their next use."""
         super().forget()
         self._loader.forget()
+
+
+def _code(path: Path) -> Path:
+    """Return the Python file of a custom file or package."""
+    return path / "__init__.py" if path.is_dir() else path
 
 
 def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
@@ -267,9 +346,12 @@ def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
 
 def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
     """Return (name, why it is not available or "")."""
-    name = getattr(module, "__virtualname__", stem)
     ask = getattr(module, "__virtual__", None)
-    said: Any = ask() if callable(ask) else True
+    if not callable(ask):
+        # As in Salt, __virtualname__ alone is not looked at.
+        return stem, ""
+    name = getattr(module, "__virtualname__", stem)
+    said: Any = ask()
     reason = ""
     if isinstance(said, tuple):
         said, reason = said[0], str(said[1]) if len(said) > 1 else ""
@@ -281,12 +363,17 @@ def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
 
 
 @contextmanager
-def injected(module: ModuleType, context: Optional[Context], loader: Loader) -> Iterator[None]:
+def injected(
+    module: ModuleType,
+    context: Optional[Context],
+    loader: Loader,
+    low: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[None]:
     """Put Salt's names into *module* for as long as its code runs; then back what was there."""
     if context is None:
         yield
         return
-    names = _names(context, loader)
+    names = _names(context, loader, low)
     before = {name: module.__dict__.get(name, _ABSENT) for name in names}
     module.__dict__.update(names)
     try:
@@ -299,20 +386,22 @@ def injected(module: ModuleType, context: Optional[Context], loader: Loader) -> 
                 module.__dict__[name] = value
 
 
-def _names(context: Context, loader: Loader) -> Dict[str, Any]:
+def _names(context: Context, loader: Loader, low: Mapping[str, Any]) -> Dict[str, Any]:
     opts = OptionMap(context.opts)
-    opts.update(test=context.test, saltenv=context.saltenv, grains=context.grains)
+    opts.update(test=context.test, saltenv=context.saltenv)
+    opts.update(grains=context.grains, pillar=context.pillar)
     return {
         "__salt__": FunctionMap(context, context.functions),
-        "__states__": FunctionMap(context, context.states),
+        "__states__": StateMap(context, context.states),
         "__grains__": context.grains,
         "__pillar__": context.pillar,
         "__opts__": opts,
         "__context__": context.scratch,
         "__env__": context.saltenv,
         "__utils__": UtilityMap(context, loader),
-        "__low__": {},
-        "__instance_id__": "",
+        "__low__": low,
+        "__instance_id__": context.job.jid if context.job else "",
+        "__proxy__": {},
     }
 
 
@@ -328,6 +417,12 @@ class UtilityMap(Mapping[str, Callable[..., Any]]):
         if name not in found:
             raise KeyError(f"'{name}' is not among the custom _utils")
         return partial(found[name].call, self._context)
+
+    def __getattr__(self, module: str) -> _ModuleOf:
+        """Let `__utils__.mine.f()` mean `__utils__["mine.f"]()`."""
+        if module.startswith("__"):
+            raise AttributeError(module)
+        return _ModuleOf(self, module)
 
     def __iter__(self) -> Iterator[str]:
         for path in self._loader.files("utils"):
@@ -347,10 +442,15 @@ def _call_function(
     **kwargs: Any,
 ) -> Any:
     with salt_names(), injected(module, context, loader):
-        try:
-            return function(*args, **kwargs)
-        except SystemExit as error:
-            raise EndedError(told(error)) from None
+        return _ended(function, *args, **kwargs)
+
+
+def _ended(function: FunctionType, *args: Any, **kwargs: Any) -> Any:
+    """Call *function*; that it ends the process is its error, not the job's end."""
+    try:
+        return function(*args, **kwargs)
+    except SystemExit as error:
+        raise EndedError(told(error)) from None
 
 
 def _call_state(
@@ -362,7 +462,13 @@ def _call_state(
     *args: Any,
     **kwargs: Any,
 ) -> StateResult:
-    ret = _call_function(loader, module, function, context, *args, **kwargs)
+    low = kwargs.pop(LOW, {})
+    with salt_names(), injected(module, context, loader, low):
+        begin = getattr(module, "mod_init", None)
+        if begin is not None and low and module.__name__ not in loader.initiated:
+            loader.initiated.add(module.__name__)
+            begin(low)
+        ret = _ended(function, *args, **kwargs)
     if not isinstance(ret, dict) or not isinstance(ret.get("changes"), dict):
         found = (
             f"one with {', '.join(map(str, ret))}" if isinstance(ret, dict) else type(ret).__name__

@@ -11,7 +11,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
-import catena
 from catena import modules, states
 from catena.core.clock import Clock
 from catena.core.context import Context, FileClient
@@ -27,6 +26,7 @@ from catena.runtime.host import (
     PillarCompiler,
     Place,
     RemoteHost,
+    options,
 )
 from catena.runtime.loader import CustomRegistry, Loader
 from catena.states import functions as state_functions
@@ -80,33 +80,6 @@ class Session:
 
     context: Context
     host: BaseHost
-
-
-def options(place: Place) -> Dict[str, Any]:
-    """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
-    opts = {f.name: getattr(place.settings, f.name) for f in dataclasses.fields(place.settings)}
-    opts.update(place.module_options)
-    cache, conf = str(place.cache_dir), str(place.conf_dir)
-    opts.update(
-        {
-            "id": place.id,
-            "machine_id": place.machine_id,
-            "cache_dir": cache,
-            "cachedir": cache,
-            "pki_dir": str(place.pki_dir),
-            "conf_dir": conf,
-            "config_dir": conf,
-            "conf_file": str(place.conf_dir / "minion"),
-            "extension_modules": str(place.cache_dir / "extmods"),
-            "saltenv": place.settings.saltenv or "base",
-            "environment": place.settings.saltenv or None,
-            "pillarenv": place.settings.pillarenv or None,
-            "saltversion": catena.__version__,
-            "__role": "minion",
-            "hash_type": "sha256",
-        }
-    )
-    return opts
 
 
 def remote_session(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
@@ -11,25 +11,31 @@ from catena.core.ids import jid as checked_jid
 from catena.core.plugins import function
 from catena.runtime.custom_files import KINDS
 
-#: What sync_all brings, in this order: grains first, so that the rest can look at them.
+#: What sync_all brings, in Salt's order; each has a function of its own.
 ALL_KINDS = (
-    "beacons",
+    "tops",
     "clouds",
-    "engines",
-    "executors",
-    "grains",
-    "log_handlers",
-    "matchers",
+    "beacons",
     "modules",
-    "output",
-    "proxymodules",
+    "states",
+    "sdb",
+    "grains",
     "renderers",
     "returners",
-    "sdb",
-    "serializers",
-    "states",
+    "output",
     "utils",
+    "log_handlers",
+    "executors",
+    "proxymodules",
+    "engines",
+    "thorium",
+    "serializers",
+    "matchers",
+    "resources",
+    "pillar",
+    "wrapper",
 )
+Names = Union[str, Sequence[str], None]
 
 
 @function(inline=True)
@@ -108,92 +114,99 @@ def kill_all_jobs(context: Context) -> List[str]:
     return [kill_job(context, jid) for jid in others]
 
 
-def _sync(context: Context, kind: str, saltenv: Optional[str], refresh: bool) -> List[str]:
+def _sync(
+    context: Context,
+    kind: str,
+    saltenv: Optional[str],
+    refresh: bool,
+    only: Names = None,
+    never: Names = None,
+) -> List[str]:
     """Fetch the custom files of one kind; return the names of new and changed ones."""
-    changed = context.host.sync(kind, saltenv or context.saltenv)
+    env = saltenv or context.saltenv
+    wanted = None if only is None else _names(only)
+    changed = context.host.sync(kind, env, only=wanted, never=_names(never))
     context.forget_plugins()
     if kind == "grains" and refresh:
         refresh_grains(context)
     return changed
 
 
+def _names(given: Names) -> List[str]:
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",")]
+    return [str(name) for name in given or ()]
+
+
 @function()
 def sync_all(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
+    context: Context,
+    saltenv: Optional[str] = None,
+    refresh: bool = True,
+    extmod_whitelist: Optional[Mapping[str, Names]] = None,
+    extmod_blacklist: Optional[Mapping[str, Names]] = None,
 ) -> Dict[str, List[str]]:
     """Fetch custom files of every kind from the file roots.
 
     Args:
         context: the call's context.
-        saltenv: environment, or several separated by commas.
+        saltenv: environment, or several separated by commas; the last one wins.
         refresh: let this minion use them at once.
+        extmod_whitelist: by kind, the names of the files that are wanted.
+        extmod_blacklist: by kind, the names of files that are not wanted.
 
     Returns:
         Names of new and changed files by kind.
     """
-    return {kind: _sync(context, kind, saltenv, refresh) for kind in ALL_KINDS if kind in KINDS}
+    only, never = extmod_whitelist or {}, extmod_blacklist or {}
+    # Pillar is compiled where its files are.
+    alone = context.opts.get("file_client") == "local"
+    return {
+        kind: _sync(context, kind, saltenv, refresh, only.get(kind), never.get(kind))
+        for kind in ALL_KINDS
+        if alone or kind != "pillar"
+    }
 
 
-@function()
-def sync_modules(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom execution modules (`_modules`)."""
-    return _sync(context, "modules", saltenv, refresh)
+def _sync_of(kind: str, name: str = "") -> Callable[..., List[str]]:
+    """Return the function that fetches one kind of custom files."""
+
+    def sync(
+        context: Context,
+        saltenv: Optional[str] = None,
+        refresh: bool = True,
+        extmod_whitelist: Names = None,
+        extmod_blacklist: Names = None,
+    ) -> List[str]:
+        return _sync(context, kind, saltenv, refresh, extmod_whitelist, extmod_blacklist)
+
+    sync.__name__ = f"sync_{name or kind}"
+    sync.__doc__ = f"Fetch custom {kind} (`{KINDS[kind]}`); see saltutil.sync_all."
+    return function(name=sync.__name__)(sync)
 
 
-@function()
-def sync_states(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom state modules (`_states`)."""
-    return _sync(context, "states", saltenv, refresh)
-
-
-@function()
-def sync_grains(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom grains (`_grains`) and collect all grains anew."""
-    return _sync(context, "grains", saltenv, refresh)
-
-
-@function()
-def sync_renderers(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom renderers (`_renderers`)."""
-    return _sync(context, "renderers", saltenv, refresh)
-
-
-@function()
-def sync_utils(context: Context, saltenv: Optional[str] = None, refresh: bool = True) -> List[str]:
-    """Fetch custom utilities (`_utils`)."""
-    return _sync(context, "utils", saltenv, refresh)
-
-
-@function()
-def sync_returners(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom returners (`_returners`)."""
-    return _sync(context, "returners", saltenv, refresh)
-
-
-@function()
-def sync_output(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom outputters (`_output`)."""
-    return _sync(context, "output", saltenv, refresh)
-
-
-@function()
-def sync_matchers(
-    context: Context, saltenv: Optional[str] = None, refresh: bool = True
-) -> List[str]:
-    """Fetch custom matchers (`_matchers`)."""
-    return _sync(context, "matchers", saltenv, refresh)
+sync_tops = _sync_of("tops")
+sync_clouds = _sync_of("clouds")
+sync_beacons = _sync_of("beacons")
+sync_modules = _sync_of("modules")
+sync_states = _sync_of("states")
+sync_sdb = _sync_of("sdb")
+sync_grains = _sync_of("grains")
+sync_renderers = _sync_of("renderers")
+sync_returners = _sync_of("returners")
+sync_output = _sync_of("output")
+sync_outputters = _sync_of("output", "outputters")
+sync_utils = _sync_of("utils")
+sync_log_handlers = _sync_of("log_handlers")
+sync_executors = _sync_of("executors")
+sync_proxymodules = _sync_of("proxymodules")
+sync_engines = _sync_of("engines")
+sync_thorium = _sync_of("thorium")
+sync_serializers = _sync_of("serializers")
+sync_matchers = _sync_of("matchers")
+sync_resources = _sync_of("resources")
+sync_pillar = _sync_of("pillar")
+sync_wrapper = _sync_of("wrapper")
 
 
 @function()

@@ -31,6 +31,8 @@ class GrainSources:
     configured: Mapping[str, Any] = field(default_factory=dict)
     #: Folder of custom _grains; may be missing.
     custom: Path = Path("/nonexistent")
+    #: What custom grains see as `__opts__`, beside id and grains.
+    options: Mapping[str, Any] = field(default_factory=dict)
     #: Root of the file system that is looked at; for tests and images.
     root: Path = Path("/")
 
@@ -45,7 +47,7 @@ def collect(sources: GrainSources) -> Dict[str, Any]:
     grains["server_id"] = facts.server_id(sources.id)
     static = static_grains(sources.static_file)
     early = {**grains, **static, **sources.configured}
-    grains.update(custom_grains(sources.custom, early))
+    grains.update(custom_grains(sources.custom, early, {**sources.options, "id": sources.id}))
     grains.update(static)
     grains.update(sources.configured)
     return grains

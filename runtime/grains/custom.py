@@ -7,7 +7,7 @@ import inspect
 import logging
 import sys
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.own_code import file_name, module_name, told
@@ -16,12 +16,15 @@ from catena.runtime.salt_names import salt_names
 log = logging.getLogger(__name__)
 
 
-def custom_grains(folder: Path, grains: Mapping[str, Any]) -> Dict[str, Any]:
+def custom_grains(
+    folder: Path, grains: Mapping[str, Any], options: Mapping[str, Any] = MappingProxyType({})
+) -> Dict[str, Any]:
     """Return what the custom grains files in *folder* give, in the order of their names.
 
     Args:
         folder: where `saltutil.sync_grains` put them; may be missing.
         grains: what is known so far; handed to functions with a parameter `grains`.
+        options: the minion's, for `__opts__`.
 
     A file that fails is logged and gives nothing.
     """
@@ -30,7 +33,7 @@ def custom_grains(folder: Path, grains: Mapping[str, Any]) -> Dict[str, Any]:
         return found
     for path in sorted(folder.glob("*.py")):
         with salt_names():
-            module = _load(path, {**grains, **found})
+            module = _load(path, {**options, "grains": {**grains, **found}})
             if module is None:
                 continue
             for name, function in sorted(vars(module).items()):
@@ -41,13 +44,14 @@ def custom_grains(folder: Path, grains: Mapping[str, Any]) -> Dict[str, Any]:
     return found
 
 
-def _load(path: Path, grains: Dict[str, Any]) -> Optional[ModuleType]:
+def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
     name = module_name("grains", path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         return None
     module = importlib.util.module_from_spec(spec)
-    module.__dict__.update({"__grains__": grains, "__opts__": {"grains": grains}, "__salt__": {}})
+    names = {"__grains__": options["grains"], "__opts__": options, "__salt__": {}}
+    module.__dict__.update(names)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -21,7 +21,7 @@ from typing import (
 
 from catena.core.context import Context
 from catena.core.own_code import told
-from catena.core.plugins import Plugin, Registry
+from catena.core.plugins import LOW, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 from catena.states.compiler import conditions
@@ -267,6 +267,8 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
     for key in callee.wants:
         if key in low.keywords:
             arguments[key] = low.keywords[key]
+    if LOW in callee.wants:
+        arguments[LOW] = low.as_dict()
     if extra is not None:
         # mod_watch is called with the arguments of another function: it gets what it takes.
         arguments.update(extra)

@@ -159,3 +159,96 @@ def test_a_changed_module_is_loaded_anew(module: Callable[[str, str], None], run
     assert run("orc.fun").ret.value == 1
     module("_modules/orc.py", "def fun():\n    return 'two'\n")
     assert run("orc.fun").ret.value == "two"
+
+
+def test_functions_are_attributes_of_their_modules_too(
+    module: Callable[[str, str], None], run: Run
+) -> None:
+    module("_utils/orcu.py", "def twice(x):\n    return x * 2\n")
+    module(
+        "_modules/orcattr.py",
+        "def f():\n"
+        "    return [__salt__.test.echo('a'), __utils__.orcu.twice(2), __salt__.get('no.such')]\n"
+        "def g():\n"
+        "    return __salt__.nosuch.f()\n",
+    )
+    assert run("orcattr.f").ret.value == ["a", 4, None]
+    assert "AttributeError" in run("orcattr.g").ret.value
+
+
+def test_a_module_may_have_more_names_and_be_told_the_options(
+    module: Callable[[str, str], None], run: Run
+) -> None:
+    module(
+        "_modules/orcmany.py",
+        "__virtual_aliases__ = ('orcx', 'orcy')\n__virtualname__ = 'not_looked_at'\nSEEN = []\n"
+        "def __init__(opts):\n    SEEN.append(opts['id'])\n"
+        "def f():\n    return SEEN\n",
+    )
+    names = ("orcmany", "orcx", "orcy")
+    assert [run(f"{name}.f").ret.value for name in names] == [["web1"]] * 3
+    assert not run("not_looked_at.f").ret.success
+
+
+def test_a_module_that_only_calls_itself_as_a_built_in_adds_to_it(
+    module: Callable[[str, str], None], run: Run
+) -> None:
+    module(
+        "_modules/orcmore.py",
+        "__virtualname__ = 'test'\n"
+        "def __virtual__():\n    return __virtualname__\n"
+        "def more():\n    return 1\n",
+    )
+    assert (run("test.more").ret.value, run("test.ping").ret.value) == (1, True)
+    module("_modules/test.py", "def ping():\n    return 'custom'\n")
+    assert run("test.ping").ret.value == "custom"
+    assert not run("test.echo", "x").ret.success
+
+
+def test_a_folder_is_a_module(roots: Path, run: Run) -> None:
+    folder = roots / "_modules" / "orcpack"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from .inner import N\ndef f():\n    return N\n")
+    (folder / "inner.py").write_text("N = 5\n")
+    synced = run("saltutil.sync_modules").ret.value
+    assert synced == ["modules.orcpack.__init__", "modules.orcpack.inner"]
+    assert run("orcpack.f").ret.value == 5
+    assert not [name for name in sys.modules if "orcpack" in name]
+
+
+def test_a_custom_state_sees_its_low_chunk_and_other_states(
+    module: Callable[[str, str], None], run: Run, roots: Path
+) -> None:
+    module(
+        "_states/orclow.py",
+        "def mod_init(low):\n"
+        "    __context__.setdefault('begun', []).append(low['__id__'])\n"
+        "def f(name):\n"
+        "    inner = __states__['test.succeed_with_changes'](name='x')\n"
+        "    seen = [__low__['fun'], __env__, __context__['begun'], inner['name']]\n"
+        "    return {**inner, 'comment': repr(seen)}\n",
+    )
+    (roots / "s.sls").write_text("a: orclow.f\nb: orclow.f\n")
+    rows = run("state.apply", "s").ret.value.values()
+    assert [row["comment"] for row in rows] == ["['f', 'base', ['a'], 'x']"] * 2
+    assert all(row["changes"] and row["result"] for row in rows)
+
+
+def test_custom_grains_see_the_options(module: Callable[[str, str], None], run: Run) -> None:
+    module(
+        "_grains/orcgrain.py",
+        "def f(grains):\n    return {'orc': [__opts__['id'], 'cachedir' in __opts__]}\n",
+    )
+    assert run("grains.get", "orc").ret.value == ["web1", True]
+
+
+def test_what_is_synced_can_be_chosen(roots: Path, run: Run) -> None:
+    (roots / "_modules").mkdir()
+    for name in ("orca", "orcb"):
+        (roots / "_modules" / f"{name}.py").write_text("def f():\n    return 1\n")
+    sync = "saltutil.sync_modules"
+    assert run(sync, extmod_whitelist="orca").ret.value == ["modules.orca"]
+    assert run(sync, extmod_blacklist=["orca"]).ret.value == ["modules.orcb"]
+    assert run("saltutil.sync_all").ret.value["modules"] == ["modules.orca"]
+    none = run("saltutil.sync_all", extmod_whitelist={"modules": ["x"]}).ret.value
+    assert none["modules"] == [] and {"tops", "pillar", "wrapper", "proxymodules"} <= none.keys()

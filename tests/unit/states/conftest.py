@@ -104,7 +104,13 @@ class RecordingHost:
     def signal_job(self, jid: str, signal: int) -> str:
         return "no such job"
 
-    def sync(self, kind: str, saltenv: str = "base") -> list[str]:
+    def sync(
+        self,
+        kind: str,
+        saltenv: str = "base",
+        only: Sequence[str] | None = None,
+        never: Sequence[str] = (),
+    ) -> list[str]:
         self.synced.append(kind)
         return []
 
