@@ -228,10 +228,8 @@ class _Builder:
             self._report.fail_at(f"the tag {tag.replace(_TAG, '!!')!r} is not allowed", node)
         try:
             return make(self._loader, node)
-        except (ValueError, yaml.YAMLError) as error:
-            self._report.fail_at(
-                f"{node.value[:80]!r} is not a {tag.replace(_TAG, '')}: {error}", node
-            )
+        except (ValueError, LookupError, yaml.YAMLError):
+            self._report.fail_at(f"{node.value[:80]!r} is not a {tag.replace(_TAG, '')}", node)
 
     def _sequence(self, node: Any, path: DataPath, depth: int) -> List[Any]:
         if node.tag not in _SEQUENCES:
