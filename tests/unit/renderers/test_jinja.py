@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,24 @@ def test_imports_of_imports_see_the_names_of_each_rendering(make_context: Any) -
             "{% import 'one.jinja' as one %}{{ one.got }}", f"salt://{name}.sls", sls=name
         )
         assert jinja.render(context, source, {}).text == f"{name}!two.jinja"
+
+
+def test_options_show_grains_and_pillar(make_context: Any) -> None:
+    text = "{{ opts.id }} {{ opts.grains.os }} {{ opts['pillar'].port }}"
+    assert render(make_context(), text).text == "web1 Debian 80"
+
+
+def test_a_long_template_takes_time_in_step_with_its_length(make_context: Any) -> None:
+    block = "{% if grains.os == 'x' %}a{% else %}b {{ grains.id }}{% endif %}\n"
+    context = make_context()
+
+    def seconds(blocks: int) -> float:
+        took = []
+        for _ in range(4):  # the first one compiles it
+            start = time.process_time()
+            render(context, block * blocks, f"t{blocks}.sls")
+            took.append(time.process_time() - start)
+        return min(took)
+
+    # Before lines were found by instruction, four times the length took sixteen times as long.
+    assert seconds(600) < 10 * max(seconds(150), 0.001)
