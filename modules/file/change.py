@@ -82,22 +82,22 @@ def mkdir(
 @function()
 def makedirs(
     context: Context, path: str, user: Any = None, group: Any = None, mode: Any = None
-) -> str:
-    """Make the folder that *path* lies in, and its parents; return a sentence."""
+) -> Optional[str]:
+    """Make the folder that *path* lies in, and its parents; a sentence where it is there."""
     text = str(path)
     folder = expand(text if text.endswith("/") else str(expand(text).parent))
     if folder.is_dir():
         return f"Directory '{folder}' already exists"
     make_folders(folder, Wanted(user, group, attributes.parse_mode(mode)))
-    return f"Directory '{folder}' created"
+    return None
 
 
 @function()
 def makedirs_perms(
     context: Context, name: str, user: Any = None, group: Any = None, mode: Any = None
-) -> bool:
-    """Make the folder *name* and its parents with owner, group and mode; True."""
-    return bool(mkdir(context, name, user, group, mode))
+) -> None:
+    """Make the folder *name* and its parents with owner, group and mode."""
+    mkdir(context, name, user, group, mode)
 
 
 @function()
@@ -126,7 +126,7 @@ def touch(
 def remove(context: Context, path: str) -> bool:
     """Remove a file, link or whole folder; False where there is none."""
     found = expand(path)
-    if not os.path.lexists(found):
+    if found.is_absolute() and not os.path.lexists(found):
         return False
     remove_path(found)
     return True
@@ -137,7 +137,7 @@ def delete_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]
     """Remove a backup that `backup: minion` kept."""
     kept = list_backups(context, path).get(int(backup_id))
     if kept is None:
-        return {"result": False, "comment": f"backup_id {backup_id!r} does not exist for {path}"}
+        return {"result": False, "comment": f"backup_id '{backup_id}' does not exist for {path}"}
     Path(kept["Location"]).unlink()
     return {"result": True, "comment": f"Successfully removed {kept['Location']}"}
 
@@ -147,7 +147,7 @@ def restore_backup(context: Context, path: str, backup_id: int) -> dict[str, Any
     """Put a backup that `backup: minion` kept back in place, after keeping what is there."""
     kept = list_backups(context, path).get(int(backup_id))
     if kept is None:
-        return {"result": False, "comment": f"backup_id {backup_id!r} does not exist for {path}"}
+        return {"result": False, "comment": f"backup_id '{backup_id}' does not exist for {path}"}
     target = expand(path)
     data = content.read(Path(kept["Location"]))
     content.backup(context, target, "minion")
@@ -287,9 +287,10 @@ def lchown(context: Context, path: str, user: Any, group: Any) -> Optional[str]:
 def _owned(path: str, user: Any, group: Any, follow: bool) -> Optional[str]:
     found = expand(path)
     wanted = Wanted(user or None, group or None)
-    problem = attributes.missing_account(wanted)
-    if not os.path.lexists(found):
-        problem = "File not found"
+    problem = "" if os.path.lexists(found) else "File not found"
+    for what, missing in (("User", Wanted(wanted.user)), ("Group", Wanted(group=wanted.group))):
+        if attributes.missing_account(missing):
+            problem += f"{what} does not exist\n"
     if problem:
         return problem
     attributes.apply(found, wanted, follow)
@@ -313,13 +314,12 @@ def set_mode(context: Context, path: str, mode: Any) -> str:
 
 
 @function()
-def truncate(context: Context, path: str, length: int) -> bool:
-    """Cut a file to *length* bytes; True."""
+def truncate(context: Context, path: str, length: int) -> None:
+    """Cut a file to *length* bytes."""
     try:
         os.truncate(existing(path), int(length))
     except OSError as problem:
         raise _failed(path, problem) from problem
-    return True
 
 
 def remove_empty(
@@ -364,7 +364,7 @@ def rmdir(
         older_than: days since a folder was last changed; a younger one stays.
 
     Returns:
-        Whether it is gone, or why not; with *verbose* {"result", "deleted", "errors"}.
+        Whether it is gone; with *verbose* {"result", "deleted", "errors"}.
     """
     found = existing(path)
     if not found.is_dir():
@@ -373,7 +373,7 @@ def rmdir(
     done = not errors and (bool(gone) or recurse)
     if verbose:
         return {"result": done, "deleted": gone, "errors": errors}
-    return done if done or not errors else errors[-1][1]
+    return done
 
 
 @function()

@@ -96,7 +96,7 @@ def replace(
         found, with search_only.
     """
     if truth(options.get("ignore_if_missing")) and not expand(path).exists():
-        return False if truth(options.get("search_only")) else ""
+        return False
     flags = edits.flags_of(options.pop("flags", edits.DEFAULT_FLAGS))
     text = editable(path)
     if truth(options.get("search_only")):
@@ -110,17 +110,28 @@ def replace(
 
 
 @function()
-def blockreplace(context: Context, /, path: str, **options: Any) -> Union[str, bool]:
+def blockreplace(
+    context: Context,
+    /,
+    path: str,
+    marker_start: str = blocks.Block.marker_start,
+    marker_end: str = blocks.Block.marker_end,
+    content: str = "",
+    **options: Any,
+) -> Union[str, bool]:
     """Replace what stands between two marker lines of a file; return the diff.
 
     Args:
         context: the call's context.
         path: the file.
-        options: marker_start, marker_end, content, append_if_not_found, prepend_if_not_found,
-            insert_before_match, insert_after_match, append_newline, backup (".bak"), dry_run,
-            show_changes.
+        marker_start: what the line before the block has in it.
+        marker_end: what the line after it has in it.
+        content: text between the two.
+        options: append_if_not_found, prepend_if_not_found, insert_before_match,
+            insert_after_match, append_newline, backup (".bak"), dry_run, show_changes.
     """
-    block, rest = split(blocks.Block, options)
+    given = {"marker_start": marker_start, "marker_end": marker_end, "content": str(content)}
+    block, rest = split(blocks.Block, {"append_newline": False, **options, **given})
     new = blocks.with_block(text_of(path), block)
     dry = context.test or truth(rest.get("dry_run"))
     change = rewrite(context, path, new, rest.get("backup", ".bak"), dry)
@@ -145,7 +156,7 @@ def line(context: Context, /, path: str, **options: Any) -> Union[str, bool]:
         raise CommandExecutionError(f'File "{path}" does not exists or is not a file.')
     new = lines.edited(text_of(path), edit)
     change = rewrite(context, path, new, rest.get("backup"), context.test)
-    return change if truth(rest.get("show_changes", True)) else bool(change)
+    return change if change and truth(rest.get("show_changes", True)) else bool(change)
 
 
 @function()
@@ -157,10 +168,18 @@ def comment_line(
     cmnt: bool = True,
     backup: Any = ".bak",
 ) -> Union[str, bool]:
-    """Put *char* before the lines that *regex* matches, or take it away; the diff, or False."""
+    """Put *char* before the lines that *regex* matches, or take it away.
+
+    Returns:
+        A diff of these lines alone, as in Salt; False where there are none.
+    """
     text = text_of(path)
-    make = edits.commented if truth(cmnt) else edits.uncommented
-    return rewrite(context, path, make(text, regex, char), backup, context.test) or False
+    new = (edits.commented if truth(cmnt) else edits.uncommented)(text, regex, char)
+    if not rewrite(context, path, new, backup, context.test):
+        return False
+    pairs = zip(text.splitlines(True), new.splitlines(True))
+    old_lines, new_lines = zip(*(pair for pair in pairs if pair[0] != pair[1]))
+    return content.diff("".join(old_lines), "".join(new_lines))
 
 
 @function()
