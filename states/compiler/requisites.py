@@ -66,11 +66,6 @@ class Index:
             self._groups[key] = self._group(tuple(members)) if members else None
         return self._groups[key]
 
-    def declared(self, module: str, id_: str) -> Group:
-        """Return the group of a state that is there."""
-        group = self.find(module, id_)
-        return group if group is not None else self._group(())
-
     def without(self, group: Group, position: int) -> Group:
         """Return *group* without one of its states."""
         return self._group(tuple(one for one in group.members if one != position))
@@ -148,32 +143,28 @@ def link(lows: Sequence[Low], gone: Sequence[Low] = (), linked_before: bool = Fa
     index = Index(lows)
     links = [Links() if low.keywords else _NO_LINKS for low in lows]
     plan = Plan(lows, links, index, [])
-    dangling = _reverse_all(plan, gone)
+    puts = _puts(plan, gone)
     if linked_before:
         plan.errors.clear()
     if plan.errors:
         plan.links = [_NO_LINKS for _ in lows]
         return plan
     for position, low in enumerate(lows):
-        if low.keywords or position in dangling:
-            _forward(plan, position, dangling.get(position, ()))
+        if low.keywords or position in puts:
+            _need_all(plan, position, puts.get(position, ()))
     return plan
 
 
-def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
-    """Put every `*_in` into the states that it names.
-
-    Returns:
-        What states need from some that `exclude` took out.
-    """
+def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
+    """Return what every `*_in` makes the states need that it names."""
     every = [*plan.lows, *gone]
     if not any(key in _PUT for low in every for key in low.keywords):
         return {}
     targets = Targets(every)
     unknown: Set[str] = set()
     seen: Set[Tuple[str, str]] = set()
-    dangling: Dict[int, List[Wanted]] = {}
-    for position, low in enumerate(every):
+    puts: Dict[int, List[Wanted]] = {}
+    for low in every:
         own = (low.state, low.id)
         if own in seen:
             continue
@@ -185,13 +176,9 @@ def _reverse_all(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
                     unknown.add(wanted[1])
                     plan.errors.append(_unknown(plan, low, kind, wanted))
                 for member in members or ():
-                    if member >= len(plan.lows):
-                        continue
-                    if position >= len(plan.lows):
-                        dangling.setdefault(member, []).append((REVERSE[kind], own))
-                    else:
-                        _need(plan, member, REVERSE[kind], plan.index.declared(*own))
-    return dangling
+                    if member < len(plan.lows):
+                        puts.setdefault(member, []).append((REVERSE[kind], own))
+    return puts
 
 
 def _unknown(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> str:
@@ -265,21 +252,20 @@ def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
             _own(plan, member).prereq_owners.append(position)
 
 
-def _forward(plan: Plan, position: int, dangling: Sequence[Wanted]) -> None:
+def _need_all(plan: Plan, position: int, puts: Sequence[Wanted]) -> None:
     low = plan.lows[position]
-    written = [
-        (kind, wanted) for kind in FORWARD if kind in low.keywords for wanted in pairs(low, kind)
-    ]
-    for kind, (module, target) in (*written, *dangling):
-        group = plan.index.find(module, target)
-        if group is None:
-            # One fault of a state is told, as in Salt.
-            _missing(plan, low, kind, (module, target))
-            return
-        if module != "sls" and len(group.members) > 1 and position in group.members:
-            # `'*'` means the others.
-            group = plan.index.without(group, position)
-        _need(plan, position, kind, group)
+    for kind in FORWARD:
+        wanted = [*pairs(low, kind), *(target for put, target in puts if put == kind)]
+        for module, target in wanted:
+            group = plan.index.find(module, target)
+            if group is None:
+                # One fault of a state is told, as in Salt.
+                _missing(plan, low, kind, (module, target))
+                return
+            if module != "sls" and len(group.members) > 1 and position in group.members:
+                # `'*'` means the others.
+                group = plan.index.without(group, position)
+            _need(plan, position, kind, group)
 
 
 def _missing(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> None:

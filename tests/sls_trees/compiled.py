@@ -327,10 +327,9 @@ def _fill(
             if module != "sls" and len(found) > 1:
                 found = [other for other in found if other is not one]
             needs.extend(found)
-    for holder, kind, source in put:
-        if holder is not one or source.sls in by_sls:
-            continue
-        if source not in kept:
-            return False
-        one.needs.setdefault(_felt(one, kind), []).extend(find(kept, source.module, source.id))
+        for holder, given, source in put:
+            if holder is one and given == kind and source.sls not in by_sls:
+                if source not in kept:
+                    return False
+                needs.extend(find(kept, source.module, source.id))
     return True
