@@ -204,7 +204,7 @@ def _target(rendered: Rendered, saltenv: Any, target: Any, entries: Any) -> _Tar
     order = options.get("order", 0)
     try:
         number = int(order)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SourceError(f"order must be a whole number, not {order!r}", place) from None
     kind, missing = str(options.get("match", "compound")), bool(options.get("ignore_missing"))
     return _Target(kind, number, missing, names, place)
