@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
 import re
 import stat
@@ -135,7 +136,11 @@ _OTHERS = ("maxdepth", "mindepth", "print", "delete", "exec")
 
 
 def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]:
-    """Yield (path, status) below *root* between two depths; links are not followed."""
+    """Yield (path, status) below *root* between two depths.
+
+    As in Salt the status is that of what a link leads to, and the link's own where that is
+    nowhere; but the walk goes into no folder through a link.
+    """
     pending: List[Tuple[str, int]] = [(root, 0)]
     while pending:
         path, depth = pending.pop()
@@ -144,7 +149,7 @@ def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]
         except OSError:
             continue  # it went away while we walked
         if depth >= low:
-            yield path, status
+            yield path, _followed(path, status)
         if stat.S_ISDIR(status.st_mode) and depth < high:
             try:
                 names = sorted(os.listdir(path), reverse=True)  # noqa: PTH208  # strings, quickly
@@ -153,12 +158,21 @@ def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]
             pending.extend((f"{path.rstrip('/')}/{name}", depth + 1) for name in names)
 
 
+def _followed(path: str, status: os.stat_result) -> os.stat_result:
+    if not stat.S_ISLNK(status.st_mode):
+        return status
+    try:
+        return os.stat(path)  # noqa: PTH116  # strings, quickly
+    except OSError:
+        return status
+
+
 def _shown(path: str, status: os.stat_result, what: List[str]) -> Any:
     values = {
         "path": path,
         "name": path.rsplit("/", 1)[-1],
         "size": status.st_size,
-        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+        "mode": stat.S_IMODE(status.st_mode),
         "user": user_name(status.st_uid),
         "group": group_name(status.st_gid),
         "mtime": int(status.st_mtime),
@@ -194,12 +208,14 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     high = int(options.get("maxdepth", 2**31))
     found = [
         (name, status)
-        for name, status in walk(_start(path), int(options.get("mindepth", 0)), high)
+        for start in _starts(path)
+        for name, status in walk(start, int(options.get("mindepth", 0)), high)
         if all(check(name, status) for check in checks)
     ]
     if "delete" in options:
         doomed = _types(options["delete"] or "f")
-        found = [(name, status) for name, status in reversed(found) if doomed(name, status)]
+        # A link is a link here: nobody's file goes because a link led to it.
+        found = [(name, status) for name, status in reversed(found) if _is_doomed(name, doomed)]
         for name, _ in found:
             if not context.test and os.path.lexists(name):
                 remove_path(Path(name))
@@ -207,7 +223,15 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     return sorted((_shown(name, status, what) for name, status in found), key=str)
 
 
-def _start(path: str) -> str:
-    """Return *path* without its ~, and with its last slash, as it is shown."""
+def _is_doomed(name: str, doomed: Check) -> bool:
+    try:
+        return doomed(name, os.lstat(name))
+    except OSError:
+        return False
+
+
+def _starts(path: str) -> List[str]:
+    """Return the paths that a shell pattern means, without ~; a last slash stays."""
     found = str(expand(path))
-    return f"{found}/" if str(path).endswith("/") and found != "/" else found
+    shown = f"{found}/" if str(path).endswith("/") and found != "/" else found
+    return sorted(glob.glob(shown)) or [shown]  # noqa: PTH207  # the pattern may be absolute

@@ -83,6 +83,20 @@ def test_a_search_shows_paths_as_they_were_given(context: Context, folder: Path)
     assert context.call("file.find", str(folder), regex=".*/x$") == []
 
 
+def test_a_search_sees_what_links_lead_to_and_deletes_links_only(
+    context: Context, folder: Path
+) -> None:
+    (folder / "lnk").symlink_to("f.txt")
+    found = context.call("file.find", str(folder), type="f", print="name")
+    assert found == ["f.txt", "lnk", "x"]
+    assert context.call("file.find", str(folder), type="l", print="name") == ["broken"]
+    assert context.call("file.find", f"{folder}/s*", type="f") == [f"{folder}/sub/x"]
+    assert context.call("file.find", str(folder), name="lnk", delete="f") == []
+    assert context.call("file.find", str(folder), name="lnk", delete="l") == [f"{folder}/lnk"]
+    assert (folder / "f.txt").exists()
+    assert not (folder / "lnk").is_symlink()
+
+
 def test_two_files_are_compared(context: Context, folder: Path, tmp_path: Path) -> None:
     file = str(folder / "f.txt")
     assert context.call("file.get_diff", file, file) == ""
