@@ -1,0 +1,3 @@
+#!/bin/sh
+echo script:$0 args:$* pwd:$(pwd) A=$A >&1
+exit ${CODE:-0}

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo {{ who }} {{ more }} {{ grains.id }} $1

@@ -1,0 +1,3 @@
+#!/bin/sh
+echo "changed=yes comment='bad end'"
+exit 3

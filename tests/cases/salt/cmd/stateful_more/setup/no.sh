@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "changed=no comment='nothing to do'"
