@@ -185,7 +185,9 @@ class MinionGate:
                 return None
             # It may take itself for welcome: a Refused of ours was lost, or it was silent for
             # too long. Without a word it would wait for ever.
-            self._parts.link.send(peer, m.Refused("hello", "say Hello first", 0.0), envelope.msg_id)
+            self._parts.link.send(
+                peer, m.Refused("hello", "say Hello first", 0.0), envelope.msg_id
+            )
             if isinstance(envelope.message, m.Ping):
                 return None
             raise NotAllowedError("say Hello first")

@@ -7,6 +7,7 @@ fooled by them.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -21,6 +22,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import catena
 from catena.core.errors import CommandExecutionError
+from catena.runtime import salt_utils
 
 _depth = [0]
 _saved: Dict[str, ModuleType] = {}
@@ -186,17 +188,56 @@ def _yaml() -> Dict[str, Callable[..., Any]]:
     return {"safe_load": safe_load, "load": safe_load, "safe_dump": safe_dump, "dump": safe_dump}
 
 
+def _repacked(data: Any, *_: Any, **__: Any) -> Dict[str, Any]:
+    """Return a list of one-key mappings as one mapping."""
+    found: Dict[str, Any] = {}
+    for item in data or ():
+        found.update(item if isinstance(item, Mapping) else {item: None})
+    return found
+
+
+def _serializer(write: Callable[..., str], read: Callable[..., Any]) -> Dict[str, Any]:
+    return {"serialize": write, "deserialize": read, "available": True}
+
+
+#: salt.defaults.exitcodes, by Salt's names.
+_EXIT_CODES = (
+    ("EX_OK", 0),
+    ("EX_GENERIC", 1),
+    ("EX_USAGE", 64),
+    ("EX_NOUSER", 67),
+    ("EX_UNAVAILABLE", 69),
+    ("EX_SOFTWARE", 70),
+    ("EX_CANTCREAT", 73),
+    ("EX_STATE_COMPILER_ERROR", 1),
+    ("EX_STATE_FAILURE", 2),
+)
+
 _UTILS: Dict[str, Callable[[], Dict[str, Any]]] = {
     "args": lambda: {"clean_kwargs": _clean_kwargs, "shlex_split": shlex.split},
     "data": lambda: {
         "is_true": _is_true,
         "traverse_dict": _traverse,
         "traverse_dict_and_list": _traverse,
+        "compare_dicts": salt_utils.compare_dicts,
+        "recursive_diff": salt_utils.compare_dicts,
+        "repack_dictlist": _repacked,
     },
     "decorators": lambda: {"depends": _decorator, "memoize": _memoize},
     "decorators.path": lambda: {"which": _decorator, "which_bin": _decorator},
-    "dictupdate": lambda: {"update": _merge, "merge_recurse": _merge},
-    "files": lambda: {"fopen": open, "flopen": open, "is_binary": lambda path: False},
+    "dictupdate": lambda: {
+        "update": _merge,
+        "merge_recurse": lambda first, second, merge_lists=False: _merge(
+            copy.deepcopy(first), second, merge_lists
+        ),
+    },
+    "files": lambda: {
+        "fopen": open,
+        "flopen": open,
+        "fpopen": open,
+        "is_binary": lambda path: False,
+        **salt_utils.files(),
+    },
     "json": lambda: {n: getattr(json, n) for n in ("dump", "dumps", "load", "loads")},
     "path": lambda: {"which": _which, "which_bin": _which_bin, "join": os.path.join},
     "platform": _platforms,
@@ -206,20 +247,27 @@ _UTILS: Dict[str, Callable[[], Dict[str, Any]]] = {
         "to_bytes": _to_bytes,
         "to_num": lambda text: float(text) if re.search(r"[.eE]", text) else int(text),
     },
-    "versions": lambda: {"warn_until": _warn_until},
+    "versions": lambda: {"warn_until": _warn_until, **salt_utils.versions()},
     "yaml": _yaml,
 }
 
 
+@functools.cache
 def _modules() -> Dict[str, ModuleType]:
     """Return our modules by name, each an attribute of the one above it."""
     contents: Dict[str, Dict[str, Any]] = {
         "salt": {"__version__": catena.__version__},
+        "salt.defaults": {},
+        "salt.defaults.exitcodes": dict(_EXIT_CODES),
         "salt.exceptions": _exceptions(),
+        "salt.serializers": {},
+        "salt.serializers.json": _serializer(json.dumps, json.loads),
+        "salt.serializers.yaml": _serializer(_yaml()["dump"], _yaml()["load"]),
         "salt.utils": {},
         "salt.version": {"__version__": catena.__version__},
     }
-    contents.update({f"salt.utils.{name}": make() for name, make in _UTILS.items()})
+    every = {**_UTILS, **salt_utils.MORE}
+    contents.update({f"salt.utils.{name}": make() for name, make in every.items()})
     found: Dict[str, ModuleType] = {}
     for name in sorted(contents):
         module = ModuleType(name)

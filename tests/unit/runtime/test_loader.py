@@ -252,3 +252,39 @@ def test_what_is_synced_can_be_chosen(roots: Path, run: Run) -> None:
     assert run("saltutil.sync_all").ret.value["modules"] == ["modules.orca"]
     none = run("saltutil.sync_all", extmod_whitelist={"modules": ["x"]}).ret.value
     assert none["modules"] == [] and {"tops", "pillar", "wrapper", "proxymodules"} <= none.keys()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (
+            "salt.utils.versions.LooseVersion('1.10') > salt.utils.versions.LooseVersion('1.9')",
+            True,
+        ),
+        ("salt.utils.versions.compare('1.10', '<=', '1.9')", False),
+        ("salt.utils.versions.version_cmp('2.0', '2.0')", 0),
+        ("salt.utils.functools.alias_function(f, 'g', 'doc').__name__", "g"),
+        ("salt.utils.odict.OrderedDict([('a', 1)])", {"a": 1}),
+        ("salt.utils.network.in_subnet('10.0.0.0/8', ['10.1.1.1'])", True),
+        ("salt.utils.validate.net.ipv4_addr('10.0.0.256')", False),
+        (
+            "salt.utils.dictdiffer.deep_diff({'a': 1}, {'a': 2})",
+            {"old": {"a": 1}, "new": {"a": 2}},
+        ),
+        ("salt.utils.data.repack_dictlist([{'a': 1}, 'b'])", {"a": 1, "b": None}),
+        ("salt.utils.hashutils.md5_digest('x')", "9dd4e461268c8034f5c8564e155c67a6"),
+        ("salt.serializers.yaml.deserialize('a: 1')", {"a": 1}),
+        ("salt.defaults.exitcodes.EX_USAGE", 64),
+        ("salt.utils.url.create('a/b', 'dev')", "salt://a/b?saltenv=dev"),
+        (
+            "salt.utils.dictupdate.update({'a': {'b': 1}}, {'a': {'c': 2}})",
+            {"a": {"b": 1, "c": 2}},
+        ),
+    ],
+)
+def test_names_below_salt_do_what_their_names_say(
+    module: Callable[[str, str], None], run: Run, expression: str, expected: object
+) -> None:
+    name = expression.partition("(")[0].rpartition(".")[0]
+    module("_modules/orcname.py", f"import {name}\ndef f():\n    return {expression}\n")
+    assert run("orcname.f").ret.value == expected

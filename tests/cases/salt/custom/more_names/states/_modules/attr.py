@@ -1,0 +1,2 @@
+def f():
+    return [__salt__.test.echo('a'), __salt__.get('no.such')]

@@ -1,0 +1,9 @@
+__virtualname__ = 'test'
+
+
+def __virtual__():
+    return __virtualname__
+
+
+def more():
+    return 1

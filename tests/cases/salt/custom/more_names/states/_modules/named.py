@@ -1,0 +1,5 @@
+__virtualname__ = 'virtual_only'
+
+
+def f():
+    return 1

@@ -1,0 +1,2 @@
+def told():
+    return {'told': __opts__['id']}

@@ -1,0 +1,2 @@
+a: own.f
+b: own.f

@@ -1,0 +1,3 @@
+include: [ring]
+back: 1
+v: back

@@ -1,0 +1,1 @@
+q: {{ x|default('none') }}

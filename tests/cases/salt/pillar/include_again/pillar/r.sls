@@ -1,0 +1,2 @@
+include: [s]
+r: {{ x|default('none') }}

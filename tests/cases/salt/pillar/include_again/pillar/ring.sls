@@ -1,0 +1,3 @@
+include: [back]
+ring: 1
+v: ring

@@ -1,0 +1,3 @@
+include: [b]
+v: a
+a: 1

@@ -1,0 +1,2 @@
+a: 1
+late: {{ pillar.get('b', 'none') }}

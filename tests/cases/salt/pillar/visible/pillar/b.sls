@@ -1,0 +1,2 @@
+b: 2
+seen: {{ salt['pillar.get']('a', 'none') }}

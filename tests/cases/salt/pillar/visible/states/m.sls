@@ -1,0 +1,1 @@
+m_{{ pillar.seen }}: test.nop

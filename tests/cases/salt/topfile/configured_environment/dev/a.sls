@@ -1,0 +1,1 @@
+a_of_dev: test.nop

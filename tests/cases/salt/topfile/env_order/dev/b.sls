@@ -1,0 +1,1 @@
+b_of_dev: test.nop

@@ -1,0 +1,1 @@
+c_of_prod: test.nop

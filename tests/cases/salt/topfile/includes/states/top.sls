@@ -1,0 +1,4 @@
+include: ['mo*']
+base:
+  '*': [a, {dev: d}]
+  'oracle*': [c]
