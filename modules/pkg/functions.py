@@ -13,6 +13,8 @@ from catena.core.plugins import function
 from catena.modules.arguments import listed, truth
 from catena.modules.pkg.apt import Apt
 from catena.modules.pkg.dnf import Dnf
+from catena.modules.pkg.names import normalize_name as normalize_name
+from catena.modules.pkg.names import parse_arch as parse_arch
 from catena.modules.pkg.provider import (
     Installed,
     InstallOptions,
@@ -346,6 +348,12 @@ def owner(context: Context, *paths: str) -> Any:
     tool = provider(context)
     answers = {path: tool.owner_of(path) for path in paths}
     return answers if len(paths) != 1 else answers[paths[0]]
+
+
+@function(reads=True)
+def which(context: Context, path: str) -> Any:
+    """Return the package of a file, or False."""
+    return provider(context).owner_of(path) or False
 
 
 @function(name="provider", reads=True)

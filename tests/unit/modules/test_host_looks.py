@@ -78,6 +78,25 @@ def test_a_function_gives_what_salt_gives(
     assert context.call(fun, *args) == value
 
 
+@pytest.mark.parametrize(
+    ("family", "name", "shown", "parsed"),
+    [
+        ("Debian", "bash:amd64", "bash", ("bash", "amd64")),
+        ("Debian", "x:i386", "x:i386", ("x", "i386")),
+        ("Debian", "x:all", "x", ("x", "all")),
+        ("Debian", "x.noarch", "x.noarch", ("x.noarch", None)),
+        ("RedHat", "x.noarch", "x", ("x", "noarch")),
+        ("RedHat", "python3.11", "python3.11", ("python3.11", None)),
+    ],
+)
+def test_an_architecture_is_told_from_a_name(
+    context: Context, family: str, name: str, shown: str, parsed: tuple[str, str | None]
+) -> None:
+    host = context.with_(grains={"os_family": family, "osarch": "amd64"})
+    assert host.call("pkg.normalize_name", name) == shown
+    assert host.call("pkg.parse_arch", name) == dict(zip(("name", "arch"), parsed, strict=True))
+
+
 def test_a_store_keeps_values(context: Context) -> None:
     assert context.call("data.update", "k", 5) is True
     assert context.call("data.cas", "k", 7, 6) is False
