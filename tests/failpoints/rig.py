@@ -134,15 +134,26 @@ class Rig(Fleet):
         return found
 
     def run_chain(self, label: str, document: str) -> dict[str, Any]:
-        """Make a chain from a file, schedule it, and return how it ended."""
+        """Make a chain from a file, schedule it, and return how it ended.
+
+        Raises:
+            FleetError: it does not end; the message has the chain and every hit.
+        """
         path = self.folder / f"{label}.yaml"
         path.write_text(document)
-        self.insist("chain", "apply", str(path), unless=lambda: bool(self.show(label)["state"]))
-        self.insist(
-            "chain", "schedule", label, unless=lambda: self.show(label)["state"] != "draft"
-        )
+
+        def state() -> str:
+            return str(self.show(label)["state"])
+
+        self.insist("chain", "apply", str(path), unless=lambda: state() != "")
+        self.insist("chain", "schedule", label, unless=lambda: state() not in ("", "draft"))
         ends = ("done", "failed", "cancelled")
-        wait_for("the chain", lambda: self.show(label)["state"] in ends, PATIENCE_SECONDS)
+        try:
+            wait_for("the chain", lambda: state() in ends, PATIENCE_SECONDS)
+        except FleetError as error:
+            hits = {name: dict(self.hits(name)) for name in ("master", *self.minions)}
+            text = json.dumps({"chain": self.show(label), "hits": hits}, indent=1)
+            raise FleetError(f"{error}: {text}") from None
         return self.show(label)
 
     def note(self, word: str) -> str:
