@@ -12,7 +12,12 @@ from catena.core.context import Context
 from catena.core.plugins import FunctionMark, Registry, StateMark
 from catena.runtime.session import execution_index
 
-PILLAR = {"a": {"b": {"c": 1}, "n": None}, "role": "web", "roles": ["db", "x"], 1: "int"}
+PILLAR: dict[Any, Any] = {
+    "a": {"b": {"c": 1}, "n": None},
+    "role": "web",
+    "roles": ["db", "x"],
+    1: "int",
+}
 GRAINS = {"id": "m1", "os_family": "Debian", "empty": "", "site": "north"}
 OPTS = {"id": "m1", "mysql.host": "h", "a": {"z": 9}}
 A = {"a": 1, "l": [1, 2], "d": {"x": 1, "l": ["p"]}}
