@@ -1,0 +1,1 @@
+printf 'k: {test.succeed_with_changes: []}\n' > t.sls
