@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
@@ -62,16 +63,23 @@ def _joined(old: str, added: List[str]) -> str:
     return old + "".join(f"{line}\n" for line in added)
 
 
-@state()
-def append(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Add texts at the end of a file, each unless its lines are there.
+@dataclass(frozen=True)
+class _Addition:
+    """The lines that a file lacks, and what it becomes with them."""
 
-    Args:
-        context: the call's context.
-        name: the file; made when missing.
-        options: text (one or a list), source, sources, template ("jinja"), context, defaults,
-            makedirs, ignore_whitespace (True: spacing does not make a line another).
-    """
+    lines: List[str]
+    text: str
+    diff: str
+
+
+#: Plans what is added to a text: (old text, texts to add) -> addition.
+_Plan = Callable[[str, List[str]], _Addition]
+
+
+def _added(
+    context: Context, name: str, options: Dict[str, Any], verb: str, plan: _Plan
+) -> StateResult:
+    """Add to the file what *plan* finds lacking, or in test mode say so."""
     try:
         path = absolute(name)
         chunks = _chunks(context, name, options)
@@ -79,23 +87,43 @@ def append(context: Context, /, name: str, **options: Any) -> StateResult:
         if refused:
             return failed(refused)
         keep(context, path)
-        if context.test and not path.exists():
+        there = path.exists()
+        if context.test and not there:
             return would(f"File {name} is set to be created", {"new": name})
-        old = content.decode(content.read(path)) if path.exists() else ""
-        added = _lacking(old, chunks, options)
-        if not added:
-            if not path.exists():
-                content.write(path, b"")
-            return done(f"File {name} is in correct state")
-        before = old.splitlines()
-        diff = "\n".join(difflib.unified_diff(before, [*before, *added]))
-        changes = {"diff": diff if truth(options.get("show_changes", True)) else HIDDEN}
-        if context.test:
+        addition = plan(content.decode(content.read(path)) if there else "", chunks)
+        shown = truth(options.get("show_changes", True))
+        changes = {"diff": addition.diff if shown else HIDDEN}
+        if context.test and addition.lines:
             return would(f"File {name} is set to be updated", changes)
-        content.write(path, content.encode(_joined(old, added)))
+        if addition.lines or not there:
+            content.write(path, content.encode(addition.text))
     except (CommandExecutionError, RenderError, UsageError) as problem:
         return failed(str(problem))
-    return done(f"Appended {len(added)} lines", changes)
+    if not addition.lines:
+        return done(f"File {name} is in correct state")
+    return done(f"{verb} {len(addition.lines)} lines", changes)
+
+
+@state()
+def append(context: Context, /, name: str, **options: Any) -> StateResult:
+    """Add texts at the end of a file, each unless its lines are there.
+
+    Args:
+        context: the call's context.
+        name: the file; made when missing.
+        options: text (one or a list) or source or sources with template ("jinja"), context and
+            defaults; makedirs, show_changes, ignore_whitespace (True: spacing does not make a
+            line another).
+    """
+
+    def plan(old: str, chunks: List[str]) -> _Addition:
+        added = _lacking(old, chunks, options)
+        before = old.splitlines()
+        # Salt compares lines without their ends here, and tells it so.
+        diff = "\n".join(difflib.unified_diff(before, [*before, *added]))
+        return _Addition(added, _joined(old, added) if added else old, diff)
+
+    return _added(context, name, options, "Appended", plan)
 
 
 @state()
@@ -107,32 +135,16 @@ def prepend(context: Context, /, name: str, **options: Any) -> StateResult:
         name: the file; made when missing.
         options: as for file.append, and header (True: the texts must stand at the very top).
     """
-    try:
-        path = absolute(name)
-        chunks = _chunks(context, name, options)
-        refused = _prepare(context, path, options)
-        if refused:
-            return failed(refused)
-        keep(context, path)
-        if context.test and not path.exists():
-            return would(f"File {name} is set to be created", {"new": name})
-        old = content.decode(content.read(path)) if path.exists() else ""
+
+    def plan(old: str, chunks: List[str]) -> _Addition:
+        added = _lacking(old, chunks, options)
         if truth(options.get("header")):
             head = [line for chunk in chunks for line in _lines(chunk)]
             added = [] if old.splitlines()[: len(head)] == head else head
-        else:
-            added = _lacking(old, chunks, options)
-        if not added:
-            return done(f"File {name} is in correct state")
         new = "".join(f"{line}\n" for line in added) + old
-        shown = truth(options.get("show_changes", True))
-        changes = {"diff": content.diff(old, new) if shown else HIDDEN}
-        if context.test:
-            return would(f"File {name} is set to be updated", changes)
-        content.write(path, content.encode(new))
-    except (CommandExecutionError, RenderError, UsageError) as problem:
-        return failed(str(problem))
-    return done(f"Prepended {len(added)} lines", changes)
+        return _Addition(added, new, content.diff(old, new))
+
+    return _added(context, name, options, "Prepended", plan)
 
 
 @state(name="accumulated", wants=("require_in", "watch_in"))
