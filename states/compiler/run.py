@@ -20,6 +20,7 @@ from catena.states.compiler.call import (
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.listen import heard
 from catena.states.compiler.model import Low, Row, RunHooks
+from catena.states.compiler.parallel import Child, possible
 from catena.states.compiler.pauses import Gate
 from catena.states.compiler.requisites import Plan, link
 from catena.states.compiler.verdicts import Decision, Judge, Verdict
@@ -96,6 +97,9 @@ class Run:
         self._result: Dict[str, Row] = {}
         self._number = 0
         self._failhard = bool(context.opts.get("failhard"))
+        #: What runs beside the others, in the order begun.
+        self._children: Dict[int, Child] = {}
+        self._most_children = int(context.opts.get("state_max_parallel") or 0)
         #: A state with failhard failed: nothing else begins.
         self._stopped = False
 
@@ -106,16 +110,21 @@ class Run:
             raise StateArgumentsError("\n".join(faults))
         for position in range(len(self._lows)):
             if self._hooks.cancelled():
+                self._await(tuple(self._children))
                 return self._result
             self._try_before(position)
             if not self._stopped and self._rows[position] is None:
                 self._one(position)
             if self._stopped:
                 break
+        self._await(tuple(self._children))
         self._listen()
         return self._result
 
     def _one(self, position: int) -> None:
+        self._await_needs(position)
+        if self._stopped:
+            return
         low = self._lows[position]
         started, clock = datetime.now(), time.monotonic()
         verdict = self._judge.verdict(position)
@@ -126,8 +135,50 @@ class Run:
                 row = {**make_row(low, False, _NOT_RECORDED), **recorded}
                 self._rows[position] = self._keep(low, row)
                 return
+            if low.keywords.get("parallel") and possible():
+                self._begin(position, verdict)
+                return
             row = self._watched(position, verdict)
         self._finish(position, row, started, clock)
+
+    def _begin(self, position: int, verdict: Verdict) -> None:
+        """Let a state run beside those that follow; its place among the rows is kept."""
+        while self._most_children and len(self._children) >= self._most_children:
+            self._await(tuple(self._children)[:1])
+
+        def work() -> Row:
+            started, clock = datetime.now(), time.monotonic()
+            row = self._watched(position, verdict)
+            self._stamp(row, started, clock)
+            return row
+
+        self._result[self._lows[position].key] = {"__run_num__": self._number}
+        self._number += 1
+        self._children[position] = Child(work)
+
+    def _await_needs(self, position: int) -> None:
+        """Wait for what runs beside and decides about a state."""
+        if not self._children:
+            return
+        links = self._plan.links[position]
+        needed = {
+            one for groups in links.needs.values() for each in groups for one in each.members
+        }
+        needed.update(links.prereq_owners)
+        self._await([one for one in self._children if one in needed])
+
+    def _await(self, positions: Sequence[int]) -> None:
+        for position in positions:
+            low = self._lows[position]
+            row = self._children.pop(position).row()
+            if row is None:
+                row = make_row(low, False, "The process of this parallel state left no row")
+                self._stamp(row, datetime.now(), time.monotonic())
+            row["__parallel__"] = True
+            self._rows[position] = row
+            self._keep(low, row)
+            self._hooks.after(low, row)
+            self._afterwards(low, row)
 
     def _finish(self, position: int, row: Row, started: datetime, clock: float) -> None:
         """Keep the row of a state and do what comes after it."""
@@ -145,8 +196,12 @@ class Run:
         row["__run_num__"] = self._number
 
     def _keep(self, low: Low, row: Row) -> Row:
-        row["__run_num__"] = self._number
-        self._number += 1
+        kept = self._result.get(low.key)
+        if kept is not None and kept.keys() == {"__run_num__"}:
+            row.update(kept)
+        else:
+            row["__run_num__"] = self._number
+            self._number += 1
         self._result[low.key] = row
         hard = low.keywords.get("failhard", self._failhard)
         if hard and row["result"] is False and not self._context.test:
@@ -198,6 +253,7 @@ class Run:
         if position in self._trials or self._stopped:
             return
         self._try_targets(position)
+        self._await_needs(position)
         low = self._lows[position]
         started, clock = datetime.now(), time.monotonic()
         verdict = self._judge.verdict(position, trial=True)
