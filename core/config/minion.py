@@ -93,6 +93,9 @@ class MinionSettings:
     jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
+    state_max_parallel: int = option(
+        0, "So many parallel states of a run at once; 0 sets no bound.", low=0, high=1000
+    )
     boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
     testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
