@@ -1,0 +1,2 @@
+include: [two]
+s: {test.nop: [{order: first}]}

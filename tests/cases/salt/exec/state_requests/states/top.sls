@@ -1,0 +1,3 @@
+base:
+  '*': [one, sub]
+  'nomatch*': [two]

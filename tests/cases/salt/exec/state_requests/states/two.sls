@@ -1,0 +1,1 @@
+t2: {test.nop: [{names: [n1, n2]}]}

@@ -1,0 +1,1 @@
+a: {test.nop: [{name: {{ nope }}}]}
