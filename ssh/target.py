@@ -1,0 +1,152 @@
+"""One host of a roster: a typed record whose every field has passed its grammar."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Dict, Mapping, Optional
+
+from catena.core.errors import UsageError
+from catena.core.ids import MinionId, minion_id
+
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?\Z")
+_ADDRESS_6 = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9_.-]{1,15})?\Z")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}\$?\Z")
+_PATH = re.compile(r"/[A-Za-z0-9_./+@-]{0,1023}\Z")
+_PYTHON = re.compile(r"(/[A-Za-z0-9_./+-]{1,254}|python[0-9.]{0,5}|pypy[0-9.]{0,5})\Z")
+_SEARCH_PATH = re.compile(r"[A-Za-z0-9_./:+$-]{1,1024}\Z")
+_DIRECT = re.compile(
+    r"(?:(?P<user>[^@:\s]+)@)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:@]+))(?::(?P<port>\d{1,5}))?\Z"
+)
+
+
+class TargetError(UsageError):
+    """A host of a roster, or one named on the command line, is malformed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One host. "" and None mean: as the user's SSH configuration says, else the default.
+
+    Secrets are kept out of `repr`.
+    """
+
+    #: Its id for targeting, pillar and answers: the roster's key.
+    id: MinionId
+    #: Name or address, or an alias of the SSH configuration.
+    host: str
+    port: Optional[int] = None
+    user: str = ""
+    password: str = field(default="", repr=False)
+    #: Path of a private key on this machine; "" also for the agent's keys.
+    private_key: str = ""
+    private_key_password: str = field(default="", repr=False)
+    #: Only the key named here or in the configuration, none of the agent's.
+    identities_only: bool = False
+    #: Run everything as `sudo_user` by sudo; the password, if one is asked, is `password`.
+    sudo: bool = False
+    sudo_user: str = "root"
+    #: Ask for a terminal (a sudo that insists on one).
+    tty: bool = False
+    #: Seconds for each of connect, authenticate and probe; None: the setting `ssh_timeout`.
+    timeout_seconds: Optional[int] = None
+    #: The interpreter on the host; "" finds one.
+    python: str = ""
+    #: Private folder of ours on the host; "": ~/.cache/catena.
+    thin_dir: str = ""
+    #: umask of what runs there (octal), or None.
+    umask: Optional[int] = None
+    #: PATH of what runs there; `$PATH` in it is the host's own. "" leaves it.
+    search_path: str = ""
+    #: The minion's configuration for this host, Salt's keys (grains, file_roots …).
+    minion_opts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def host_name(text: str) -> str:
+    """Return *text* as a host name, address or alias; raise TargetError unless it is one."""
+    if not (_HOST.match(text) or (":" in text and _ADDRESS_6.match(text))):
+        raise TargetError(
+            f"{text[:80]!r} is not a host: letters, digits, '.', '-', '_', or an IPv6 address"
+        )
+    return text
+
+
+def user_name(text: str) -> str:
+    """Return *text* as a user's name; raise TargetError unless it is one."""
+    if not _USER.match(text):
+        raise TargetError(
+            f"{text[:80]!r} is not a user: a letter, digit or '_', then up to 63 of letters, "
+            "digits, '.', '-', '_', '@'"
+        )
+    return text
+
+
+def port_number(value: Any) -> int:
+    """Return *value* (a number, or its digits) as a port; raise TargetError unless 1 to 65535."""
+    digits = str(value)
+    if (
+        isinstance(value, bool)
+        or not re.match(r"[0-9]{1,5}\Z", digits)
+        or not 0 < int(digits) < 65536
+    ):
+        raise TargetError(f"{digits[:80]!r} is not a port: 1 to 65535")
+    return int(digits)
+
+
+def remote_path(text: str) -> str:
+    """Return *text* as an absolute path on the host; raise TargetError unless it is plain.
+
+    Letters, digits and `_ . / + @ -` only, and no `..`: it becomes part of commands there.
+    """
+    if not _PATH.match(text) or ".." in text.split("/"):
+        raise TargetError(
+            f"{text[:80]!r} is not a plain absolute path: letters, digits and _ . / + @ - only"
+        )
+    return text
+
+
+def python_path(text: str) -> str:
+    """Return *text* as an interpreter: an absolute path, or a name such as python3.11."""
+    if not _PYTHON.match(text):
+        raise TargetError(f"{text[:80]!r} is not an interpreter: /path/to/python3, or python3.11")
+    return text
+
+
+def search_path(text: str) -> str:
+    """Return *text* as a PATH in which `$PATH` alone may be a variable."""
+    if not _SEARCH_PATH.match(text) or "$" in text.replace("$PATH", ""):
+        raise TargetError(f"{text[:80]!r} is not a PATH: folders with ':' between, and $PATH")
+    return text
+
+
+def direct_target(text: str) -> Optional[Target]:
+    """Return the target that `[user@]host[:port]` names, or None where *text* has neither.
+
+    A plain name is a name of the roster, not a host to connect to. The id is the host.
+
+    Raises:
+        TargetError: it has a user or a port, and a part of it is malformed.
+    """
+    found = _DIRECT.match(text)
+    if found is None or not (found["user"] or found["port"]):
+        if "@" in text or text.startswith("-"):
+            raise TargetError(f"{text[:80]!r} is not of the form user@host, or user@host:port")
+        return None
+    host = host_name(found["six"] or found["host"])
+    return Target(
+        # An IPv6 address has colons, which ids have not.
+        minion_id(re.sub(r"[:%]+", "-", host).strip("-") or "host"),
+        host,
+        port_number(found["port"]) if found["port"] else None,
+        user_name(found["user"]) if found["user"] else "",
+    )
+
+
+def with_defaults(target: Target, defaults: Dict[str, Any]) -> Target:
+    """Return *target* with fields that it leaves open taken from *defaults* (field -> value)."""
+    from dataclasses import replace
+
+    return replace(
+        target,
+        **{name: value for name, value in defaults.items() if getattr(target, name) in ("", None)},
+    )
