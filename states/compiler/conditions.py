@@ -63,14 +63,17 @@ def _truths(context: Context, low: Low, kind: str) -> Iterator[bool]:
     entries = _listed(low.keywords[kind])
     if not entries:
         raise ConditionError(f"{kind} is an empty list")
-    for entry in entries:
+    for place, entry in enumerate(entries, 1):
         if isinstance(entry, str):
             yield _retcode(context, low, entry) == 0
         elif isinstance(entry, Mapping):
             yield _called(context, entry, kind)
-        else:
-            # A boolean or null of the template's decides nothing: none of them skips.
-            yield kind == "onlyif"
+        elif kind == "onlyif":
+            # A boolean or null of the template's skips nothing; as in Salt, what stands behind it
+            # is not asked, and in `unless` it counts only where it stands last.
+            return
+        elif place == len(entries):
+            yield False
 
 
 def _creates(value: Any) -> Tuple[bool, str]:

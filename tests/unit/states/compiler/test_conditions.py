@@ -113,3 +113,20 @@ def test_check_cmd_has_the_last_word(world: Any, fun: Any, commands: Any, result
     assert found["result"] is result and found["changes"]
     outcome = "succeeded" if result else "failed"
     assert found["comment"] == f"check_cmd determined the state {outcome}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "runs"),
+    [
+        ("onlyif: [true, 'false']", True),
+        ("onlyif: ['false', true]", False),
+        ("unless: [false, 'true']", False),
+        ("unless: ['true', false]", True),
+        ("unless: [true, 'false']", True),
+    ],
+)
+def test_booleans_among_other_conditions_count_as_in_salt(
+    world: Any, condition: Any, runs: Any
+) -> None:
+    row = world(f"a: {{test.succeed_with_changes: [{{{condition}}}]}}\n").ran()["a"]
+    assert bool(row["changes"]) is runs
