@@ -70,15 +70,17 @@ def test_a_requisite_waits_for_what_runs_beside(world: Any, pipe: Pipe) -> None:
     def waits(context: Any, name: str) -> StateResult:
         return StateResult(not pipe.heard(), {"late": True})
 
+    def says(context: Any, name: str) -> StateResult:
+        pipe.say()
+        return StateResult(True)
+
     text = """
 a: {own.waits: [{parallel: true}]}
 b: {own.says: []}
 c: {test.nop: [{require: [{own: a}]}]}
 d: {test.nop: [{onfail: [{own: a}]}]}
 """
-    rows = run(
-        world(text), waits=waits, says=lambda context, name: pipe.say() or StateResult(True)
-    )
+    rows = run(world(text), waits=waits, says=says)
     assert [(row["__id__"], row["result"]) for row in rows] == [
         ("a", False), ("b", True), ("c", False), ("d", True),
     ]  # fmt: skip
