@@ -107,13 +107,15 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
 
 
 def private_folder(path: AnyPath) -> Path:
-    """Return *path* as a folder of mode 0700 that this user owns, made if missing.
+    """Return *path* as a folder of mode 0700 that this user owns, made (durably) if missing.
 
     Raises:
         UnsafeFolderError: it exists and is a link, another user's, or writable by others.
     """
     folder = Path(path)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.exists():
+        durable_folder(folder.parent, 0o777)
+        durable_folder(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise UnsafeFolderError(f"{folder}: not a folder of this user")

@@ -61,7 +61,7 @@ class Checker:
         if host.name not in wish.minions:
             self.wrong("I8", f"{key} runs on {host.name}, which is no target of it")
         order = next(o for o in self._world.orders if wish in o.wishes)
-        view, ids = self._durable_chain(host, order.chain_id)
+        view, ids = self._durable_chain(host, order.chain_id, key)
         if view is None:
             self.wrong("I3", f"{key} begins on {host.name} and its chain is not durable there")
             return
@@ -89,7 +89,9 @@ class Checker:
         rows = self.ask(query.format(entry=_ENTRY), chain_id, minion, order)
         return int(rows[0]["action_id"]) if rows else 0
 
-    def _durable_chain(self, host: Host, chain_id: int) -> tuple[ChainView | None, list[int]]:
+    def _durable_chain(
+        self, host: Host, chain_id: int, key: str
+    ) -> tuple[ChainView | None, list[int]]:
         """Return what a power cut at its worst would leave of a chain's journal, and its order."""
         folder = host.disk.tree
         for name in ("cache", "chains", str(chain_id)):
@@ -101,12 +103,18 @@ class Checker:
         if not isinstance(journal, File) or not isinstance(manifest, File):
             return None, []
         try:
-            view = fold(decode_all(journal.durable)[0])
+            records = decode_all(journal.durable)[0]
+            view = fold(records)
         except CatenaError as error:
             self.wrong("I3", f"the durable journal on {host.name} is no journal: {error}")
             return None, []
-        data = json.loads(manifest.durable)
-        return view, [a["action_id"] for c in data["chunks"] for a in c["actions"]]
+        actions = [a for c in json.loads(manifest.durable)["chunks"] for a in c["actions"]]
+        for action in actions:
+            boots = [r["boot_id"] for r in records if r.get("action") == action["action_id"]]
+            ended = view.action(action["action_id"]).state is ActionState.done
+            if action["kind"] == "reboot" and ended and boots[0] == boots[-1]:
+                self.wrong("I3", f"{key} begins on {host.name} without the reboot before it")
+        return view, [action["action_id"] for action in actions]
 
     # -- the database --------------------------------------------------------------------------
 
@@ -222,6 +230,8 @@ class Checker:
         most = len(runs) * (1 if wish.kind == "once" else 3)
         if len(begins) > most:
             self.wrong("I2", f"{wish.key} on {row['minion']} began {len(begins)} times")
+        if row["state"] == "LOST":
+            self.wrong("I1", f"{wish.key} on {row['minion']} is lost: {row['reason']}")
         if row["state"] == "DONE" and not ends:
             self.wrong("I5", f"{wish.key} on {row['minion']} is DONE and never happened")
         if row["state"] == "DONE" and wish.fails:

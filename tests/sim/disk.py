@@ -158,6 +158,10 @@ class Disk:
         self._cut(str(self.root), self.tree, lambda: rng.random() < share, rng)
         return f"{share:.0%} of what was not synced is kept"
 
+    def cut_by(self, oracle: Any) -> None:
+        """Take the power away; *oracle* (`cuts.Oracle`) says what is kept."""
+        self._cut(str(self.root), self.tree, oracle.choose, oracle)
+
     def _cut(
         self, path: str, folder: Folder, choose: Callable[[], bool], rng: random.Random
     ) -> None:

@@ -102,6 +102,11 @@ class Host:
         self._timer: Any = None
         self._woken = False
         self._pids = 100
+        #: Share of what is not synced that a cut keeps; None: as luck has it.
+        self.share_kept: float | None = None
+        #: Jobs so far, and who is asked before each.
+        self.spawned = 0
+        self.before_job: Callable[[], None] = lambda: None
         #: What becomes of the next agent and of the next job; taken when it starts.
         self.next_agent: Fate | None = None
         self.next_job: Fate | None = None
@@ -136,7 +141,7 @@ class Host:
     def _cut(self) -> None:
         self._end_all()
         with self.stage.tap.aside():
-            kept = self.disk.cut(self.stage.rng)
+            kept = self.disk.cut(self.stage.rng, self.share_kept)
         self.stage.tell(self.name, f"power cut; {kept}")
         self.stage.later(self.stage.rng.uniform(5, 40), self.power_on)
 
@@ -307,6 +312,8 @@ class Host:
 
     def spawn(self, jid: str, start: Start) -> ProcessRef:
         """Begin a job's process."""
+        self.before_job()
+        self.spawned += 1
         self._pids += 1
         ticks = int(self.clock.monotonic() * 100)
         ref = ProcessRef(self._pids, ticks, f"boot-{self.name}-{self.boots}")

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ class SimStore(Store):
 
     def _commit(self, conn: sa.Connection, group: list[_Work]) -> Any:
         if self.host.full:
+            # It is found at the end, when all is done but the commit.
+            with conn.begin() as transaction:
+                for work in group:
+                    with suppress(Exception):
+                        work.run(conn)
+                transaction.rollback()
             cause = sqlite3.OperationalError("database or disk is full")
             raise sa.exc.OperationalError("COMMIT", {}, cause)
         return super()._commit(conn, group)
@@ -213,6 +220,8 @@ class MasterHost:
         self.full = False
         #: Commits that this master survives; None: all.
         self.commits_left: int | None = None
+        #: By a power cut of its host.
+        self.dies_by_cut = False
 
     def _accept(self, keys: Mapping[str, str]) -> None:
         with sqlite3.connect(self.database) as base:
@@ -269,7 +278,7 @@ class MasterHost:
             if self.commits_left < 0:
                 self.commits_left = None
                 self.stage.tell("master", f"dies {where}")
-                self.kill()
+                self.kill(self.dies_by_cut)
         return self.program.dead
 
     def kill(self, cut: bool = False) -> None:

@@ -1,0 +1,155 @@
+"""The judge sees what it has to: the product is broken on purpose, and some world shows it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from catena.master import returns
+from catena.minion.outbox import Outbox
+from catena.minion.runner import JobRunner
+from catena.minion.seen import SeenJobs
+from catena.runtime.chain_run import ChainHost
+from catena.runtime.chain_store import Chain
+from catena.runtime.chunk_run import ChunkHooks
+from catena.runtime.journal import Journal
+from catena.runtime.resume_file import ResumeFile
+from tests.sim import world
+from tests.sim.world import World
+
+#: Worlds until one must have shown it.
+SEEDS = 60
+
+
+def no_sync(stack: ExitStack, made: World) -> None:
+    """What is written to a file is not synced."""
+    made.stage.tap.skips.add("sync_file")
+
+
+def no_begin(stack: ExitStack, made: World) -> None:
+    """An action begins before its begin is in the journal."""
+    real = Chain.record
+
+    def record(self: Chain, kind: str, use_reserve: bool = False, **fields: Any) -> None:
+        if kind == "begin" and self._journal is not None:
+            with mock.patch.object(self._journal, "append", lambda *_: {}):
+                real(self, kind, use_reserve, **fields)
+            return
+        real(self, kind, use_reserve, **fields)
+
+    stack.enter_context(mock.patch.object(Chain, "record", record))
+
+
+def repeats(stack: ExitStack, made: World) -> None:
+    """What has ended runs again after a crash."""
+    stack.enter_context(mock.patch.object(ChunkHooks, "_settled", lambda *_: None))
+
+
+def no_proof(stack: ExitStack, made: World) -> None:
+    """A chain is resumed without the proof of a boot."""
+    stack.enter_context(mock.patch.object(ChainHost, "_unproven", lambda *_: ""))
+
+
+def drops_resume_file(stack: ExitStack, made: World) -> None:
+    """The resume file is deleted before the chunk has run, as the reference does."""
+    stack.enter_context(mock.patch.object(ResumeFile, "take", lambda self: self.clear()))
+
+
+def forgets_returns(stack: ExitStack, made: World) -> None:
+    """A return is said once, and taken for stored."""
+    real = Outbox.service
+
+    def service(self: Outbox, now: float) -> None:
+        real(self, now)
+        for key in [key for key, one in self._pending.items() if one.said]:
+            self.acked(key)
+
+    stack.enter_context(mock.patch.object(Outbox, "service", service))
+
+
+def acks_early(stack: ExitStack, made: World) -> None:
+    """A return is acked before it is committed."""
+    now = mock.patch.object(returns, "after_commit", lambda conn, hook: hook())
+    stack.enter_context(now)
+
+
+def forgets_jobs(stack: ExitStack, made: World) -> None:
+    """A job that is sent twice runs twice."""
+    stack.enter_context(mock.patch.object(SeenJobs, "why", lambda *_: ""))
+    stack.enter_context(mock.patch.object(SeenJobs, "__contains__", lambda *_: False))
+
+
+def no_line(stack: ExitStack, made: World) -> None:
+    """Another chain does not wait until the host has come back."""
+    stack.enter_context(mock.patch("catena.minion.queue._held", lambda *_: False))
+
+
+def gives_up(stack: ExitStack, made: World) -> None:
+    """A chain whose job died is not begun again."""
+    real = JobRunner._died
+
+    def died(self: JobRunner, spec: Any, folder: Any) -> None:
+        with mock.patch("catena.minion.runner.ATTEMPTS", 0):
+            real(self, spec, folder)
+
+    stack.enter_context(mock.patch.object(JobRunner, "_died", died))
+
+
+def takes_torn_records(stack: ExitStack, made: World) -> None:
+    """A torn end of a journal stays in the file."""
+    real = Journal._load
+
+    def load(self: Journal) -> Any:
+        with mock.patch("catena.runtime.journal.os.ftruncate", lambda *_: None):
+            records, _ = real(self)
+        return records, self.path.stat().st_size
+
+    stack.enter_context(mock.patch.object(Journal, "_load", load))
+
+
+Mutation = Callable[[ExitStack, World], None]
+
+#: What is broken -> a world that shows it.
+MUTATIONS: Mapping[Mutation, int] = {
+    no_sync: 1,
+    no_begin: 1,
+    repeats: 50,
+    no_proof: 1,
+    drops_resume_file: 1,
+    forgets_returns: 1,
+    acks_early: 1,
+    forgets_jobs: 1,
+    no_line: 1,
+    takes_torn_records: 1,
+}
+
+
+@pytest.fixture(scope="module")
+def below() -> Iterator[Path]:
+    """Give a folder that lies in memory where it can."""
+    folder = world.folder()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def shown_by(mutation: Mutation, below: Path, seeds: Iterable[int]) -> int:
+    """Return the first seed whose world shows a mutation; 0: none does."""
+    for seed in seeds:
+        with ExitStack() as stack:
+            outcome = world.run(seed, below, change=lambda made: mutation(stack, made))
+        if outcome.violations:
+            return seed
+    return 0
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
+def test_a_broken_product_is_seen(mutation: Mutation, below: Path) -> None:
+    # A world that is known to show it comes first: the search is for when worlds have changed.
+    seeds = (MUTATIONS[mutation], *range(1, SEEDS + 1))
+    assert shown_by(mutation, below, seeds), f"{mutation.__doc__} No world showed it."

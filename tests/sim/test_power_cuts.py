@@ -1,0 +1,323 @@
+"""A power cut at every step of everything that writes what must last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.clock import SystemClock
+from catena.core.context import FileEntry
+from catena.core.digest import sha256
+from catena.core.job import (
+    ActionKind,
+    ActionManifest,
+    Boundary,
+    ChainManifest,
+    ChunkManifest,
+    JobReturn,
+    JobSpec,
+)
+from catena.minion.jobs import Aside, Claim, JobStore
+from catena.minion.outbox import EventFiles
+from catena.minion.processes import ProcessRef
+from catena.minion.seen import SeenJobs
+from catena.runtime.chain_store import ChainStore
+from catena.runtime.journal import Journal, read_records
+from catena.runtime.resume_file import ResumeFile, ResumePoint
+from catena.transport import wire
+from catena.transport.messages import EventFired, JobReturned
+from tests.sim import world
+from tests.sim.cuts import Bench
+from tests.sim.host import Fate
+from tests.sim.world import Order, Wish, World
+
+JID = "20260101000000000001"
+#: Of the steps of a whole chain, each so-many-th is cut; 1: all (`make test-cuts`).
+EVERY = int(os.environ.get("CATENA_SIM_CUTS_EVERY", "12"))
+
+
+@pytest.fixture(scope="module")
+def below() -> Iterator[Path]:
+    """Give a folder that lies in memory where it can."""
+    folder = world.folder()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def nothing(root: Path) -> None:
+    """Nothing was there before."""
+
+
+# -- the journal ----------------------------------------------------------------------------------
+
+
+def test_a_journal_keeps_what_it_took_and_at_most_the_record_that_was_on_its_way(
+    below: Path,
+) -> None:
+    def write(root: Path) -> Iterator[int]:
+        with Journal(root / "journal") as journal:
+            for number in range(3):
+                journal.append({"kind": "x", "n": number, "fill": "y" * 40})
+                yield number
+
+    count = 0
+    for root, kept, _ in Bench(below, nothing, write).states():
+        count += 1
+        found = [record["n"] for record in read_records(root / "journal")]
+        assert found[: len(kept)] == kept and len(found) <= len(kept) + 1, (found, kept)
+        with Journal(root / "journal") as journal:
+            journal.append({"kind": "x", "n": 9})
+        assert [r["n"] for r in read_records(root / "journal")] == [*found, 9]
+    assert count > 30
+
+
+# -- the resume file ------------------------------------------------------------------------------
+
+
+def point(chunk: int) -> ResumePoint:
+    return ResumePoint(
+        next_chunk=f"actionchains.actionchain_7_mach_{chunk}",
+        actionchain_id=7,
+        chunk=chunk,
+        next_action_id=chunk,
+        persist_boot_time="",
+        boot_id="boot-1",
+        session="one",
+        boundary="reboot",
+        sha256="0" * 64,
+        epoch=1,
+        ssh_extra_filerefs="",
+    )
+
+
+def resume_file(root: Path) -> ResumeFile:
+    return ResumeFile(root / "conf", root / "pki")
+
+
+def with_first_point(root: Path) -> None:
+    resume_file(root).write(point(2))
+
+
+def test_a_resume_file_is_the_old_or_the_new_one_and_new_once_it_is_written(below: Path) -> None:
+    def write(root: Path) -> Iterator[int]:
+        resume_file(root).write(point(3))
+        yield 3
+
+    for root, kept, _ in Bench(below, with_first_point, write).states():
+        found = resume_file(root).waiting()
+        assert found is not None and found.chunk in (kept or (2, 3))
+
+
+def test_a_first_resume_file_is_there_once_it_is_written_with_the_key_that_signs_it(
+    below: Path,
+) -> None:
+    def write(root: Path) -> Iterator[int]:
+        resume_file(root).write(point(2))
+        yield 2
+
+    for root, kept, _ in Bench(below, nothing, write).states():
+        found = resume_file(root).waiting()
+        assert found is not None if kept else found is None or found.chunk == 2
+
+
+def test_a_taken_resume_file_has_one_name_and_never_none(below: Path) -> None:
+    def write(root: Path) -> Iterator[str]:
+        resume_file(root).take()
+        yield "taken"
+        resume_file(root).drop_taken()
+        yield "dropped"
+
+    for root, kept, _ in Bench(below, with_first_point, write).states():
+        file = resume_file(root)
+        names = [
+            name for name, read in (("waiting", file.waiting), ("taken", file.taken)) if read()
+        ]
+        if not kept:
+            assert names in (["waiting"], ["taken"])
+        elif kept == ["taken"]:
+            assert names in (["taken"], [])
+        else:
+            assert names == []
+
+
+# -- jobs and the outbox --------------------------------------------------------------------------
+
+
+def a_return() -> JobReturn:
+    return JobReturn(JID, "test.ping", (), True, 0, "x" * 100, 1.0, 1.0)
+
+
+def test_a_confirmed_job_is_there_and_its_return_once_it_is_finished(below: Path) -> None:
+    def write(root: Path) -> Iterator[str]:
+        store = JobStore(root)
+        store.add(JobSpec(JID, "test.ping"))
+        yield "confirmed"
+        folder = store.folder(JID)
+        assert folder.claim(Claim(ProcessRef(5, 7, "boot")))
+        yield "claimed"
+        folder.finish(wire.pack_body(JobReturned(a_return())), Aside(open_chain=7))
+        yield "finished"
+
+    for root, kept, _ in Bench(below, nothing, write).states():
+        found, bad = JobStore(root).scan()
+        assert not bad and (found or not kept)
+        folder = JobStore(root).folder(JID)
+        assert folder.has_return() or "finished" not in kept
+        if folder.has_return():
+            assert folder.read_return(10_000) == a_return()
+            assert folder.read_aside().open_chain == 7
+
+
+def test_a_stored_job_is_remembered_before_its_folder_goes(below: Path) -> None:
+    def finished(root: Path) -> None:
+        store = JobStore(root)
+        store.add(JobSpec(JID, "test.ping"))
+        store.folder(JID).finish(wire.pack_body(JobReturned(a_return())))
+        SeenJobs(root / "seen", 0.0)
+
+    def write(root: Path) -> Iterator[str]:
+        SeenJobs(root / "seen", 0.0).add(JID, 0.0, 0.0)
+        yield "seen"
+        JobStore(root).folder(JID).remove()
+
+    for root, kept, _ in Bench(below, finished, write).states():
+        seen = JID in SeenJobs(root / "seen", 0.0)
+        found, bad = JobStore(root).scan()
+        assert not bad and (seen or not kept)
+        assert seen or (found and JobStore(root).folder(JID).has_return())
+
+
+def test_an_event_that_the_agent_took_is_there_and_whole(below: Path) -> None:
+    def write(root: Path) -> Iterator[str]:
+        files = EventFiles(root)
+        for name in ("one", "two"):
+            files.add(EventFired(name, "some/tag", {"n": name * 20}))
+            yield name
+        files.remove("one")
+        yield "gone"
+
+    for root, kept, _ in Bench(below, nothing, write).states():
+        files = EventFiles(root)
+        known = set(files.keys())
+        assert all(files.read(name) is not None for name in known)
+        promised = set(kept) - {"gone"} - ({"one"} if {"two"} <= set(kept) else set())
+        assert promised <= known
+        assert "gone" not in kept or "one" not in known
+
+
+# -- a chain that is received ---------------------------------------------------------------------
+
+TEXT = b"state:\n  test.nop: []\n"
+MANIFEST = ChainManifest(
+    7,
+    "mach",
+    1,
+    (
+        ChunkManifest(
+            1,
+            "actionchains.actionchain_7_mach_1",
+            sha256(TEXT).hexdigest(),
+            len(TEXT),
+            Boundary.none,
+            (ActionManifest(1, "state", ActionKind.once),),
+        ),
+    ),
+)
+
+
+class Files:
+    """A file server with one chunk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.write_bytes(TEXT)
+
+    def fetch(self, path: str, saltenv: str = "base") -> Path | None:
+        """As FileClient."""
+        return self._path
+
+    def entry(self, path: str, saltenv: str = "base") -> FileEntry | None:
+        """As FileClient."""
+        return None
+
+
+def test_a_chain_is_received_wholly_or_not_at_all(below: Path) -> None:
+    files: Any = Files(below / "chunk")
+
+    def write(root: Path) -> Iterator[str]:
+        ChainStore(root, "boot", "one", SystemClock()).receive(MANIFEST, files)
+        yield "received"
+
+    for root, kept, _ in Bench(below, nothing, write).states():
+        store = ChainStore(root, "boot", "one", SystemClock())
+        chain = store.look(7)
+        assert chain is not None or not kept
+        if chain is not None:
+            chain.check_chunk(1)
+            assert chain.manifest == MANIFEST
+        store.receive(MANIFEST, files)
+        again = store.look(7)
+        assert again is not None and len(store.chains()) == 1
+        again.check_chunk(1)
+
+
+# -- a whole chain --------------------------------------------------------------------------------
+
+WISHES = (("once", 0.5), ("reboot", 0.0), ("idempotent", 0.5))
+
+
+def one_chain(made: World) -> None:
+    """Leave one minion and one chain over a reboot."""
+    made.hosts = {"m1": made.hosts["m1"]}
+    made.stage.reboots_work = 1.0
+    wishes = [
+        Wish(f"chain1.{order}", order, ("m1",), kind, seconds)
+        for order, (kind, seconds) in enumerate(WISHES)
+    ]
+    made.orders = [Order("chain1", wishes, 1.0)]
+
+
+def cut_job(steps: int, share: float, which: int) -> Callable[[World], None]:
+    """Return what cuts the power at a step of a chain's first or second job."""
+
+    def change(made: World) -> None:
+        one_chain(made)
+        host = made.hosts["m1"]
+        host.share_kept = share
+
+        def arm() -> None:
+            if host.spawned == which:
+                host.next_job = Fate(steps, host.power_cut)
+
+        host.before_job = arm
+
+    return change
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_chain_survives_a_cut_at_any_step_of_its_jobs(
+    below: Path, share: float, which: int
+) -> None:
+    for steps in range(which, 90, EVERY):
+        outcome = world.run(steps, below, calm=True, change=cut_job(steps, share, which))
+        told = "\n    ".join(outcome.violations)
+        assert not told, f"cut at step {steps} of job {which}:\n    {told}"
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_chain_survives_the_masters_end_at_any_commit(below: Path, cut: bool) -> None:
+    def change(made: World) -> None:
+        one_chain(made)
+        made.master.commits_left = commits
+        made.master.dies_by_cut = cut
+
+    for commits in range(0, 60, EVERY):
+        outcome = world.run(commits, below, calm=True, change=change)
+        told = "\n    ".join(outcome.violations)
+        assert not told, f"end at commit {commits}:\n    {told}"
