@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from catena.core.config.master import MasterSettings
-from catena.core.config.minion import MinionSettings
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, NotFoundError
 from catena.core.job import JobSpec
 from catena.core.records import encode
-from catena.fileserver.index import RootOptions
-from catena.fileserver.roots import RootsClient
 from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.reactors.reaction import parse
 from catena.renderers.pipeline import render
 from catena.renderers.source import Source
 from catena.runtime.executor import execute
-from catena.runtime.session import Place, Session, local_session
+from catena.runtime.master_session import master_session
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
         secret may stand beside the fault. The log is no place for it either.
     """
     minion, grains = params["minion"], params["grains"]
-    context = _session(settings, minion, grains, settings.pillar_roots).context
+    context = master_session(settings, minion, grains, settings.pillar_roots).context
     chosen = PillarSettings(
         pillarenv=params.get("pillarenv") or "",
         strategy=settings.pillar_source_merging_strategy,
@@ -73,7 +70,9 @@ def reactions(settings: MasterSettings, params: Mapping[str, Any]) -> list[dict[
         RenderError: the file is broken; the message names file and line.
     """
     name = params["file"]
-    context = _session(settings, f"{socket.gethostname()}_master", {}, settings.file_roots).context
+    context = master_session(
+        settings, f"{socket.gethostname()}_master", {}, settings.file_roots
+    ).context
     path = _reactor_file(context, name)
     source = Source(path.read_text(encoding="utf-8"), name, sls=Path(name).stem)
     variables = {"tag": params["tag"], "data": params["data"]}
@@ -99,44 +98,9 @@ def call(settings: MasterSettings, params: Mapping[str, Any]) -> Any:
     Raises:
         CommandExecutionError: the function failed.
     """
-    session = _session(settings, f"{socket.gethostname()}_master", None, settings.file_roots)
+    session = master_session(settings, f"{socket.gethostname()}_master", None, settings.file_roots)
     spec = JobSpec("", params["fun"], tuple(params["args"]), dict(params["kwargs"]))
     outcome = execute(session, spec)
     if not outcome.ret.success:
         raise CommandExecutionError(f"{params['fun']}: {outcome.ret.value}")
     return outcome.ret.value
-
-
-def _session(
-    settings: MasterSettings,
-    minion: str,
-    grains: Mapping[str, Any] | None,
-    roots: Mapping[str, list[str]],
-) -> Session:
-    """Return a session whose functions run here, for *minion* and with files from *roots*."""
-    place = Place(
-        settings=MinionSettings(
-            id=minion,
-            file_client="local",
-            file_roots=dict(settings.file_roots),
-            pillar_roots=dict(settings.pillar_roots),
-            nodegroups=dict(settings.nodegroups),
-            gpg_keydir=settings.gpg_keydir,
-            renderer_whitelist=settings.renderer_whitelist,
-            renderer_blacklist=settings.renderer_blacklist,
-            jinja_env=settings.jinja_env,
-            jinja_sls_env=settings.jinja_sls_env,
-            jinja_trim_blocks=settings.jinja_trim_blocks,
-            jinja_lstrip_blocks=settings.jinja_lstrip_blocks,
-        ),
-        id=minion,
-        machine_id="",
-        conf_dir=Path(settings.cache_dir) / "worker",
-        cache_dir=Path(settings.cache_dir) / "worker",
-        pki_dir=Path(settings.cache_dir) / "worker",
-        grains=grains,
-    )
-    options = RootOptions.of(
-        settings.fileserver_followsymlinks, settings.file_ignore_glob, settings.file_ignore_regex
-    )
-    return local_session(place, RootsClient(roots, options), lambda *_: ({}, ()))
