@@ -1,0 +1,138 @@
+"""Values of SLS files and functions as JSON and back, without loss.
+
+JSON knows neither keys that are not texts (`{80: http}` in a pillar), nor bytes, tuples, sets and
+dates. Those travel as `{"~": kind, "v": …}`; a mapping that has the key "~" itself does too.
+Records travel as mappings of their fields; who reads them knows which they are. What is none of
+all this travels as its text, as on every other way out of a host.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time
+from enum import Enum
+from typing import Any, Callable, Dict, Mapping
+
+from catena.core.errors import LimitError, RecordError
+
+#: Nested deeper than any file that the readers of YAML and JSON accept would ever be of use.
+DEPTH_LIMIT = 150
+_KIND = "~"
+
+
+def dumps(value: Any) -> bytes:
+    """Return *value* as JSON.
+
+    Raises:
+        LimitError: it is nested too deeply, or holds itself.
+    """
+    return json.dumps(pack(value), separators=(",", ":")).encode("ascii")
+
+
+def loads(data: bytes) -> Any:
+    """Return the value that `dumps` was given.
+
+    Raises:
+        RecordError: *data* is not what `dumps` makes.
+        LimitError: it is nested too deeply.
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"no JSON: {error}") from None
+    return unpack(found)
+
+
+def pack(value: Any, depth: int = 0) -> Any:
+    """Return *value* as what JSON carries; see the module.
+
+    Raises:
+        LimitError: it is nested too deeply, or holds itself.
+    """
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    if depth > DEPTH_LIMIT:
+        raise LimitError(f"a value is nested more than {DEPTH_LIMIT} deep")
+    inner = depth + 1
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: pack(getattr(value, one.name), inner) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return _pack_mapping(value, inner)
+    if isinstance(value, list):
+        return [pack(item, inner) for item in value]
+    if isinstance(value, Enum):
+        return pack(value.value, inner)
+    for kind, (types, to_json, _) in _KINDS.items():
+        if isinstance(value, types):
+            return {_KIND: kind, "v": to_json(value, inner)}
+    for base in (str, bool, int, float):
+        if isinstance(value, base):
+            return base(value)
+    return str(value)
+
+
+def _pack_mapping(value: Mapping[Any, Any], depth: int) -> Any:
+    if all(type(key) is str for key in value) and _KIND not in value:
+        return {key: pack(item, depth) for key, item in value.items()}
+    pairs = [[pack(key, depth), pack(item, depth)] for key, item in value.items()]
+    return {_KIND: "map", "v": pairs}
+
+
+def unpack(data: Any, depth: int = 0) -> Any:
+    """Return the value that `pack` was given.
+
+    Raises:
+        RecordError: *data* is not what `pack` makes.
+        LimitError: it is nested too deeply.
+    """
+    if depth > DEPTH_LIMIT:
+        raise LimitError(f"a value is nested more than {DEPTH_LIMIT} deep")
+    inner = depth + 1
+    if isinstance(data, list):
+        return [unpack(item, inner) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if _KIND not in data:
+        return {key: unpack(item, inner) for key, item in data.items()}
+    try:
+        kind, content = data[_KIND], data["v"]
+        if kind == "map":
+            return {_hashable(unpack(k, inner)): unpack(item, inner) for k, item in content}
+        return _KINDS[kind][2](content, inner)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"a value is malformed: {type(error).__name__}: {error}") from None
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _items(value: Any, depth: int) -> Any:
+    return [pack(item, depth) for item in value]
+
+
+def _sorted_items(value: Any, depth: int) -> Any:
+    return [pack(item, depth) for item in sorted(value, key=str)]
+
+
+def _text(value: Any, depth: int) -> str:
+    return str(value.isoformat())
+
+
+def _base64(value: Any, depth: int) -> str:
+    return base64.b64encode(bytes(value)).decode("ascii")
+
+
+_ToJson = Callable[[Any, int], Any]
+
+#: kind -> (types, to JSON, from JSON). datetime is a date: it stands first.
+_KINDS: Dict[str, tuple[Any, _ToJson, _ToJson]] = {
+    "bytes": ((bytes, bytearray), _base64, lambda data, _: base64.b64decode(data, validate=True)),
+    "tuple": (tuple, _items, lambda data, depth: tuple(unpack(i, depth) for i in data)),
+    "set": ((set, frozenset), _sorted_items, lambda data, depth: {unpack(i, depth) for i in data}),
+    "datetime": (datetime, _text, lambda data, _: datetime.fromisoformat(data)),
+    "date": (date, _text, lambda data, _: date.fromisoformat(data)),
+    "time": (time, _text, lambda data, _: time.fromisoformat(data)),
+}
