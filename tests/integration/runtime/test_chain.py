@@ -281,24 +281,42 @@ def test_a_job_that_is_called_off_begins_nothing_more_and_gives_the_chain_up(hos
     assert host.resume().ret.value == {}
 
 
+def fail_to_begin(monkeypatch: pytest.MonkeyPatch, fault: OSError) -> None:
+    """Let the journal raise *fault* where the second action of a chain begins."""
+    real = Journal.append
+
+    def append(journal: Journal, record: dict[str, Any], use_reserve: bool = False) -> Any:
+        if record["kind"] == "begin" and record["action"] == 2:
+            raise fault
+        return real(journal, record, use_reserve)
+
+    monkeypatch.setattr(Journal, "append", append)
+
+
 def test_an_action_that_can_not_be_recorded_does_not_begin(
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Journal.append
-
-    def full(journal: Journal, record: dict[str, Any], use_reserve: bool = False) -> Any:
-        if record["kind"] == "begin" and record["action"] == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(journal, record, use_reserve)
-
-    monkeypatch.setattr(Journal, "append", full)
+    fail_to_begin(monkeypatch, OSError(errno.EIO, "Input/output error"))
     host.render([host.action(1), host.action(2), host.action(3)])
     outcome = host.start()
     assert outcome.ret.retcode == 2
     assert host.actions_witnessed() == [1]
     comments = [row["comment"] for row in outcome.ret.value.values()]
-    assert "No space left on device" in comments[1]
+    assert "Input/output error" in comments[1]
     assert host.chain_state() == "failed"
+
+
+def test_on_a_full_disk_the_chain_waits_for_room_before_its_next_action(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.render([host.action(1), host.action(2), host.action(3)])
+    with monkeypatch.context() as patch:
+        fail_to_begin(patch, OSError(errno.ENOSPC, "No space left on device"))
+        assert "No space left on device" in host.start().ret.value
+    assert host.actions_witnessed() == [1]
+    assert host.chain_state() == "running"
+    assert host.start().ret.success
+    assert host.actions_witnessed() == [1, 2, 3]
 
 
 def test_while_one_process_runs_a_chain_no_other_gives_it_up(host: Any) -> None:

@@ -32,7 +32,7 @@ def test_root_dir_goes_before_what_is_not_set_by_itself(tmp_path: Path) -> None:
 
 def test_a_packaged_agent_has_the_usual_folders() -> None:
     settings = placed(MinionSettings(), (), Path("/etc/catena"), "minion")
-    assert settings == MinionSettings()
+    assert settings == MinionSettings(gpg_keydir="/etc/catena/gpgkeys")
 
 
 def test_a_wrong_setting_is_refused_with_the_right_name(tmp_path: Path) -> None:
