@@ -8,7 +8,6 @@ finds the outcome in the job's folder.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -27,23 +26,15 @@ from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobStore
 from catena.minion.kept_pillar import KeptPillar
 from catena.minion.place import place_of
-from catena.minion.processes import reference
 from catena.minion.service import SocketService
 from catena.runtime import chain_run
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import AgentService, Place
+from catena.runtime.processes import become_subreaper, reference
 from catena.runtime.session import Session, remote_session
 from catena.transport import wire
 from catena.transport.messages import JobReturned
-
-#: prctl(2): orphans below come to this process, so that the whole tree can be found and killed.
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def become_subreaper() -> None:
-    """Let orphaned descendants become children of this process."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def detach(output: str) -> None:
