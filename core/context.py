@@ -120,6 +120,23 @@ class Host(Protocol):
         """
 
 
+class Rendering(Protocol):
+    """Renders for a host that has no template engines: a host that SSH alone reaches asks for it.
+
+    Source and Rendered are `renderers.source`'s, Engine's names those of `renderers.templates`.
+    """
+
+    def data(
+        self, context: Context, source: Any, default: str, variables: Mapping[str, Any]
+    ) -> Any:
+        """Return the Rendered of a text, as `renderers.pipeline.render` does."""
+
+    def text(
+        self, context: Context, source: Any, engine: str, variables: Mapping[str, Any]
+    ) -> str:
+        """Return a managed file's text, as `renderers.templates.render_file` does."""
+
+
 @dataclass(frozen=True)
 class Context:
     """Everything that a function, state or renderer may use.
@@ -143,6 +160,8 @@ class Context:
     scratch: Dict[str, Any] = field(default_factory=dict)
     #: Custom renderers (`_renderers/NAME.py`), as "NAME.render"; None where there can be none.
     renderers: Optional[Registry] = None
+    #: Who renders for this host; None: it renders itself.
+    rendering: Optional[Rendering] = None
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.

@@ -72,6 +72,9 @@ def render(
         RenderError: with file, line and excerpt of the source (`renderers.source.SourceError`).
         LimitError: a limit of the parsers is passed.
     """
+    if context.rendering is not None:
+        made: Rendered = context.rendering.data(context, source, default, variables)
+        return made
     stages = pipeline_of(source.text, default)
     for stage in stages:
         _check(context, stage.name, source)

@@ -37,6 +37,8 @@ def render_file(
         source = Source(source, name, saltenv, path=path)
     if engine not in ENGINES:
         raise SourceError(unknown("template engine", engine, ENGINES), SourceLine(source.name))
+    if context.rendering is not None:
+        return context.rendering.text(context, source, engine, variables)
     return ENGINES[engine](context, source, variables)
 
 
