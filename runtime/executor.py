@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
+from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError, PillarError
 from catena.core.files import no_room
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
@@ -35,7 +36,9 @@ class Outcome:
     raised: bool = False
 
 
-def execute(session: Session, spec: JobSpec) -> Outcome:
+def execute(
+    session: Session, spec: JobSpec, instead: Optional[Callable[[Context], Any]] = None
+) -> Outcome:
     """Run *spec* to its end and return what it came to; a failing job is no exception.
 
     Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and a full disk under
@@ -45,6 +48,8 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
     Args:
         session: of this job; its host tells the progress.
         spec: the job.
+        instead: called in place of the function, whose marks still count: a run of states that
+            was compiled elsewhere.
 
     Returns:
         The return, as it goes to the master, and what has to happen after it is safe.
@@ -58,7 +63,7 @@ def execute(session: Session, spec: JobSpec) -> Outcome:
     try:
         plugin = context.functions[spec.fun]
         mark = plugin.mark
-        value, retcode = _call(plugin, session, spec)
+        value, retcode = _call(plugin, session, spec, instead)
     except Exception as error:  # the edge of the job: every fault becomes its return
         if _waits_for_room(session, spec, error):
             raise
@@ -94,10 +99,18 @@ def _boot_id(session: Session) -> str:
         return ""
 
 
-def _call(plugin: Plugin, session: Session, spec: JobSpec) -> Tuple[Any, int]:
+def _call(
+    plugin: Plugin,
+    session: Session,
+    spec: JobSpec,
+    instead: Optional[Callable[[Context], Any]],
+) -> Tuple[Any, int]:
     context = session.context.with_(job=spec)
-    bound = bind(plugin, spec.args, spec.kwargs)
-    value = plugin.call(context, *bound.args, **bound.kwargs)
+    if instead is not None:
+        value = instead(context)
+    else:
+        bound = bind(plugin, spec.args, spec.kwargs)
+        value = plugin.call(context, *bound.args, **bound.kwargs)
     return value, judge(plugin.mark, value, context.scratch.get("retcode"))
 
 

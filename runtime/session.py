@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from catena import modules, states
 from catena.core.clock import Clock
-from catena.core.context import Context, FileClient
+from catena.core.context import Context, FileClient, Rendering
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark, Registry, StateMark
 from catena.runtime import functions as runtime_functions
@@ -45,6 +45,7 @@ __all__ = [
     "local_session",
     "options",
     "remote_session",
+    "session_on",
     "state_registry",
 ]
 
@@ -98,7 +99,7 @@ def remote_session(
         files: the master's files (`fileserver.remote.CachingClient`).
         clock: the time; the system's by default.
     """
-    return _session(RemoteHost(place, files, service, spec, clock), spec)
+    return session_on(RemoteHost(place, files, service, spec, clock), spec)
 
 
 def local_session(
@@ -120,7 +121,7 @@ def local_session(
     alone = dataclasses.replace(
         place, settings=dataclasses.replace(place.settings, file_client="local")
     )
-    return _session(LocalHost(alone, files, pillar, watch), spec)
+    return session_on(LocalHost(alone, files, pillar, watch), spec)
 
 
 def execution_index() -> Dict[str, str]:
@@ -138,7 +139,16 @@ def state_registry() -> Registry:
     return Registry("state", states.INDEX, StateMark)
 
 
-def _session(host: Any, spec: Optional[JobSpec]) -> Session:
+def session_on(
+    host: Any, spec: Optional[JobSpec], rendering: Optional[Rendering] = None
+) -> Session:
+    """Return the session of *spec* on a host of any kind.
+
+    Args:
+        host: what `core.context.Host` promises, with `place`, `files` and `job_pillar`.
+        spec: the job, where there is one.
+        rendering: who renders for the host; None: it does so itself.
+    """
     place: Place = host.place
     settings = place.settings
     loader = Loader(place.cache_dir / "extmods")
@@ -154,6 +164,7 @@ def _session(host: Any, spec: Optional[JobSpec]) -> Session:
         job=spec,
         test=settings.test,
         saltenv=settings.saltenv or "base",
+        rendering=rendering,
     )
     loader.bind(context)
     return Session(context, host)
