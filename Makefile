@@ -16,9 +16,9 @@ test: $(STAMP)
 test-failpoints: $(STAMP)
 	$(BIN)/python -m pytest -n 4 -m failpoints tests/failpoints
 
-# More simulated worlds than `make test` has: make sim SEEDS=10000 FROM=301.
+# More simulated worlds than `make test` has: make sim SEEDS=10000 FROM=1301.
 SEEDS ?= 1000
-FROM ?= 301
+FROM ?= 1301
 sim: $(STAMP)
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --from $(FROM)
 

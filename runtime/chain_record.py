@@ -152,6 +152,8 @@ class ChainView:
     actions: Dict[int, ActionView] = field(default_factory=dict)
     #: Outcome by number of each chunk that ended.
     ended: Dict[int, str] = field(default_factory=dict)
+    #: Job that began each chunk by a resume; "" for another.
+    jobs: Dict[int, str] = field(default_factory=dict)
     #: How often the reboot or restart at the end of `chunk` was handed to the agent.
     issued: int = 0
     #: Why the boundary at the end of `chunk` can't be passed; "" when nobody said so.
@@ -199,6 +201,7 @@ def _received(view: ChainView, record: Mapping[str, Any]) -> None:
 def _chunk(view: ChainView, record: Mapping[str, Any]) -> None:
     view.state = CHAIN.next(view.state, ChainEvent.chunk)
     view.chunk = int(record["chunk"])
+    view.jobs[view.chunk] = str(record.get("job", ""))
     view.issued = 0
     view.refused = ""
 

@@ -144,6 +144,7 @@ class ChainHost:
         self._refuse_inside_chunk()
         merged: Dict[str, Any] = {}
         with self.store.lock():
+            merged.update(self._came_to(context))
             for seen in self.store.chains():
                 if _is_proven_final(seen, self.host):
                     self._settle(0)
@@ -165,6 +166,19 @@ class ChainHost:
                     return merged or {"not_resumed": why}
                 if stuck and self.file.taken() is None and self.file.waiting() == point:
                     raise InvalidStateError(f"chain {point.actionchain_id} does not advance")
+
+    def _came_to(self, context: Context) -> Dict[str, Any]:
+        """Return the results of chunks that this very job ended before a crash.
+
+        Their chain waits for nothing any more, and nobody else would report them.
+        """
+        jid = context.job.jid if context.job else ""
+        found: Dict[str, Any] = {}
+        for seen in self.store.chains() if jid else ():
+            for number in sorted(seen.view.ended):
+                if seen.view.jobs.get(number) == jid:
+                    found.update(seen.results(number))
+        return found
 
     def _advance(
         self, chain: Chain, context: Context, point: ResumePoint, merged: Dict[str, Any]

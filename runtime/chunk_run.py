@@ -224,7 +224,7 @@ class ChunkRunner:
         context = self._context.with_(files=files)
         compiled = api.compile_sls(context, [chain.chunk(number).sls], "base")
         if chain.view.state is not ChainState.running:
-            chain.record("chunk", chunk=number)
+            chain.record("chunk", chunk=number, job=self._resuming())
         if compiled.errors:
             self._close(number, "failed", {})
             raise CommandExecutionError("\n".join(compiled.errors))
@@ -240,9 +240,18 @@ class ChunkRunner:
             self._host.chunk_open = False
         return self._judge(number, rows, hooks)
 
+    def _resuming(self) -> str:
+        """Return the job that resumes; one that starts a chain finds its first chunk anyway."""
+        job = self._context.job
+        return job.jid if job and job.fun == "mgractionchains.resume" else ""
+
     def _judge(self, number: int, rows: Dict[str, Row], hooks: ChunkHooks) -> Dict[str, Any]:
         """Decide what the chunk came to, and record it."""
         views = self._views(number)
+        for view in views.values():
+            if view.ret is not None:
+                # A run that is not to go on asks for no rows, not even those of before a crash.
+                rows.setdefault(view.key, dict(view.ret))
         fault = self._fault(number, rows)
         boundary = self._chain.boundary_action(number)
         if fault and boundary:

@@ -8,11 +8,14 @@ saw, the master's database, and what lies on the disks.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
+
+import msgpack
 
 from catena.core.errors import CatenaError
 from catena.master.chains.lifecycle import CHAIN, EXECUTION, ChainState, ExecutionState
@@ -23,9 +26,15 @@ from catena.runtime.journal import decode_all
 from tests.sim.disk import File, Folder
 from tests.sim.host import Host
 
+#: Why an action may end otherwise than well.
+REASONS = re.compile(
+    "was told to fail|Prerequisite failed|cancelled by|chain [0-9]+ has ended|[Ii]nterrupted"
+    "|Given up|it waited too long in the queue|No space left"
+    "|did not come back with a new boot|set (forward|back) by"
+)
 _CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
 _EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name
-_DELIVERY = tables.DELIVERIES.name
+_DELIVERY, _JOB = tables.DELIVERIES.name, tables.JOBS.name
 ENDED = {"done", "failed", "cancelled"}
 #: States in which a chain may rest: ended, or waiting for a person in sight of everybody.
 RESTING = {*ENDED, "draft", "pending_approval", "waiting"}
@@ -61,6 +70,7 @@ class Checker:
         if host.name not in wish.minions:
             self.wrong("I8", f"{key} runs on {host.name}, which is no target of it")
         order = next(o for o in self._world.orders if wish in o.wishes)
+        self._judge_end(host, order, key)
         view, ids = self._durable_chain(host, order.chain_id, key)
         if view is None:
             self.wrong("I3", f"{key} begins on {host.name} and its chain is not durable there")
@@ -75,6 +85,17 @@ class Checker:
                 self.wrong("I3", f"{key} begins on {host.name} before action {before} ({found})")
         if view.action(mine).attempt > (1 if wish.kind == "once" else 3):
             self.wrong("I2", f"{key} begins on {host.name}, attempt {view.action(mine).attempt}")
+
+    def _judge_end(self, host: Host, order: Any, key: str) -> None:
+        """I7: nothing of a run begins once its minion has said that it knows of its end."""
+        query = (
+            f"SELECT j.metadata FROM {_JOB} j JOIN {_DELIVERY} d ON d.jid = j.jid"
+            " WHERE j.fun = 'mgractionchains.clean' AND d.minion = ? AND d.state = 'done'"
+        )
+        for row in self.ask(query, host.name):
+            run = msgpack.unpackb(row["metadata"])
+            if run["chain"] == order.chain_id and run["epoch"] >= self._epoch(host, key):
+                self.wrong("I7", f"{key} begins on {host.name} after its run was ended there")
 
     def _epoch(self, host: Host, key: str) -> int:
         order = next(o for o in self._world.orders for w in o.wishes if w.key == key)
@@ -157,6 +178,8 @@ class Checker:
         for order in self._world.orders:
             if order.accepted and order.chain_id not in chains:
                 self.wrong("I4", f"{order.label} was accepted and is not in the database")
+        for row in self.ask(f"SELECT jid, minion FROM {_DELIVERY} WHERE state = 'lost'"):
+            self.wrong("I1", f"job {row['jid']} is lost on {row['minion']}")
         self._judge_history()
         for order in self._world.orders:
             if order.chain_id in chains:
@@ -200,8 +223,9 @@ class Checker:
             newest[row["minion"], row["sort_order"]] = row
             if row["state"] not in FINAL and state in ENDED:
                 self.wrong("I1", f"{order.label} is {state}, an action is {row['state']}")
-            if row["state"] in FINAL - {"DONE"} and not (row["reason"] or row["comment"]):
-                self.wrong("I11", f"{order.label}.{row['sort_order']}: no reason for its failure")
+            text = f"{row['reason']} {row['comment']}"
+            if row["state"] in FINAL - {"DONE"} and not REASONS.search(text):
+                self.wrong("I11", f"{order.label}.{row['sort_order']} failed for {text[:300]!r}")
         for wish in order.wishes:
             for minion in wish.minions:
                 row = newest.get((minion, wish.order))

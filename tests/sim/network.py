@@ -308,6 +308,8 @@ def _name(message: Any) -> str:
     """Return a message in a few words."""
     inner = getattr(message, "spec", None) or getattr(message, "ret", None) or message
     more = [str(getattr(inner, key)) for key in ("jid", "fun") if hasattr(inner, key)]
+    if hasattr(inner, "retcode"):
+        more.append(f"{inner.retcode} {str(inner.value)[:300]}")
     progress = getattr(message, "progress", None)
     if progress is not None:
         more = [progress.kind, str(progress.data.get("event", "")), progress.jid]

@@ -13,23 +13,27 @@ import pytest
 
 from catena.master import returns
 from catena.minion.outbox import Outbox
-from catena.minion.runner import JobRunner
 from catena.minion.seen import SeenJobs
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.chain_store import Chain
 from catena.runtime.chunk_run import ChunkHooks
-from catena.runtime.journal import Journal
+from catena.runtime.journal import Journal, JournalDamagedError
 from catena.runtime.resume_file import ResumeFile
-from tests.sim import world
+from tests.sim import test_power_cuts, world
 from tests.sim.world import World
 
 #: Worlds until one must have shown it.
-SEEDS = 60
+SEEDS = 100
 
 
 def no_sync(stack: ExitStack, made: World) -> None:
     """What is written to a file is not synced."""
     made.stage.tap.skips.add("sync_file")
+
+
+def no_folder_sync(stack: ExitStack, made: World) -> None:
+    """Renamed and new files are not synced into their folders."""
+    made.stage.tap.skips.add("sync_folder")
 
 
 def no_begin(stack: ExitStack, made: World) -> None:
@@ -90,18 +94,7 @@ def no_line(stack: ExitStack, made: World) -> None:
     stack.enter_context(mock.patch("catena.minion.queue._held", lambda *_: False))
 
 
-def gives_up(stack: ExitStack, made: World) -> None:
-    """A chain whose job died is not begun again."""
-    real = JobRunner._died
-
-    def died(self: JobRunner, spec: Any, folder: Any) -> None:
-        with mock.patch("catena.minion.runner.ATTEMPTS", 0):
-            real(self, spec, folder)
-
-    stack.enter_context(mock.patch.object(JobRunner, "_died", died))
-
-
-def takes_torn_records(stack: ExitStack, made: World) -> None:
+def takes_torn_records(stack: ExitStack, made: World | None) -> None:
     """A torn end of a journal stays in the file."""
     real = Journal._load
 
@@ -117,16 +110,16 @@ Mutation = Callable[[ExitStack, World], None]
 
 #: What is broken -> a world that shows it.
 MUTATIONS: Mapping[Mutation, int] = {
-    no_sync: 1,
-    no_begin: 1,
+    no_sync: 1001,
+    no_folder_sync: 1001,
+    no_begin: 1001,
     repeats: 50,
-    no_proof: 1,
-    drops_resume_file: 1,
-    forgets_returns: 1,
+    no_proof: 5,
+    drops_resume_file: 1042,
+    forgets_returns: 8,
     acks_early: 1,
     forgets_jobs: 1,
     no_line: 1,
-    takes_torn_records: 1,
 }
 
 
@@ -151,5 +144,12 @@ def shown_by(mutation: Mutation, below: Path, seeds: Iterable[int]) -> int:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
 def test_a_broken_product_is_seen(mutation: Mutation, below: Path) -> None:
     # A world that is known to show it comes first: the search is for when worlds have changed.
-    seeds = (MUTATIONS[mutation], *range(1, SEEDS + 1))
+    seeds = (MUTATIONS[mutation], *range(world.LARGE + 1, world.LARGE + SEEDS + 1))
     assert shown_by(mutation, below, seeds), f"{mutation.__doc__} No world showed it."
+
+
+def test_a_journal_that_keeps_torn_records_is_seen(below: Path) -> None:
+    with ExitStack() as stack:
+        takes_torn_records(stack, None)
+        with pytest.raises((AssertionError, JournalDamagedError)):
+            test_power_cuts.keeps_records(below)

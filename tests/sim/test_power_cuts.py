@@ -59,6 +59,12 @@ def nothing(root: Path) -> None:
 def test_a_journal_keeps_what_it_took_and_at_most_the_record_that_was_on_its_way(
     below: Path,
 ) -> None:
+    keeps_records(below)
+
+
+def keeps_records(below: Path) -> None:
+    """Cut a journal at every step, and judge what is left."""
+
     def write(root: Path) -> Iterator[int]:
         with Journal(root / "journal") as journal:
             for number in range(3):

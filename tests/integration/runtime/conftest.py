@@ -181,7 +181,9 @@ class PretendedHost:
     def call(self, fun: str, *args: Any, **kwargs: Any) -> Outcome:
         """Run a job in this process."""
         chain = self.manifest if fun == "mgractionchains.start" else None
-        spec = JobSpec("20260101000000000000", fun, args, kwargs, chain=chain)
+        # Run again after a crash, a job has its old number; each of these is another job.
+        self.jobs += 1
+        spec = JobSpec(f"{20260101000000000000 + self.jobs}", fun, args, kwargs, chain=chain)
         files = RootsClient({"base": [str(self.folder / "roots")]})
         session = local_session(
             self.place,
