@@ -105,6 +105,7 @@ class PretendedHost:
     folder: Path
     boot: int = 1
     agent: int = 1
+    jobs: int = 0
     steps: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     manifest: ChainManifest | None = None
     settings: dict[str, Any] = field(default_factory=dict)
