@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Type
 
-from catena.core.context import Context, FileClient, FileEntry
+from catena.core.context import Context, FileEntry
 from catena.core.errors import (
     CatenaError,
     CommandExecutionError,
@@ -30,9 +30,11 @@ from catena.core.errors import (
 )
 from catena.core.records import decode
 from catena.core.types import SourceLine
+from catena.fileserver.remote import ContentStore
 from catena.renderers import source as sources
 from catena.renderers.source import Rendered, Source, SourceError
 from catena.runtime.ssh import values
+from catena.runtime.ssh.files import ShippedFiles
 
 #: What a fault of the master is raised as here; anything else is a RenderError.
 _ERRORS: Mapping[str, Type[CatenaError]] = {
@@ -266,16 +268,15 @@ class AskedFiles:
     """Files that came with the run, else by asking (`core.context.FileClient`).
 
     Args:
-        sent: what came: its `fetch`, `entry`, `entries` and `folders` know nothing else. A folder
-            that its `folders` names came whole.
+        sent: what came with the run.
         ask: asks the master.
-        part: path of a part that is there, by its SHA-256.
+        parts: the contents.
     """
 
-    def __init__(self, sent: FileClient, ask: Ask, part: Callable[[str], Path]) -> None:
+    def __init__(self, sent: ShippedFiles, ask: Ask, parts: ContentStore) -> None:
         self._sent = sent
         self._ask = ask
-        self._part = part
+        self._parts = parts
         self._entries: Dict[Tuple[str, str, bool], Optional[FileEntry]] = {}
         self._folders: Dict[Tuple[str, str], Tuple[List[FileEntry], List[str]]] = {}
 
@@ -285,7 +286,8 @@ class AskedFiles:
         if found is not None:
             return found
         entry = self._asked_entry(path, saltenv, True)
-        return self._part(entry.sha256) if entry else None
+        held = self._parts.get(entry) if entry else None
+        return self._parts.named(held, saltenv, entry.path) if entry and held else None
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return copies of several files, in the order asked."""
@@ -298,23 +300,19 @@ class AskedFiles:
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""
-        if self._came_whole(saltenv, prefix):
+        if self._sent.came_whole(saltenv, prefix):
             return self._sent.entries(saltenv, prefix)
         return list(self._asked_folder(saltenv, prefix)[0])
 
     def folders(self, saltenv: str = "base", prefix: str = "") -> List[str]:
         """Return the folders below *prefix*, sorted."""
-        if self._came_whole(saltenv, prefix):
+        if self._sent.came_whole(saltenv, prefix):
             return self._sent.folders(saltenv, prefix)
         return list(self._asked_folder(saltenv, prefix)[1])
 
     def environments(self) -> List[str]:
         """Return the environments of the master's roots, sorted."""
         return [str(one) for one in asked(self._ask, AskEnvironments())]
-
-    def _came_whole(self, saltenv: str, prefix: str) -> bool:
-        folder = prefix.strip("/")
-        return bool(folder) and folder in self._sent.folders(saltenv, folder)
 
     def _asked_entry(self, path: str, saltenv: str, content: bool) -> Optional[FileEntry]:
         key = (path, saltenv, content)
