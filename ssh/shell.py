@@ -1,8 +1,8 @@
 """Commands as a login shell on a host gets them, which sees nothing to expand, whatever it is.
 
 sshd hands one text to the user's login shell: a POSIX one, fish, csh or something odder. Ours is
-`/bin/sh -c '…'` with a text of letters, digits, blanks, a few signs and octal numbers only, so that
-every shell reads the same; what is inside is decoded on the host by /bin/sh and nobody else.
+`/bin/sh -c '…'` with a text of letters, digits, blanks, a few signs and octal numbers only, so
+that every shell reads the same; what is inside is decoded on the host by /bin/sh and nobody else.
 """
 
 from __future__ import annotations

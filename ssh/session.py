@@ -1,0 +1,297 @@
+"""One command on a host: its streams behind the begin mark, sudo's question, its end."""
+
+from __future__ import annotations
+
+import secrets
+import select
+import time
+from typing import Any
+
+from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.shell import begin_mark, for_login_shell, password_prompt, wrapped
+from catena.ssh.target import Target
+
+#: What a login shell may print before our command begins.
+NOISE_LIMIT = 256 * 1024
+_PIECE = 256 * 1024
+#: For the exit code after the streams have ended, and for streams that somebody else keeps open
+#: after the command has ended.
+_LAST_SECONDS = 2.0
+
+
+class Session:
+    """One command, started when this is made.
+
+    Args:
+        transport: paramiko's, authenticated.
+        target: whose sudo, terminal, umask and PATH apply.
+        argv: the program and its arguments.
+        phase: which errors name.
+        sudo: whether the target's sudo applies.
+        seconds: until the host has taken the command.
+
+    Raises:
+        SshError: the host does not take it.
+        LimitError: it is too long.
+    """
+
+    def __init__(
+        self,
+        transport: Any,
+        target: Target,
+        argv: list[str],
+        *,
+        phase: Phase,
+        sudo: bool = True,
+        seconds: float = 30.0,
+    ) -> None:
+        self._transport = transport
+        self._target = target
+        self._phase = phase
+        token = secrets.token_hex(16)
+        text = for_login_shell(wrapped(argv, target, token, sudo=sudo))
+        mark = begin_mark(token).encode("ascii")
+        self._out, self._err = _Stream(mark), _Stream(mark)
+        self._prompt = password_prompt(token).encode("ascii")
+        self._asked = False
+        #: Whether sudo may ask, so that nothing may be sent before the command begins.
+        self.may_ask = bool(sudo and target.sudo and target.password)
+        self._channel = _opened(transport, target, phase, text, seconds)
+        self._poll = select.poll()
+        self._poll.register(self._channel.fileno(), select.POLLIN)
+        self._early: list[tuple[bytes, bytes]] = []
+
+    def await_begin(self, deadline: float) -> None:
+        """Return when the command itself runs (sudo has let it, the login shell has started it).
+
+        Raises:
+            SshError: it never began; with what the host said instead.
+        """
+        while not self._out.began:
+            pieces = self._next(deadline)
+            if pieces is None:
+                raise self._never_began()
+            self._early.append(pieces)
+
+    def receive(self, deadline: float) -> tuple[bytes, bytes]:
+        """Return the next of stdout and stderr; two empty ones: the command has ended.
+
+        Raises:
+            SshError: *deadline* (of time.monotonic) has passed; or it ended before it began.
+            ChannelLostError: the connection is gone.
+        """
+        while True:
+            pieces = self._early.pop(0) if self._early else self._next(deadline)
+            if pieces is None:
+                if not self._out.began:
+                    raise self._never_began()
+                return b"", b""
+            if any(pieces):
+                return pieces
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Write all of *data* to the command's stdin.
+
+        Raises:
+            SshError: the command does not read it in time.
+            ChannelLostError: it has ended, or the connection is gone.
+        """
+        try:
+            self._channel.settimeout(max(deadline - time.monotonic(), 0.1))
+            self._channel.sendall(data)
+        except TimeoutError:
+            raise self._late() from None
+        except (OSError, EOFError) as error:
+            raise self._lost(str(error) or "it takes no more input") from None
+
+    def end_input(self) -> None:
+        """End the command's stdin."""
+        try:
+            self._channel.shutdown_write()
+        except (OSError, EOFError):
+            # It has ended before; its streams say so.
+            return
+
+    def exit_code(self) -> int:
+        """Return the exit code of a command whose streams have ended; 255 where there is none.
+
+        Raises:
+            ChannelLostError: the connection is gone, nobody knows.
+        """
+        self._channel.status_event.wait(_LAST_SECONDS)
+        code = int(self._channel.exit_status)
+        if code >= 0:
+            return code
+        if not self._transport.is_active():
+            raise self._lost("the connection ended before the command did")
+        return 255
+
+    def tail(self) -> str:
+        """Return the last line that came on stderr, noise of the login shell included."""
+        lines = bytes(self._err.tail).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """End it; the command sees its input and output close. Never raises."""
+        self._channel.close()
+
+    # -- inside --
+
+    def _next(self, deadline: float) -> tuple[bytes, bytes] | None:
+        """Return what came behind the mark, (b"", b"") for the mark itself, None at the end."""
+        while True:
+            began = self._out.began
+            pieces = self._drain()
+            if any(pieces) or self._out.began != began:
+                return pieces
+            if self._ended():
+                return None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._late()
+            over = self._channel.exit_status_ready()
+            seen = self._poll.poll((min(left, _LAST_SECONDS) if over else left) * 1000)
+            if over and not seen:
+                return None
+
+    def _ended(self) -> bool:
+        channel = self._channel
+        if channel.recv_ready() or channel.recv_stderr_ready():
+            return False
+        return bool(channel.closed or channel.eof_received or not self._transport.is_active())
+
+    def _drain(self) -> tuple[bytes, bytes]:
+        channel = self._channel
+        out = channel.recv(_PIECE) if channel.recv_ready() else b""
+        err = channel.recv_stderr(_PIECE) if channel.recv_stderr_ready() else b""
+        pieces = self._out.feed(out), self._err.feed(err)
+        if not self._out.began:
+            self._before()
+        return pieces
+
+    def _before(self) -> None:
+        """Look at what came before the mark: sudo's question, and noise without end."""
+        for stream in (self._err, self._out):
+            if stream.take(self._prompt):
+                if self._asked:
+                    raise self._error("sudo refuses the password", _PASSWORD)
+                self._asked = True
+                self._channel.sendall(self._target.password.encode("utf-8") + b"\n")
+            if len(stream.before) > NOISE_LIMIT:
+                what = f"it prints more than {NOISE_LIMIT // 1024} KiB before a command begins"
+                raise self._error(what, "look at its .bashrc or .profile")
+
+    def _never_began(self) -> SshError:
+        if not self._transport.is_active():
+            return self._lost("the connection ended before the command began")
+        code = self.exit_code()
+        said = bytes(self._err.before or self._out.before).decode("utf-8", "replace")
+        return why_not(self._target, self._phase, code, said)
+
+    def _late(self) -> SshError:
+        at = "the command" if self._out.began else "the login shell"
+        said = self.tail()
+        what = f"no answer of {at} in time" + (f"; it said: {said}" if said else "")
+        return self._error(what, "", waits=True)
+
+    def _lost(self, what: str) -> ChannelLostError:
+        return ChannelLostError(self._target.id, self._phase, what, waits=True)
+
+    def _error(self, what: str, advice: str, waits: bool = False) -> SshError:
+        return SshError(self._target.id, self._phase, what, advice, waits=waits)
+
+
+class _Stream:
+    """What comes on stdout or stderr: noise, the mark, then the command's own."""
+
+    _TAIL = 4096
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self.before = bytearray()
+        self.tail = bytearray()
+        self.began = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Take *data*; return what of it is the command's own."""
+        self.tail = (self.tail + data)[-self._TAIL :]
+        if self.began or not data:
+            return data
+        self.before += data
+        at = self.before.find(self._mark)
+        end = self.before.find(b"\n", at) if at >= 0 else -1
+        if end < 0:
+            return b""
+        self.began = True
+        own = bytes(self.before[end + 1 :])
+        del self.before[at:]
+        self.tail = bytearray(own[-self._TAIL :])
+        return own
+
+    def take(self, text: bytes) -> bool:
+        """Take *text* out of what came before the mark; return whether it was there."""
+        at = self.before.find(text)
+        if at < 0:
+            return False
+        del self.before[: at + len(text)]
+        return True
+
+
+def _opened(transport: Any, target: Target, phase: Phase, text: str, seconds: float) -> Any:
+    import paramiko
+
+    try:
+        channel = transport.open_session(timeout=seconds)
+        channel.settimeout(seconds)
+        if target.tty:
+            channel.get_pty("dumb", 200, 50)
+        channel.exec_command(text)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        if not transport.is_active():
+            what = f"the connection ended: {error}" if str(error) else "the connection ended"
+            raise ChannelLostError(target.id, phase, what, waits=True) from None
+        what = f"the host runs no command: {error}"
+        raise SshError(target.id, phase, what, "does sshd force another, or none?") from None
+    return channel
+
+
+_SUDOERS = "let this user run commands by sudo there"
+_PASSWORD = "correct passwd: of the roster"
+_SHELL = "give the user a shell"
+
+#: What the host says instead of running our command -> (what it means, advice, may it pass).
+_SAYINGS = (
+    ("going down", "the host is going down", "", True),
+    ("booting up", "the host is still booting", "", True),
+    ("a password is required", "sudo wants a password", "give passwd: in the roster", False),
+    ("a terminal is required", "sudo wants a terminal", "set tty: True in the roster", False),
+    ("must have a tty", "sudo wants a terminal", "set tty: True in the roster", False),
+    ("not in the sudoers", "sudo does not know this user", _SUDOERS, False),
+    ("not allowed to execute", "sudo does not let this user run commands", _SUDOERS, False),
+    ("may not run sudo", "sudo does not let this user run commands", _SUDOERS, False),
+    ("incorrect password", "sudo refuses the password", _PASSWORD, False),
+    ("sudo: not found", "there is no sudo", "install it, or log in as root", False),
+    ("sudo: command not found", "there is no sudo", "install it, or log in as root", False),
+    ("unknown user", "sudo knows no such user", "correct sudo_user: of the roster", False),
+    ("not available", "its login shell takes no commands", _SHELL, False),
+    ("command not allowed", "its login shell takes no commands", _SHELL, False),
+)
+
+
+def why_not(target: Target, phase: Phase, code: int, said: str) -> SshError:
+    """Return the error for a command that never began.
+
+    Args:
+        target: the host.
+        phase: in which it was to run.
+        code: what the login shell ended with.
+        said: what came instead, mostly on stderr.
+    """
+    lines = said.strip().splitlines()
+    last = lines[-1] if lines else ""
+    for words, meaning, advice, passes in _SAYINGS:
+        if words in said.lower():
+            return SshError(target.id, phase, f"{meaning}: {last}", advice, waits=passes)
+    what = f"its login shell ended with code {code} before the command began"
+    tail = f": {last}" if last else " and said nothing"
+    return SshError(target.id, phase, what + tail, "can this user log in by hand?")

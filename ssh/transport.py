@@ -1,0 +1,314 @@
+"""From a route to an authenticated connection: sockets, SSH's greeting, the host key, the login.
+
+paramiko over our own socket with TCP_NODELAY: without it each question stalls 40 ms on a delayed
+acknowledgement. It is imported here, in functions: it costs a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from catena.core.errors import UnreachableError
+from catena.ssh import host_keys
+from catena.ssh.authenticate import authenticate
+from catena.ssh.client_config import Hop
+from catena.ssh.errors import Phase, SshError
+from catena.ssh.host_keys import HostKey
+
+KEEPALIVE_SECONDS = 15
+#: What a server may send before its key is checked: greeting, key exchange.
+HANDSHAKE_LIMIT = 512 * 1024
+
+#: What is left out of paramiko's list: CBC modes, SHA-1 and MD5. (Terrapin is met by strict key
+#: exchange and by having no chacha20-poly1305.)
+_DISABLED = {
+    "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"],
+    "macs": ["hmac-sha1", "hmac-md5", "hmac-sha1-96", "hmac-md5-96"],
+}
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+_ECDSA = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
+
+
+class _Wire:
+    """A socket whose peer may send only so much until it is trusted.
+
+    paramiko reads the server's first lines without a bound of its own.
+
+    Args:
+        inner: a socket, or a channel of the transport before this one.
+        program: of a ProxyCommand, ended with the socket.
+    """
+
+    def __init__(self, inner: Any, program: subprocess.Popen[bytes] | None = None) -> None:
+        self._inner = inner
+        self._program = program
+        self._left: int | None = HANDSHAKE_LIMIT
+        #: paramiko looks at this name of Python's sockets when it ends a transport.
+        self._closed = False
+
+    def trust(self) -> None:
+        """Lift the limit: the host has exchanged keys."""
+        self._left = None
+
+    def recv(self, size: int) -> bytes:
+        """Return at most *size* bytes; raise EOFError beyond the limit."""
+        data: bytes = self._inner.recv(size)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                raise EOFError("it sends without end")
+        return data
+
+    def send(self, data: bytes) -> int:
+        """Send some of *data*; return how much."""
+        sent: int = self._inner.send(data)
+        return sent
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Bound what follows."""
+        self._inner.settimeout(seconds)
+
+    def getpeername(self) -> Any:
+        """Return the address of the other side."""
+        return self._inner.getpeername()
+
+    def close(self) -> None:
+        """End it, and its program. Never raises."""
+        self._closed = True
+        self._inner.close()
+        program, self._program = self._program, None
+        if program is not None:
+            program.terminate()
+            try:
+                program.wait(2.0)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
+
+
+class Line:
+    """Transports one within the other: those of jump hosts, then the target's."""
+
+    def __init__(self) -> None:
+        self._transports: list[Any] = []
+
+    @property
+    def transport(self) -> Any:
+        """The last one; None before the first."""
+        return self._transports[-1] if self._transports else None
+
+    def add(self, transport: Any) -> None:
+        """Put one within the last."""
+        self._transports.append(transport)
+
+    def close(self) -> None:
+        """End all, the target's first. Never raises."""
+        for transport in reversed(self._transports):
+            transport.close()
+            # A transport that has ended by itself leaves its socket to its thread.
+            transport.sock.close()
+
+
+def connect(route: Sequence[Hop], host: str, asked: str, seconds: float) -> Line:
+    """Return the connection along *route*, its every host key checked, logged in.
+
+    Args:
+        route: jump hosts, then the target.
+        host: id of the target, for messages.
+        asked: what `catena ssh-key trust` is to be given for the target.
+        seconds: for each hop to connect, and again to log in.
+
+    Raises:
+        SshError: with its phase; `waits` where trying again later may help.
+    """
+    line = Line()
+    try:
+        for hop in route:
+            last = hop is route[-1]
+            label = host if last else f"{host} (through {hop.host})"
+            transport = _greeted(hop, label, line.transport, seconds)
+            line.add(transport)
+            entries = host_keys.read(hop.known_hosts)
+            trusted = asked if last else f"{hop.host}:{hop.port}"
+            host_keys.check(entries, label, trusted, hop.key_name, _key_of(transport))
+            transport.auth_timeout = seconds
+            authenticate(transport, hop, label)
+            transport.set_keepalive(KEEPALIVE_SECONDS)
+    except BaseException:
+        line.close()
+        raise
+    return line
+
+
+def shown_keys(route: Sequence[Hop], host: str, seconds: float) -> list[HostKey]:
+    """Return the keys that the last host of *route* shows, one of each kind; nobody logs in there.
+
+    Raises:
+        SshError: it can't be reached, or a jump host before it can't be used.
+    """
+    found: list[HostKey] = []
+    for kinds in (("ssh-ed25519",), _ECDSA, _RSA):
+        line = connect(route[:-1], host, host, seconds)
+        try:
+            line.add(_greeted(route[-1], host, line.transport, seconds, kinds))
+            found.append(_key_of(line.transport))
+        except _NoCommonKeyError:
+            continue
+        finally:
+            line.close()
+    return found
+
+
+class _NoCommonKeyError(SshError):
+    """The host has no key of the kinds asked for, or speaks no cipher of ours."""
+
+
+def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str] = ()) -> Any:
+    """Return a transport that has exchanged keys with *hop*; its host key is not checked yet.
+
+    Args:
+        hop: whom to greet.
+        host: for messages.
+        via: transport of the jump host before it, or None.
+        seconds: until keys are exchanged.
+        kinds: algorithms of the only host keys that are wanted; () for any, known ones first.
+    """
+    paramiko = _paramiko()
+    wire = _socket(hop, host, via, seconds)
+    transport = None
+    try:
+        transport = paramiko.Transport(wire, disabled_algorithms=_DISABLED)
+        transport.banner_timeout = transport.handshake_timeout = seconds
+        transport.channel_timeout = seconds
+        options = transport.get_security_options()
+        options.key_types = tuple(kinds or _known_first(hop, options.key_types))
+        transport.start_client(timeout=seconds)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        _close(transport, wire)
+        if isinstance(error, paramiko.IncompatiblePeer):
+            raise _NoCommonKeyError(host, Phase.connect, str(error)) from None
+        raise _no_greeting(hop, host, error) from None
+    wire.trust()
+    return transport
+
+
+def _close(transport: Any, wire: _Wire) -> None:
+    if transport is not None:
+        transport.close()
+    wire.close()
+
+
+#: Of paramiko's texts: the host ended or was silent before it had said what it is.
+_CUT_OFF = ("banner", "existing session", "negotiation", "timeout", "timed out", "without end")
+
+
+def _no_greeting(hop: Hop, host: str, error: BaseException) -> SshError:
+    text = str(error)
+    # sshd that has too many logins, starts or stops closes without a word.
+    lost = isinstance(error, (EOFError, OSError)) or any(w in text.lower() for w in _CUT_OFF)
+    what = f"no SSH greeting from {hop.host}:{hop.port}: {text or 'it closed the connection'}"
+    advice = "" if lost else "is that port sshd's?"
+    return SshError(host, Phase.connect, what, advice, waits=lost)
+
+
+def _known_first(hop: Hop, possible: Sequence[str]) -> list[str]:
+    """Return algorithms with those of keys known of *hop* first, so that it shows a known one."""
+    known: list[str] = []
+    for kind in host_keys.kinds_known(host_keys.read(hop.known_hosts), hop.key_name):
+        known += _RSA if kind == "ssh-rsa" else [kind]
+    wanted = [kind for kind in known if kind in possible]
+    return [*wanted, *(kind for kind in possible if kind not in wanted)]
+
+
+def _key_of(transport: Any) -> HostKey:
+    key = transport.get_remote_server_key()
+    return HostKey(key.get_name(), key.asbytes())
+
+
+# -- sockets -----------------------------------------------------------------------------------
+
+
+def _socket(hop: Hop, host: str, via: Any, seconds: float) -> _Wire:
+    if via is not None:
+        return _Wire(_through(via, hop, host, seconds))
+    if hop.proxy_command:
+        return _program(hop, host)
+    return _Wire(_tcp(hop, host, seconds))
+
+
+def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
+    where = f"{hop.host}:{hop.port}"
+    try:
+        addresses = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        advice = "set host: in the roster, or HostName in the SSH configuration"
+        # A resolver that is away says EAI_AGAIN.
+        waits = getattr(error, "errno", None) == socket.EAI_AGAIN
+        raise SshError(
+            host, Phase.connect, f"no address of {hop.host}: {why}", advice, waits=waits
+        ) from None
+    deadline = time.monotonic() + seconds
+    why = "no address"
+    for family, kind, protocol, _, address in addresses:
+        wire = socket.socket(family, kind, protocol)
+        wire.settimeout(max(deadline - time.monotonic(), 0.1))
+        try:
+            wire.connect(address)
+        except TimeoutError:
+            wire.close()
+            why = f"no answer in {seconds:g} s"
+        except OSError as error:
+            wire.close()
+            why = error.strerror or str(error)
+        else:
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return wire
+    raise SshError(host, Phase.connect, f"{where}: {why}", waits=True)
+
+
+def _through(transport: Any, hop: Hop, host: str, seconds: float) -> Any:
+    paramiko = _paramiko()
+    where = (hop.host, hop.port)
+    try:
+        return transport.open_channel("direct-tcpip", where, ("127.0.0.1", 0), timeout=seconds)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        what = f"the jump host does not connect to {hop.host}:{hop.port}: {error}"
+        raise SshError(host, Phase.connect, what, waits=True) from None
+
+
+def _program(hop: Hop, host: str) -> _Wire:
+    ours, theirs = socket.socketpair()
+    try:
+        process = subprocess.Popen(
+            list(hop.proxy_command), stdin=theirs.fileno(), stdout=theirs.fileno()
+        )
+    except OSError as error:
+        ours.close()
+        what = f"ProxyCommand {hop.proxy_command[0]}: {error.strerror}"
+        raise SshError(host, Phase.connect, what) from None
+    finally:
+        theirs.close()
+    return _Wire(ours, process)
+
+
+def _paramiko() -> Any:
+    """Return paramiko, with its log kept off the terminal."""
+    try:
+        import paramiko
+    except ModuleNotFoundError as error:
+        raise UnreachableError(
+            f"SSH needs {error.name}: install catena with its extra: catena[master]"
+        ) from None
+    # It logs what it raises as well; Python shows warnings of loggers that nobody set up.
+    log = logging.getLogger("paramiko")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+        log.propagate = False
+    return paramiko
