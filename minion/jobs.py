@@ -151,9 +151,18 @@ class JobFolder:
         sync_folder(self.path)
 
     def give_back(self) -> None:
-        """Let another process take the job, which this one could not do for want of room."""
-        (self.path / "process").unlink(missing_ok=True)
-        sync_folder(self.path)
+        """Let another process take the job later: this one met what passes (see `executor`)."""
+        if self.is_claimed():
+            (self.path / "process").rename(self.path / "postponed")
+            sync_folder(self.path)
+
+    def is_postponed(self) -> bool:
+        """Return whether a process gave the job back."""
+        return (self.path / "postponed").exists()
+
+    def take_up(self) -> None:
+        """Begin a job that was given back, for the count."""
+        (self.path / "postponed").unlink(missing_ok=True)
 
     def has_room(self, size: int = ROOM_BYTES) -> bool:
         """Return whether the disk takes *size* bytes more."""

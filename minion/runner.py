@@ -148,8 +148,8 @@ class JobRunner:
         self._turns: Dict[str, Callable[[int], None]] = {}
         #: Returns that the agent gives and that a full disk did not take yet.
         self._owed: Dict[str, JobReturn] = {}
-        #: Jobs of chains that wait for room on the disk.
-        self._roomless: Set[str] = set()
+        #: Jobs of chains that wait for room on the disk, or for the master.
+        self._postponed: Set[str] = set()
         self._next_look = 0.0
 
     def recover(self) -> None:
@@ -168,6 +168,9 @@ class JobRunner:
         self.start_next()
 
     def _take_up(self, spec: JobSpec, folder: JobFolder) -> None:
+        if folder.is_postponed():
+            self.queue.put_back(entry_of(spec))
+            return
         if not folder.is_claimed():
             self.queue.add(entry_of(spec))
             return
@@ -267,7 +270,7 @@ class JobRunner:
         if jid in self._running:
             self._kill(jid, text)
         else:
-            self._roomless.discard(jid)
+            self._postponed.discard(jid)
             self.queue.drop(jid)
             self._fail(folder.read_spec().spec, text)
             self.start_next()
@@ -324,17 +327,17 @@ class JobRunner:
         return told
 
     def _state(self, key: str) -> str:
-        if key in self._roomless:
-            return "waits for room on the disk"
+        if key in self._postponed:
+            return "postponed"
         return "queued" if self.queue.is_waiting(key) else "running"
 
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
         self.processes.tick()
-        if now < self._next_look or not (self._running or self._owed or self._roomless):
+        if now < self._next_look or not (self._running or self._owed or self._postponed):
             return
         self._next_look = now + LOOK_SECONDS
-        self._look_for_room()
+        self._begin_postponed()
         for jid in list(self._owed):
             if not self._pay(jid):
                 self.start_next()
@@ -350,7 +353,7 @@ class JobRunner:
 
     def next_due(self) -> Optional[float]:
         """Return when `tick` has something to do; None: nothing runs."""
-        return self._next_look if self._running or self._owed or self._roomless else None
+        return self._next_look if self._running or self._owed or self._postponed else None
 
     def close(self) -> None:
         """Let go of everything; running jobs go on."""
@@ -371,8 +374,9 @@ class JobRunner:
             self._fail(spec, "it waited too long in the queue: it may not start any more")
             return
         if self._lacks_room(spec, folder):
-            self._await_room(jid)
+            self._postpone(jid)
             return
+        folder.take_up()
         self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
         try:
             self.processes.fork(jid, self._start(), self._clock.monotonic())
@@ -385,15 +389,16 @@ class JobRunner:
         """Return whether a chain has to wait for room on the disk before it goes on."""
         return spec.fun in CHAIN_FUNCTIONS and not folder.has_room()
 
-    def _await_room(self, jid: str) -> None:
-        """Begin a job when there is room; meanwhile it keeps its place, so that none passes."""
-        self._roomless.add(jid)
-        self._log.error(f"job {jid}: the disk is full; its chain goes on when there is room")
+    def _postpone(self, jid: str) -> None:
+        """Begin a job again soon; meanwhile it keeps its place, so that none passes."""
+        self._postponed.add(jid)
+        text = "the disk is full, or the master is away; its chain goes on when that has passed"
+        self._log.error(f"job {jid}: {text}")
 
-    def _look_for_room(self) -> None:
-        for jid in list(self._roomless):
+    def _begin_postponed(self) -> None:
+        for jid in list(self._postponed):
             if self.store.folder(jid).has_room():
-                self._roomless.discard(jid)
+                self._postponed.discard(jid)
                 self._begin(jid)
 
     def _is_too_late(self, spec: JobSpec) -> bool:
@@ -459,8 +464,10 @@ class JobRunner:
             self._watch(spec, claim.process)
         elif running.killed:
             self._fail(spec, running.killed, running.age(self._clock.monotonic()))
-        elif not folder.is_claimed() and self._lacks_room(spec, folder):
-            self._await_room(spec.jid)
+        elif not folder.is_claimed() and (
+            folder.is_postponed() or self._lacks_room(spec, folder)
+        ):
+            self._postpone(spec.jid)
         elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
             self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
             self.queue.drop(spec.jid)

@@ -18,7 +18,6 @@ from typing import Callable, Optional, Protocol
 from catena.core import failpoints, records
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
-from catena.core.files import no_room
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope
@@ -28,7 +27,7 @@ from catena.minion.kept_pillar import KeptPillar
 from catena.minion.place import place_of
 from catena.minion.service import SocketService
 from catena.runtime import chain_run
-from catena.runtime.executor import Outcome, execute
+from catena.runtime.executor import Outcome, execute, passes
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import AgentService, Place
 from catena.runtime.processes import become_subreaper, reference
@@ -80,10 +79,10 @@ class Worker:
         spec = folder.read_spec().spec
         try:
             self._run(folder, spec)
-        except OSError as error:
-            if not (spec.fun in CHAIN_FUNCTIONS and no_room(error)):
+        except (OSError, CatenaError) as error:
+            if not (spec.fun in CHAIN_FUNCTIONS and passes(error)):
                 raise
-            # Its journal says where it stands; the agent begins it again when there is room.
+            # Its journal says where it stands; the agent begins it again until that has passed.
             folder.give_back()
 
     def _run(self, folder: JobFolder, spec: JobSpec) -> None:
@@ -119,7 +118,7 @@ class Worker:
         try:
             return execute(session, spec)
         except (Exception, SystemExit) as error:  # custom code may call sys.exit
-            if no_room(error):
+            if spec.fun in CHAIN_FUNCTIONS and passes(error):
                 raise
             lasted = max(0.0, self._now() - began)
             return Outcome(_failed(spec, began, traceback.format_exc(), lasted))

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError, NotFoundError, PillarError
+from catena.core.errors import (
+    CatenaError,
+    NotFoundError,
+    PillarError,
+    TryLaterError,
+    UnreachableError,
+)
 from catena.core.files import no_room
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.own_code import told
@@ -41,9 +47,9 @@ def execute(
 ) -> Outcome:
     """Run *spec* to its end and return what it came to; a failing job is no exception.
 
-    Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and a full disk under
-    a chain, which waits for room. The deadline of the
-    spec is kept by who started this process, who can kill the whole tree.
+    Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and what a chain
+    waits out: a full disk, a master that is away. The deadline of the spec is kept by who started
+    this process, who can kill the whole tree.
 
     Args:
         session: of this job; its host tells the progress.
@@ -65,7 +71,7 @@ def execute(
         mark = plugin.mark
         value, retcode = _call(plugin, session, spec, instead)
     except Exception as error:  # the edge of the job: every fault becomes its return
-        if _waits_for_room(session, spec, error):
+        if _waits(session, spec, error):
             raise
         value, retcode = _fault(spec, error)
         raised = True
@@ -86,10 +92,15 @@ def execute(
     return Outcome(ret, session.host.after, raised)
 
 
-def _waits_for_room(session: Session, spec: JobSpec, error: Exception) -> bool:
-    """Return whether the agent can do this once more, from where the journal says, with room."""
+def passes(error: BaseException) -> bool:
+    """Return whether what failed may work later: the disk is full, the master is away."""
+    return no_room(error) or isinstance(error, (UnreachableError, TryLaterError))
+
+
+def _waits(session: Session, spec: JobSpec, error: Exception) -> bool:
+    """Return whether the agent does this once more, from where the chain's journal says."""
     chain = spec.fun in CHAIN_FUNCTIONS and isinstance(session.host, RemoteHost)
-    return chain and no_room(error)
+    return chain and passes(error)
 
 
 def _boot_id(session: Session) -> str:

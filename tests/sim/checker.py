@@ -29,7 +29,7 @@ from tests.sim.host import Host
 #: Why an action may end otherwise than well.
 REASONS = re.compile(
     "was told to fail|Prerequisite failed|cancelled by|chain [0-9]+ has ended|[Ii]nterrupted"
-    "|Given up|it waited too long in the queue|No space left"
+    "|Given up|it waited too long in the queue|it came too late|No space left"
     "|did not come back with a new boot|set (forward|back) by"
 )
 _CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
