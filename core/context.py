@@ -137,6 +137,13 @@ class Rendering(Protocol):
         """Return a managed file's text, as `renderers.templates.render_file` does."""
 
 
+class Running(Protocol):
+    """Runs compiled states on the host of a context that is not this one: one behind SSH."""
+
+    def __call__(self, context: Context, low: Sequence[Any]) -> Dict[str, Dict[str, Any]]:
+        """Return the rows of a run of `states.compiler.model.Low`s, as `api.run` does."""
+
+
 @dataclass(frozen=True)
 class Context:
     """Everything that a function, state or renderer may use.
@@ -162,6 +169,8 @@ class Context:
     renderers: Optional[Registry] = None
     #: Who renders for this host; None: it renders itself.
     rendering: Optional[Rendering] = None
+    #: Who runs compiled states; None: they run here.
+    running: Optional[Running] = None
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.
