@@ -22,30 +22,38 @@ def scope_name(jid: str) -> str:
     return f"catena-job-{jid}.scope"
 
 
-def start_argv(busctl: str, name: str, pid: int) -> List[str]:
+def start_argv(busctl: str, name: str, pid: int, tasks_max: int = 0) -> List[str]:
     """Return the argv that puts *pid* into a new scope *name*.
 
-    Delegate=no and no limits: a job may use what the host has, as on a shell.
+    Delegate=no and no limit of our own but *tasks_max* (0: systemd's): a job may use what the host
+    has, as on a shell.
     """
     head = "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
     properties = [
         *("Description", "s", "a job of the catena agent"),
         *("PIDs", "au", "1", str(pid)),
         *("CollectMode", "s", "inactive-or-failed"),
+        *(("TasksMax", "t", str(tasks_max)) if tasks_max else ()),
     ]
+    count = str(4 if tasks_max else 3)
     return [
         *(busctl, "--quiet", "call", *head.split(), "StartTransientUnit", "ssa(sv)a(sa(sv))"),
-        *(name, "fail", "3", *properties, "0"),
+        *(name, "fail", count, *properties, "0"),
     ]
 
 
-def enter(jid: str) -> str:
-    """Put this process into a scope of its own; return the scope's name, "" without one."""
+def enter(jid: str, tasks_max: int = 0) -> str:
+    """Put this process into a scope of its own; return the scope's name, "" without one.
+
+    Args:
+        jid: of the job.
+        tasks_max: processes and threads that it may have; 0: as many as systemd allows.
+    """
     busctl = shutil.which("busctl")
     if not os.path.isdir(BOOTED) or busctl is None:  # noqa: PTH112  # one stat, no Path needed
         return ""
     name = scope_name(jid)
-    argv = start_argv(busctl, name, os.getpid())
+    argv = start_argv(busctl, name, os.getpid(), tasks_max)
     try:
         done = subprocess.run(argv, timeout=_SECONDS, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -159,7 +159,7 @@ def _claim(start: Start, jid: str, changes: bool) -> Optional[Claim]:
     me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
     if me is None:
         return None
-    return Claim(me, scope.enter(jid) if changes else "")
+    return Claim(me, scope.enter(jid, start.settings.job_tasks_max) if changes else "")
 
 
 def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobReturn:

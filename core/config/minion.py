@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Union
 
 from catena.core.clock import BOOT_ID_FILE
 from catena.core.config.schema import option
@@ -93,10 +93,16 @@ class MinionSettings:
     jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
+    state_aggregate: Union[bool, List[str]] = option(
+        False, "Modules whose states do each other's work at once (packages); true: all that can."
+    )
     state_max_parallel: int = option(
         0, "So many parallel states of a run at once; 0 sets no bound.", low=0, high=1000
     )
     boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
+    job_tasks_max: int = option(
+        0, "Processes that one job may have, under systemd; 0: systemd's own limit.", high=4194304
+    )
     testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
     reboot_deadline_minutes: int = option(
@@ -156,7 +162,7 @@ SALT_KEYS = frozenset(
     return_retry_timer return_retry_timer_max return_retry_tries returner returner_dirs
     root_dir_mode schedule snapper_states sock_dir sock_pool_size source_address
     source_interface_name source_ret_port ssh_merge_pillar start_event_grains
-    startup_states_timeout state_aggregate state_auto_order state_events state_output
+    startup_states_timeout state_auto_order state_events state_output
     state_output_diff state_output_profile state_tabular state_verbose states_dirs strip_colors
     sudo_user sync_grains syndic_finger tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle
     tcp_keepalive_intvl tcp_pub_port tcp_pull_port timeout top_file transport unique_jid

@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +42,7 @@ def installation() -> Iterator[Installation]:
 def fleet(installation: Installation) -> Iterator[Site]:
     with site(Path(tempfile.mkdtemp(prefix="cat-")), installation) as made:
         for name, suite in HOSTS.items():
-            made.add(name, suite)
+            made.add(name, suite, {"job_tasks_max": 400})
         made.start_master()
         for machine in made.machines.values():
             machine.power_on()
@@ -140,3 +141,19 @@ def test_the_agent_comes_up_by_its_unit_and_answers_soon_after_the_boot(fleet: S
     fleet.catena("run", "mid1", "system.reboot", check=False)
     fleet.wait_for("the boot", lambda: fleet.machines["mid1"].boots > boots, BOOT_SECONDS)
     fleet.wait_up()
+
+
+def test_the_agent_answers_while_an_action_forks_without_end(fleet: Site) -> None:
+    bomb = "python3 -c 'import os,time\nwhile 1:\n try: os.fork()\n except OSError: time.sleep(1)'"
+    fleet.catena("run", "mid1", "cmd.run", bomb, "timeout=8", "--async")
+    fleet.wait_for("the bomb", lambda: "cmd.run" in running(fleet, "mid1"), BOOT_SECONDS)
+    began = time.monotonic()
+    done = fleet.catena("run", "mid1", "test.ping", "--out", "json")
+    assert json.loads(done.stdout) == {"mid1": True}
+    assert time.monotonic() - began < 5.0
+    fleet.wait_for("its end", lambda: "cmd.run" not in running(fleet, "mid1"), 60)
+    fleet.catena("run", "mid1", "cmd.run", "true")
+
+
+def running(fleet: Site, name: str) -> str:
+    return fleet.catena("run", name, "saltutil.running", check=False).stdout

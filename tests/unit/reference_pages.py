@@ -28,6 +28,7 @@ from catena.master.runners.calls import INDEX as RUNNERS
 from catena.runtime import chain_record
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES
+from tests import fault_matrix
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -343,6 +344,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "functions.md": functions,
     "chains.md": chains,
+    "faults.md": fault_matrix.page,
 }
 
 if __name__ == "__main__":

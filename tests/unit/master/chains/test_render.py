@@ -84,6 +84,13 @@ def test_removing_the_agent_is_no_upgrade_of_it() -> None:
     assert len(render(ChainPlan(1, MACHINE, actions, ["catena"])).chunks) == 1
 
 
+def test_rendering_again_gives_the_same_bytes() -> None:
+    kinds = [planned(1, "cmd", cmd="true"), planned(2, "reboot"), planned(3, "highstate")]
+    first, second = (render(ChainPlan(9, MACHINE, list(kinds), epoch=2)) for _ in "12")
+    assert [chunk.text for chunk in first.chunks] == [chunk.text for chunk in second.chunks]
+    assert first.manifest == second.manifest
+
+
 def test_nothing_to_render_is_an_error() -> None:
     with pytest.raises(UnrenderableError):
         render(ChainPlan(1, MACHINE, []))

@@ -1,0 +1,118 @@
+"""The fault matrix (`tests/cases/faults/matrix.yaml`): read, checked, and as a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+FILE = Path(__file__).parent / "cases/faults/matrix.yaml"
+TESTS = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a fault does to a step, and what shows it."""
+
+    step: str
+    fault: str
+    code: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Everything that the file says."""
+
+    codes: dict[str, str]
+    faults: dict[str, str]
+    tests: dict[str, str]
+    reasons: dict[str, str]
+    cells: tuple[Cell, ...]
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what does not fit together."""
+        for cell in self.cells:
+            place = f"{cell.step} / {cell.fault}"
+            if cell.code not in self.codes:
+                yield f"{place}: no code {cell.code!r}"
+            known = self.reasons if cell.code == "-" else self.tests
+            yield from (f"{place}: no {word!r}" for word in cell.evidence if word not in known)
+            if not cell.evidence:
+                yield f"{place}: says nothing"
+        used = {word for cell in self.cells for word in cell.evidence}
+        for word in (self.tests.keys() | self.reasons.keys()) - used:
+            yield f"{word} is used nowhere"
+        for word, test in self.tests.items():
+            yield from _missing(word, test)
+
+    def covered(self) -> tuple[int, int]:
+        """Return how many cells a test covers, and how many can happen here."""
+        real = [cell for cell in self.cells if cell.code != "-"]
+        return sum(1 for cell in real if cell.evidence), len(real)
+
+
+def _missing(word: str, test: str) -> Iterator[str]:
+    file, _, name = test.partition("::")
+    path = TESTS / file
+    if not path.is_file() or not re.search(rf"^def {name}\(", path.read_text(), re.MULTILINE):
+        yield f"{word}: there is no test {test}"
+
+
+def read() -> Matrix:
+    """Return the matrix; a cell that is missing is one with no code."""
+    data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    cells = []
+    for step, row in data["steps"].items():
+        given = {str(fault): str(text) for fault, text in row.items()}
+        for fault in map(str, data["faults"]):
+            code, _, rest = given.get(fault, "").partition(" ")
+            evidence = tuple(word.strip() for word in rest.split(",") if word.strip())
+            cells.append(Cell(str(step), fault, code, evidence))
+    faults = {str(name): str(text) for name, text in data["faults"].items()}
+    codes = {str(name): str(text) for name, text in data["codes"].items()}
+    return Matrix(codes, faults, data["tests"], data["reasons"], tuple(cells))
+
+
+def page() -> str:
+    """Return docs/reference/faults.md."""
+    matrix = read()
+    done, real = matrix.covered()
+    lines = [
+        "# What a fault does to a chain",
+        "",
+        "<!-- Made by tests/fault_matrix.py (make docs); do not edit. -->",
+        "",
+        "Each step of a chain against each fault. A sign tells what follows; below stands which",
+        f"test shows it. Of {len(matrix.cells)} cells {real} can happen here, and {done} of those are",
+        "covered by a test; for the others stands the reason. What is promised, and why it holds:",
+        "[Durability](../explanation/durability.md). Steps over SSH come with SSH push.",
+        "",
+        "| sign | meaning |",
+        "|---|---|",
+        *(f"| {code} | {text} |" for code, text in matrix.codes.items()),
+        "",
+        "| step | " + " | ".join(matrix.faults) + " |",
+        "|---" * (len(matrix.faults) + 1) + "|",
+    ]
+    steps = list(dict.fromkeys(cell.step for cell in matrix.cells))
+    for step in steps:
+        codes = [cell.code for cell in matrix.cells if cell.step == step]
+        lines.append(f"| {step} | " + " | ".join(codes) + " |")
+    lines += ["", "| fault | |", "|---|---|"]
+    lines += [f"| {name} | {text} |" for name, text in matrix.faults.items()]
+    for step in steps:
+        lines += ["", f"## {step.capitalize()}", "", "| fault | | shown by |", "|---|---|---|"]
+        lines += [_line(matrix, cell) for cell in matrix.cells if cell.step == step]
+    return "\n".join(lines) + "\n"
+
+
+def _line(matrix: Matrix, cell: Cell) -> str:
+    if cell.code == "-":
+        text = "; ".join(matrix.reasons[word] for word in cell.evidence)
+    else:
+        text = ", ".join(f"`{matrix.tests[word]}`" for word in cell.evidence)
+    return f"| {cell.fault} | {cell.code} | {text} |"
