@@ -87,7 +87,7 @@ def page() -> str:
         "<!-- Made by tests/fault_matrix.py (make docs); do not edit. -->",
         "",
         "Each step of a chain against each fault. A sign tells what follows; below stands which",
-        f"test shows it. Of {len(matrix.cells)} cells {real} can happen here, and {done} of those are",
+        f"test shows it. Of {len(matrix.cells)} cells {real} can happen here, {done} of those are",
         "covered by a test; for the others stands the reason. What is promised, and why it holds:",
         "[Durability](../explanation/durability.md). Steps over SSH come with SSH push.",
         "",
