@@ -232,7 +232,9 @@ class Loader:
     def _plugin(self, kind: str, name: str, function: FunctionType, loaded: Loaded) -> Plugin:
         origin = file_name(loaded.module.__name__)
         if kind == "states":
-            call: Callable[..., Any] = partial(_call_state, self, loaded.module, function)
+            # mod_aggregate is no state: it is given low chunks and returns one.
+            calls = _call_function if name.endswith(".mod_aggregate") else _call_state
+            call: Callable[..., Any] = partial(calls, self, loaded.module, function)
             mark: Any = StateMark(name.partition(".")[2], (LOW,))
         else:
             outputters = getattr(loaded.module, "__outputter__", {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
@@ -243,3 +243,65 @@ def held(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult
 def unheld(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult:
     """The packages may change their version."""
     return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), False)
+
+
+_BY_NAME: Dict[str, Callable[..., StateResult]] = {
+    "installed": installed,
+    "latest": latest,
+    "removed": removed,
+    "purged": purged,
+}
+
+
+@state()
+def mod_watch(context: Context, name: str, sfun: str = "", **options: Any) -> StateResult:
+    """Do the state again because something watched has changed."""
+    given = {key: value for key, value in options.items() if key != "__reqs__"}
+    if sfun in _BY_NAME:
+        return _BY_NAME[sfun](context, name, **given)
+    return StateResult(False, comment=f"pkg.{sfun} does not work with the watch requisite")
+
+
+@state()
+def mod_aggregate(
+    context: Context, low: Dict[str, Any], chunks: Iterable[Dict[str, Any]], running: Any
+) -> Dict[str, Any]:
+    """Let one state handle the packages of others in a single transaction.
+
+    Joined are states of the same function and repository that hold nothing; those that name files
+    (`sources`) and those that name packages stay apart.
+
+    Args:
+        context: the host.
+        low: low chunk of the state that joins; its `pkgs` or `sources` are set.
+        chunks: low chunks that may be joined; those that are get the mark `__agg__`.
+        running: rows of the states that ran, by key; those are left out.
+    """
+    if low["fun"] not in _BY_NAME:
+        return low
+    kind = "sources" if "sources" in low else "pkgs"
+    joined = [chunk for chunk in chunks if _joins(chunk, low, running)]
+    if joined:
+        items = [item for chunk in (low, *joined) for item in _asked(chunk, kind)]
+        low[kind] = [item for place, item in enumerate(items) if item not in items[:place]]
+        # It stands in `pkgs` now, with the name.
+        low.pop("version", None)
+    for chunk in joined:
+        chunk["__agg__"] = True
+    return low
+
+
+def _joins(chunk: Mapping[str, Any], low: Mapping[str, Any], running: Any) -> bool:
+    key = "_|-".join(str(chunk[part]) for part in ("state", "__id__", "name", "fun"))
+    alike = all(chunk.get(part) == low.get(part) for part in ("fun", "fromrepo"))
+    apart = ("sources" in chunk) != ("sources" in low) or "hold" in chunk or "hold" in low
+    return alike and not apart and key not in running and not chunk.get("__agg__")
+
+
+def _asked(chunk: Mapping[str, Any], kind: str) -> List[Any]:
+    """Return what a chunk names, as entries of `pkgs` or `sources`."""
+    listed = chunk.get(kind)
+    if listed:
+        return list(listed) if isinstance(listed, list) else [listed]
+    version = chunk.get("version")
+    return [{chunk["name"]: version}] if version else [chunk["name"]]

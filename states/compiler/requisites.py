@@ -63,12 +63,12 @@ class Index:
         key = (module, target)
         if key not in self._groups:
             members = self._members(module, target)
-            self._groups[key] = self._group(tuple(members)) if members else None
+            self._groups[key] = self.group(tuple(members)) if members else None
         return self._groups[key]
 
     def without(self, group: Group, position: int) -> Group:
         """Return *group* without one of its states."""
-        return self._group(tuple(one for one in group.members if one != position))
+        return self.group(tuple(one for one in group.members if one != position))
 
     def names(self, module: str) -> Iterator[str]:
         """Yield the ids that could have been meant."""
@@ -76,7 +76,8 @@ class Index:
             yield from dict.fromkeys(str(low.sls) for low in self.lows)
         yield from (low.id for low in self.lows if module in ("", low.state))
 
-    def _group(self, members: Tuple[int, ...]) -> Group:
+    def group(self, members: Tuple[int, ...]) -> Group:
+        """Return a new group of some positions."""
         group = Group(len(self.groups), members)
         self.groups.append(group)
         return group

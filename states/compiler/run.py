@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Dict, List, Optional, Sequence
 
 from catena.core.context import Context
+from catena.states.compiler.aggregate import Joins
 from catena.states.compiler.call import (
     REQUIRED,
     Attempt,
@@ -83,7 +84,7 @@ class Run:
 
     def __init__(self, context: Context, lows: Sequence[Low], hooks: RunHooks) -> None:
         self._context = context
-        self._lows = lows
+        self._lows = list(lows)
         self._hooks = hooks
         self._plan: Plan = link(lows, linked_before=True)
         soften(self._plan, Hearing(context))
@@ -94,6 +95,7 @@ class Run:
         self._judge = Judge(self._plan, self._rows, self._trials)
         self._callees = Callees(context.states)
         self._caller = Caller(self._callees, hooks.cancelled)
+        self._joins = Joins(context, self._plan, self._callees)
         self._result: Dict[str, Row] = {}
         self._number = 0
         self._failhard = bool(context.opts.get("failhard"))
@@ -108,7 +110,7 @@ class Run:
         faults = list(argument_faults(self._callees, self._lows))
         if faults:
             raise StateArgumentsError("\n".join(faults))
-        for position in range(len(self._lows)):
+        for position in self._joins.sequence():
             if self._hooks.cancelled():
                 self._await(tuple(self._children))
                 return self._result
@@ -130,6 +132,7 @@ class Run:
         verdict = self._judge.verdict(position)
         row = self._settled(position, verdict)
         if row is None:
+            low = self._join(position)
             recorded = self._hooks.before(low)
             if recorded is not None:
                 row = {**make_row(low, False, _NOT_RECORDED), **recorded}
@@ -254,18 +257,35 @@ class Run:
             return
         self._try_targets(position)
         self._await_needs(position)
-        low = self._lows[position]
         started, clock = datetime.now(), time.monotonic()
         verdict = self._judge.verdict(position, trial=True)
         row = self._settled(position, verdict)
         if row is None:
-            self._trials[position] = self._caller.row(
-                self._context.with_(test=True), low, self._attempt(position, trial=True)
-            )
+            test = self._context.with_(test=True)
+            attempt = self._attempt(position, trial=True)
+            self._trials[position] = self._caller.row(test, self._join(position), attempt)
             return
         # Its requisites have decided, and will not decide otherwise: this is its row.
         self._trials[position] = row
         self._finish(position, row, started, clock)
+
+    def _join(self, position: int) -> Low:
+        """Return a state with the work of others that it does too (`aggregate`)."""
+        low = self._joins.low(self._context, position, self._is_free, self._result)
+        self._lows[position] = low
+        return low
+
+    def _is_free(self, position: int) -> bool:
+        """Return whether a state has run, or its requisites let it run right now."""
+        links = self._plan.links[position]
+        if self._rows[position] is not None:
+            return True
+        if links.prereq_owners or "prereq" in links.needs:
+            return False
+        needs = (one for groups in links.needs.values() for each in groups for one in each.members)
+        if any(self._rows[one] is None for one in needs):
+            return False
+        return self._judge.verdict(position).decision is Decision.run
 
     def _attempt(self, position: int, trial: bool = False) -> Attempt:
         """Return how a state is called; one that wants to know is told what it requires."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
@@ -253,19 +253,3 @@ def _detach(context: Context, checkout: Checkout, goal: Goal, options: GitOption
     checkout.git("checkout", *force, "--detach", goal.commit)
     checkout.update_submodules()
     return done(f"{short(goal.commit)} was checked out", changes)
-
-
-_BY_NAME: Dict[str, Callable[..., StateResult]] = {
-    "latest": latest,
-    "cloned": cloned,
-    "detached": detached,
-}
-
-
-@state()
-def mod_watch(context: Context, /, name: str, sfun: str = "", **options: Any) -> StateResult:
-    """Do the state again because something watched has changed."""
-    given = {key: value for key, value in options.items() if key != "__reqs__"}
-    if sfun in _BY_NAME:
-        return _BY_NAME[sfun](context, name, **given)
-    return failed(f"git.{sfun} does not work with the watch requisite")

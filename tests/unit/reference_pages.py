@@ -47,6 +47,7 @@ _TYPES = {
     "int": "integer",
     "bool": "true or false",
     "List[str]": "list of text",
+    "Union[bool, List[str]]": "true or false, or list of text",
     "List[Dict[str, Any]]": "list of mappings",
     "Dict[str, Any]": "mapping",
     "Dict[str, List[str]]": "mapping of lists of text",

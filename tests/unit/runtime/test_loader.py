@@ -234,6 +234,27 @@ def test_a_custom_state_sees_its_low_chunk_and_other_states(
     assert all(row["changes"] and row["result"] for row in rows)
 
 
+def test_a_custom_state_module_joins_its_states(
+    module: Callable[[str, str], None], run: Run, roots: Path
+) -> None:
+    module(
+        "_states/orcjoin.py",
+        "def f(name, names_joined=()):\n"
+        "    comment = ' '.join(names_joined)\n"
+        "    return {'name': name, 'changes': {}, 'result': True, 'comment': comment}\n"
+        "def mod_aggregate(low, chunks, running):\n"
+        "    low['names_joined'] = [one['name'] for one in chunks if not one.get('__agg__')]\n"
+        "    for one in chunks:\n"
+        "        one['__agg__'] = bool(__opts__['id'])\n"
+        "    return low\n",
+    )
+    (roots / "s.sls").write_text(
+        "a: {orcjoin.f: [aggregate: true]}\nb: {orcjoin.f: [aggregate: true]}\n"
+    )
+    rows = run("state.apply", "s").ret.value.values()
+    assert [row["comment"] for row in rows] == ["b", ""]
+
+
 def test_custom_grains_see_the_options(module: Callable[[str, str], None], run: Run) -> None:
     module(
         "_grains/orcgrain.py",

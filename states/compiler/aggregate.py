@@ -1,0 +1,210 @@
+"""`aggregate`: a state does the work of others of its module at once (one install, many packages).
+
+Groups are Salt's: states of one module that may join and of which none needs another. Who needs
+one of a group needs them all, for any of them may have done its work. Unlike Salt, a state hands
+over its work only once its own requisites allow it, and never when it has conditions.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from catena.core.context import Context
+from catena.core.own_code import told
+from catena.states.compiler.call import Callees
+from catena.states.compiler.model import KEYWORDS, Low, Row
+from catena.states.compiler.requisites import Group, Plan
+
+log = logging.getLogger(__name__)
+
+#: Function of a state module that joins: (low chunk, chunks of its group, rows so far) -> chunk.
+JOIN = "mod_aggregate"
+#: Mark on a low chunk that has joined others, or whose work another one does.
+JOINED = "__agg__"
+GROUP_LIMIT = 500
+_CONDITIONS = ("onlyif", "unless", "creates")
+_NOT_ARGUMENTS = KEYWORDS | {"state", "name", "fun", "order"}
+
+
+class Joins:
+    """Who joins whom in one run; widens the requisites of *plan* to whole groups.
+
+    Args:
+        context: its option `state_aggregate` is True, or a list of modules.
+        plan: of the run.
+        callees: to find out which modules can join.
+    """
+
+    def __init__(self, context: Context, plan: Plan, callees: Callees) -> None:
+        self._plan = plan
+        self._callees = callees
+        setting = context.opts.get("state_aggregate")
+        lows = plan.lows
+        some = setting or any("aggregate" in low.keywords for low in lows)
+        able = [
+            place
+            for place, low in enumerate(lows if some else ())
+            if _may_join(low, setting) and callees.get(low.state, JOIN) is not None
+        ]
+        self._groups = _groups(plan, able)
+        #: The chunks of groups as their modules see and mark them, by position.
+        self._chunks: Dict[int, Dict[str, Any]] = {}
+        if self._groups:
+            _widen(plan, self._groups)
+
+    def sequence(self) -> Sequence[int]:
+        """Return the positions of the run, each behind those that it needs."""
+        return _behind_needs(self._plan) if self._groups else range(len(self._plan.lows))
+
+    def low(
+        self,
+        context: Context,
+        position: int,
+        is_free: Callable[[int], bool],
+        rows: Mapping[str, Row],
+    ) -> Low:
+        """Return a state with what it does for its group.
+
+        Args:
+            context: of the run.
+            position: of the state.
+            is_free: says whether the state at a position may run right now, or has run.
+            rows: of the states that ran, by key.
+        """
+        low = self._plan.lows[position]
+        if position not in self._groups:
+            return low
+        chunk = self._chunk(position)
+        if not chunk.get(JOINED):
+            chunk[JOINED] = True
+            members = self._groups[position]
+            offered = [
+                self._chunk(one)
+                for one in members
+                if one == position or (is_free(one) and _unconditional(self._plan.lows[one]))
+            ]
+            chunk = self._joined(context, low, offered, rows) or chunk
+            self._chunks[position] = chunk
+        args = {
+            key: value
+            for key, value in chunk.items()
+            if key not in _NOT_ARGUMENTS and not key.startswith("__")
+        }
+        return replace(low, args=args)
+
+    def _chunk(self, position: int) -> Dict[str, Any]:
+        if position not in self._chunks:
+            self._chunks[position] = self._plan.lows[position].as_dict()
+        return self._chunks[position]
+
+    def _joined(
+        self, context: Context, low: Low, offered: List[Dict[str, Any]], rows: Mapping[str, Row]
+    ) -> Optional[Dict[str, Any]]:
+        callee = self._callees.get(low.state, JOIN)
+        own = next(chunk for chunk in offered if _is_of(chunk, low))
+        try:
+            found = callee.call(context, own, offered, dict(rows)) if callee else None
+        except Exception as error:  # a plug-in may raise anything; alone the state does its own
+            log.debug("%s.%s failed", low.state, JOIN, exc_info=True)
+            log.error("%s.%s failed, %s runs alone: %s", low.state, JOIN, low.id, told(error))
+            return None
+        return dict(found) if isinstance(found, Mapping) else None
+
+
+def _is_of(chunk: Mapping[str, Any], low: Low) -> bool:
+    return (chunk["__id__"], chunk["name"], chunk["fun"]) == (low.id, low.name, low.fun)
+
+
+def _may_join(low: Low, setting: Any) -> bool:
+    wanted = low.keywords.get("aggregate", setting)
+    return wanted is True or (isinstance(wanted, (list, tuple)) and low.state in wanted)
+
+
+def _unconditional(low: Low) -> bool:
+    return not any(key in low.keywords for key in _CONDITIONS)
+
+
+def _groups(plan: Plan, able: Sequence[int]) -> Dict[int, List[int]]:
+    """Return the group of each state that has one: positions in the order of the run."""
+    by_module: Dict[str, List[List[int]]] = {}
+    found: Dict[int, List[int]] = {}
+    for position in able:
+        groups = by_module.setdefault(plan.lows[position].state, [])
+        needed = _needed(plan, position, found) if groups else set()
+        for group in groups:
+            if len(group) < GROUP_LIMIT and needed.isdisjoint(group):
+                group.append(position)
+                for one in group:
+                    found[one] = group
+                break
+        else:
+            groups.append([position])
+    return found
+
+
+def _needed(plan: Plan, position: int, found: Mapping[int, List[int]]) -> Set[int]:
+    """Return all that a state needs, directly or not, with the groups of each."""
+    needed: Set[int] = set()
+    met: Set[int] = set()
+    waiting = [position]
+    while waiting:
+        for one in _directly(plan, waiting.pop(), met):
+            for mate in found.get(one, (one,)):
+                if mate not in needed:
+                    needed.add(mate)
+                    waiting.append(mate)
+    return needed
+
+
+def _directly(plan: Plan, position: int, met: Set[int]) -> Iterator[int]:
+    """Yield what a state needs; groups that were *met* before are left out."""
+    links = plan.links[position]
+    for kind, groups in links.needs.items():
+        for group in groups if kind != "prereq" else ():
+            if group.number not in met:
+                met.add(group.number)
+                yield from group.members
+    yield from links.prereq_owners
+
+
+def _widen(plan: Plan, found: Mapping[int, List[int]]) -> None:
+    """Let who needs one of a group need all of it."""
+    widened: Dict[int, Group] = {}
+    for links in plan.links:
+        for kind, groups in links.needs.items():
+            if kind != "prereq":
+                links.needs[kind] = [_wider(plan, group, found, widened) for group in groups]
+
+
+def _wider(
+    plan: Plan, group: Group, found: Mapping[int, List[int]], widened: Dict[int, Group]
+) -> Group:
+    if group.number not in widened:
+        members: Tuple[int, ...] = tuple(
+            dict.fromkeys(mate for one in group.members for mate in found.get(one, (one,)))
+        )
+        same = members == group.members
+        widened[group.number] = group if same else plan.index.group(members)
+    return widened[group.number]
+
+
+def _behind_needs(plan: Plan) -> List[int]:
+    """Return all positions in their order, but each behind those that it needs."""
+    result: List[int] = []
+    seen: Set[int] = set()
+    met: Set[int] = set()
+    for start in range(len(plan.lows)):
+        path = [(start, iter((start,)))]
+        while path:
+            owner, needs = path[-1]
+            one = next(needs, None)
+            if one is None:
+                path.pop()
+                if path:
+                    result.append(owner)
+            elif one not in seen:
+                seen.add(one)
+                path.append((one, _directly(plan, one, met)))
+    return result
