@@ -208,6 +208,19 @@ class Ask(Protocol):
         """
 
 
+class NeedsMasterError(CatenaError):
+    """Only a run can ask the master: a call on the channel can't; the master makes it a run."""
+
+
+def refused(question: Any) -> Reply:
+    """Ask nobody: an `Ask` for calls on the channel.
+
+    Raises:
+        NeedsMasterError: always.
+    """
+    raise NeedsMasterError()
+
+
 def asked(ask: Ask, question: Any) -> Any:
     """Return the value of the answer; raise the error that it is."""
     reply = ask(question)

@@ -1,0 +1,270 @@
+"""A target seen from here: its grains, its pillar, our files, its functions over the channel.
+
+`TargetSession` is the context in which everything of one job on one target is compiled. Templates,
+top files and state functions are the same code as on a minion; they only meet other registries:
+what a function needs decides where it runs (`ssh.functions`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from catena import states
+from catena.core import errors as core_errors
+from catena.core.config.master import MasterSettings
+from catena.core.config.minion import SALT_KEYS, MinionSettings
+from catena.core.config.schema import load
+from catena.core.context import Context, FileClient, Running
+from catena.core.errors import CatenaError, CommandExecutionError
+from catena.core.files import private_folder
+from catena.core.job import JobSpec
+from catena.core.plugins import FunctionMark, StateMark
+from catena.fileserver.index import RootOptions
+from catena.fileserver.roots import RootsClient
+from catena.pillar.compile import PillarSettings, compile_pillar
+from catena.runtime.custom_files import sync_files
+from catena.runtime.host import LocalHost, Place, options
+from catena.runtime.loader import CustomRegistry, Loader
+from catena.runtime.master_session import master_session
+from catena.runtime.session import LazyMapping, Session, execution_index
+from catena.runtime.ssh.protocol import Called, Fault, Identity, Welcome
+from catena.ssh.functions import CustomNames, Remote, TargetRegistry
+from catena.ssh.roots import Shipment, custom_files
+from catena.ssh.target import Target
+
+Told = Callable[[str, dict[str, Any]], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seat:
+    """Who a target is, and what of this master serves it."""
+
+    target: Target
+    settings: MasterSettings
+    identity: Identity
+    #: This master's files.
+    files: FileClient
+    #: Custom files of the environments that count, which the target has.
+    custom: Shipment
+
+
+def seat_of(target: Target, settings: MasterSettings, saltenv: str = "") -> Seat:
+    """Return what is known of a target before it is asked anything.
+
+    Args:
+        target: of the roster.
+        settings: roots and renderers.
+        saltenv: environment of the job, "" for the target's own.
+    """
+    own = dict(target.minion_opts)
+    files = RootsClient(
+        settings.file_roots,
+        RootOptions.of(
+            settings.fileserver_followsymlinks,
+            settings.file_ignore_glob,
+            settings.file_ignore_regex,
+        ),
+    )
+    environments = dict.fromkeys((saltenv or str(own.get("saltenv") or "base"), "base"))
+    wanted = [env for env in environments if env in (*files.environments(), "base")]
+    identity = Identity(target.id, {**own, "id": target.id, "file_client": "local"})
+    return Seat(target, settings, identity, files, custom_files(files, wanted))
+
+
+class TargetHost(LocalHost):
+    """The host of a session here: what it says of itself was asked of the target.
+
+    Args:
+        place: folders and settings, as they are on the target.
+        files: this master's.
+        pillar: compiles the target's.
+        watch: told of each step.
+        welcome: what the target said.
+        cache: private folder here, for compiled templates.
+        grains: collects the target's grains anew.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        files: FileClient,
+        pillar: Any,
+        watch: Told,
+        welcome: Welcome,
+        cache: Path,
+        grains: Callable[[], dict[str, Any]],
+    ) -> None:
+        super().__init__(place, files, pillar, watch)
+        self._welcome = welcome
+        self._cache = cache
+        self._collect = grains
+
+    @property
+    def cache_dir(self) -> Path:
+        """Private folder here: nothing of a compilation is written on the target."""
+        return self._cache
+
+    def boot_id(self) -> str:
+        """Return the boot in which the target greeted."""
+        return self._welcome.boot_id
+
+    def collect_grains(self) -> dict[str, Any]:
+        """Return the target's grains, collected now."""
+        return self._collect()
+
+    def sync(
+        self, kind: str, saltenv: str = "base", only: Any = None, never: Any = ()
+    ) -> list[str]:
+        """Return nothing changed: a target's custom files are what the roots say, always."""
+        return []
+
+
+def session_for(
+    seat: Seat,
+    welcome: Welcome,
+    grains: dict[str, Any],
+    remote: Remote,
+    running: Running,
+    *,
+    spec: JobSpec,
+    watch: Told,
+    collect: Callable[[], dict[str, Any]],
+) -> Session:
+    """Return the session in which *spec* is compiled, or answered, for a target.
+
+    Args:
+        seat: the target.
+        welcome: what its program said.
+        grains: of the target.
+        remote: calls its functions.
+        running: runs compiled states there.
+        spec: the job.
+        watch: told of each step.
+        collect: collects grains anew.
+
+    Raises:
+        ConfigError: the roster's minion_opts can't be used.
+    """
+    settings, loaded = load(MinionSettings, seat.identity.settings, SALT_KEYS)
+    own = Path(welcome.room) / "hosts" / seat.target.id
+    place = Place(
+        settings=settings,
+        id=seat.target.id,
+        machine_id=settings.machine_id or welcome.machine_id,
+        conf_dir=own / "conf",
+        cache_dir=own / "cache",
+        pki_dir=own / "pki",
+        grains=grains,
+        module_options=loaded.module_options,
+    )
+    cache = _cache(seat.settings)
+    pillar = _pillar_of(seat, grains)
+    host = TargetHost(place, seat.files, pillar, watch, welcome, cache, collect)
+    renderers = _custom_renderers(seat, cache)
+    context = Context(
+        opts=options(place),
+        grains=grains,
+        pillar=LazyMapping(host.job_pillar),
+        functions=_registry(seat, remote, "function", cache),
+        states=_registry(seat, remote, "state", cache),
+        renderers=CustomRegistry("renderer", {}, FunctionMark, renderers, "renderers"),
+        files=seat.files,
+        host=host,
+        job=spec,
+        test=settings.test,
+        saltenv=settings.saltenv or "base",
+        running=running,
+    )
+    renderers.bind(context)
+    return Session(context, host)
+
+
+def _cache(settings: MasterSettings) -> Path:
+    folder = Path(settings.cache_dir)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return private_folder(folder / "ssh")
+
+
+def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegistry:
+    index = execution_index() if kind == "function" else states.INDEX
+    mark = FunctionMark if kind == "function" else StateMark
+    below = f"_{kind}s/" if kind == "state" else "_modules/"
+    found: dict[str, Path] = {}
+    for entries in seat.custom.entries.values():
+        for path, entry in entries.items():
+            if path.startswith(below):
+                found[path[len(below) :]] = seat.custom.parts[entry.sha256]
+    return TargetRegistry(kind, index, mark, remote, CustomNames(found), cache / "none")
+
+
+def _custom_renderers(seat: Seat, cache: Path) -> Loader:
+    """Return the loader of `_renderers`: the one kind of custom file that runs here."""
+    folder = private_folder(cache / "extmods")
+    for saltenv in seat.custom.entries:
+        if any(path.startswith("_renderers/") for path in seat.custom.entries[saltenv]):
+            sync_files(seat.files, folder, "renderers", saltenv)
+    return Loader(folder)
+
+
+def _pillar_of(seat: Seat, grains: Mapping[str, Any]) -> Any:
+    """Return what compiles the pillar of a target: by its id, from this master's roots."""
+    settings = seat.settings
+    minion, _ = load(MinionSettings, seat.identity.settings, SALT_KEYS)
+
+    def pillar(
+        override: Mapping[str, Any], pillarenv: str = "", visible: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        context = master_session(
+            settings, seat.target.id, grains, dict(settings.pillar_roots)
+        ).context
+        chosen = PillarSettings(
+            pillarenv=pillarenv or minion.effective_pillarenv(),
+            state_top=minion.state_top,
+            strategy=settings.pillar_source_merging_strategy,
+            merge_lists=settings.pillar_merge_lists,
+            renderer=settings.renderer,
+            nodegroups=settings.nodegroups,
+            env_order=settings.env_order,
+            includes_override_sls=settings.pillar_includes_override_sls,
+        )
+        found = compile_pillar(context, chosen, override, visible)
+        return found.pillar, found.errors
+
+    return pillar
+
+
+class RemoteFaultError(CatenaError):
+    """A function of the target raised an error that is none of catena's own."""
+
+
+def value_of(called: Called) -> Any:
+    """Return what a function of the target returned.
+
+    Raises:
+        CatenaError: what it raised, of the same class where that is one of catena's.
+        Exception: one of Python's own, by its name: templates and custom code may expect it.
+    """
+    if called.fault is None:
+        return called.value
+    raise raised(called.fault)
+
+
+_PYTHONS = {
+    one.__name__: one for one in (KeyError, ValueError, TypeError, AttributeError, OSError)
+}
+
+
+def raised(fault: Fault) -> Exception:
+    """Return the error that a fault of the target was there."""
+    found = getattr(core_errors, fault.kind, None)
+    if isinstance(found, type) and issubclass(found, CatenaError):
+        try:
+            return found(fault.text)
+        except TypeError:
+            return CommandExecutionError(fault.text)
+    if fault.kind in _PYTHONS:
+        return _PYTHONS[fault.kind](fault.text)
+    return RemoteFaultError(fault.told or fault.text)
