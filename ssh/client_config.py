@@ -13,7 +13,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class ClientFiles:
     own_known_hosts: Path
     #: Socket of the user's agent, or "".
     agent: str = ""
+    #: The command that settles an unknown host key, without the host.
+    trust_command: str = "catena ssh-key trust"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Hop:
     known_hosts: tuple[Path, ...] = ()
     #: Name in known_hosts.
     key_name: str = ""
+    #: How a person names it: as it was asked for, with the port where that was given.
+    asked: str = ""
     #: Words of a program that connects in our place, none by default; run without a shell.
     proxy_command: tuple[str, ...] = ()
     #: Of a roster; jump hosts have none.
@@ -70,12 +74,13 @@ class Hop:
     key_password: str = field(default="", repr=False)
 
 
-def user_files(own_known_hosts: Path, config: str = "") -> ClientFiles:
+def user_files(own_known_hosts: Path, config: str = "", trust_command: str = "") -> ClientFiles:
     """Return the files of the user that runs this.
 
     Args:
         own_known_hosts: catena's.
         config: an SSH configuration instead of ~/.ssh/config and /etc/ssh/ssh_config.
+        trust_command: what messages name; the usual one when empty.
     """
     home = Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
     configs = (home / ".ssh" / "config", Path("/etc/ssh/ssh_config"))
@@ -84,6 +89,7 @@ def user_files(own_known_hosts: Path, config: str = "") -> ClientFiles:
         (Path(config),) if config else configs,
         own_known_hosts,
         os.environ.get("SSH_AUTH_SOCK", ""),
+        *((trust_command,) if trust_command else ()),
     )
 
 
@@ -140,11 +146,16 @@ def _jump(word: str) -> tuple[str, str, int | None]:
 
 
 def _placed(hop: Hop, user: str, port: int | None, found: Mapping[str, Any]) -> Hop:
-    from dataclasses import replace
-
-    port = port or hop.port
+    if port is None:
+        return replace(hop, user=user or hop.user)
     name = hop.key_name if found.get("hostkeyalias") else lookup_name(hop.host, port)
-    return replace(hop, user=user or hop.user, port=port, key_name=name)
+    asked = _asked(hop.asked, port)
+    return replace(hop, user=user or hop.user, port=port, key_name=name, asked=asked)
+
+
+def _asked(name: str, port: int | None) -> str:
+    shown = f"[{name}]" if ":" in name else name
+    return f"{shown}:{port}" if port else shown
 
 
 def _hop(found: Mapping[str, Any], asked: str, files: ClientFiles, target: Target | None) -> Hop:
@@ -163,6 +174,7 @@ def _hop(found: Mapping[str, Any], asked: str, files: ClientFiles, target: Targe
         identities_only=only,
         known_hosts=_known_hosts(found, files),
         key_name=host_name(str(alias)).lower() if alias else lookup_name(host, port),
+        asked=_asked(asked, target.port if target else None),
         proxy_command=_proxy(found, host, port, user),
         password=target.password if target else "",
         key_password=target.private_key_password if target else "",

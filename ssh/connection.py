@@ -93,14 +93,13 @@ class SshConnection:
 
 
 def open_connection(
-    target: Target, files: ClientFiles, asked: str = "", seconds: float = DEFAULT_SECONDS
+    target: Target, files: ClientFiles, seconds: float = DEFAULT_SECONDS
 ) -> SshConnection:
     """Return a connection to *target*, its host key checked, logged in.
 
     Args:
         target: the host.
         files: of the user that connects.
-        asked: what `catena ssh-key trust` is to be given for it; its id when empty.
         seconds: for each step, where the target does not say.
 
     Raises:
@@ -108,7 +107,7 @@ def open_connection(
         ConfigError: the SSH configuration can't be used.
     """
     bound = float(target.timeout_seconds or seconds)
-    line = connect(route(target, files), target.id, asked or target.id, bound)
+    line = connect(route(target, files), target.id, files.trust_command, bound)
     return SshConnection(target, line, bound)
 
 

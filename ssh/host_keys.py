@@ -78,19 +78,20 @@ def lookup_name(host: str, port: int) -> str:
 
 
 def read(paths: Iterable[Path]) -> list[Entry]:
-    """Return the entries of known_hosts files; a file that is not there has none.
+    """Return the entries of known_hosts files; one that is missing or not ours to read has none.
 
     Lines that make no sense are passed over, as ssh does; they can only make a host unknown.
 
     Raises:
         LimitError: a file is larger than 16 MiB, or no file.
-        OSError: it can't be read.
+        OSError: it can't be read, for another reason than its permissions.
     """
     found: list[Entry] = []
     for path in paths:
         try:
             text = read_limited(path, SIZE_LIMIT).decode("utf-8", "replace")
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
+            # Root's file, and we are not root: its hosts are unknown to us.
             continue
         for number, line in enumerate(text.splitlines(), 1):
             entry = _entry(line, f"{path}:{number}")
@@ -125,13 +126,13 @@ def kinds_known(entries: Sequence[Entry], name: str) -> list[str]:
     return list(dict.fromkeys(kinds))
 
 
-def check(entries: Sequence[Entry], target_id: str, asked: str, name: str, key: HostKey) -> None:
+def check(entries: Sequence[Entry], target_id: str, settle: str, name: str, key: HostKey) -> None:
     """Refuse *key* unless it is known for *name*.
 
     Args:
         entries: of all known_hosts files.
         target_id: for messages.
-        asked: what `catena ssh-key trust` is to be given for this host.
+        settle: the command that makes the key known.
         name: as `lookup_name` gives it.
         key: what the host has shown and proved.
 
@@ -146,10 +147,10 @@ def check(entries: Sequence[Entry], target_id: str, asked: str, name: str, key: 
         what, advice = f"its key {shown} is revoked in {place}", "find out who answers there"
     elif verdict is Verdict.changed:
         what = f"host key changed: it shows {shown}, {place} has another"
-        advice = f"if the host is new, catena ssh-key trust {asked}; else somebody answers for it"
+        advice = f"if the host was made anew: {settle}; if not, somebody else answers for it"
     else:
         what = f"its key is not known: {shown}"
-        advice = f"compare it on the host's console, then: catena ssh-key trust {asked}"
+        advice = f"compare it on the host's console, then: {settle}"
     raise HostKeyError(target_id, Phase.host_key, what, advice)
 
 

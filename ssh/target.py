@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Mapping, Optional
 
 from catena.core.errors import UsageError
 from catena.core.ids import MinionId, minion_id
@@ -139,14 +139,4 @@ def direct_target(text: str) -> Optional[Target]:
         host,
         port_number(found["port"]) if found["port"] else None,
         user_name(found["user"]) if found["user"] else "",
-    )
-
-
-def with_defaults(target: Target, defaults: Dict[str, Any]) -> Target:
-    """Return *target* with fields that it leaves open taken from *defaults* (field -> value)."""
-    from dataclasses import replace
-
-    return replace(
-        target,
-        **{name: value for name, value in defaults.items() if getattr(target, name) in ("", None)},
     )

@@ -114,13 +114,13 @@ class Line:
             transport.sock.close()
 
 
-def connect(route: Sequence[Hop], host: str, asked: str, seconds: float) -> Line:
+def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> Line:
     """Return the connection along *route*, its every host key checked, logged in.
 
     Args:
         route: jump hosts, then the target.
         host: id of the target, for messages.
-        asked: what `catena ssh-key trust` is to be given for the target.
+        trust: the command that settles an unknown key, without the host.
         seconds: for each hop to connect, and again to log in.
 
     Raises:
@@ -134,8 +134,8 @@ def connect(route: Sequence[Hop], host: str, asked: str, seconds: float) -> Line
             transport = _greeted(hop, label, line.transport, seconds)
             line.add(transport)
             entries = host_keys.read(hop.known_hosts)
-            trusted = asked if last else f"{hop.host}:{hop.port}"
-            host_keys.check(entries, label, trusted, hop.key_name, _key_of(transport))
+            settled = f"{trust} {hop.asked}"
+            host_keys.check(entries, label, settled, hop.key_name, _key_of(transport))
             transport.auth_timeout = seconds
             authenticate(transport, hop, label)
             transport.set_keepalive(KEEPALIVE_SECONDS)
@@ -145,15 +145,17 @@ def connect(route: Sequence[Hop], host: str, asked: str, seconds: float) -> Line
     return line
 
 
-def shown_keys(route: Sequence[Hop], host: str, seconds: float) -> list[HostKey]:
+def shown_keys(route: Sequence[Hop], host: str, trust: str, seconds: float) -> list[HostKey]:
     """Return the keys that the last host of *route* shows, one of each kind; nobody logs in there.
+
+    Arguments are those of `connect`.
 
     Raises:
         SshError: it can't be reached, or a jump host before it can't be used.
     """
     found: list[HostKey] = []
     for kinds in (("ssh-ed25519",), _ECDSA, _RSA):
-        line = connect(route[:-1], host, host, seconds)
+        line = connect(route[:-1], host, trust, seconds)
         try:
             line.add(_greeted(route[-1], host, line.transport, seconds, kinds))
             found.append(_key_of(line.transport))

@@ -12,6 +12,10 @@ C = TypeVar("C")
 CONFIG_DIR = "/etc/catena"
 #: Beside the configuration: the key ring of the gpg renderer.
 GPG_KEYS = "gpgkeys"
+#: Beside the configuration: the hosts that SSH reaches.
+ROSTER = "roster"
+#: In pki_dir: their keys.
+SSH_KNOWN_HOSTS = "ssh_known_hosts"
 #: Folder of what belongs to a configuration that lies elsewhere.
 BESIDE = "state"
 #: Setting -> its name below BESIDE, for the settings that name a daemon's own folder or file.
@@ -51,4 +55,9 @@ def placed(settings: C, given: Container[str], config_dir: Path, kind: str) -> C
             changes[name] = str(config_dir.resolve() / BESIDE / kind / short)
     if getattr(record, "gpg_keydir", "-") == "":
         changes["gpg_keydir"] = str(config_dir.resolve() / GPG_KEYS)
+    if getattr(record, "roster_file", "-") == "":
+        changes["roster_file"] = str(config_dir.resolve() / ROSTER)
+    if getattr(record, "ssh_known_hosts_file", "-") == "":
+        pki = changes.get("pki_dir", getattr(record, "pki_dir", ""))
+        changes["ssh_known_hosts_file"] = str(Path(pki) / SSH_KNOWN_HOSTS)
     return cast(C, dataclasses.replace(record, **changes))

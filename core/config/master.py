@@ -36,6 +36,33 @@ class MasterSettings:
     file_ignore_glob: List[str] = option([], "Files that are not served.")
     file_ignore_regex: List[str] = option([], "Files that are not served.")
     nodegroups: Dict[str, Any] = option({}, "Named targets.")
+    roster_file: str = option(
+        "", "Hosts of `catena ssh`; the file roster beside the configuration when empty."
+    )
+    roster_defaults: Dict[str, Any] = option({}, "Keys of every host of the roster.")
+    ssh_config_file: str = option(
+        "", "SSH configuration instead of ~/.ssh/config and /etc/ssh/ssh_config."
+    )
+    ssh_known_hosts_file: str = option(
+        "", "Keys of hosts that were trusted here; ssh_known_hosts in pki_dir when empty."
+    )
+    ssh_user: str = option(
+        "", "Who logs in over SSH; when empty, as the SSH configuration says, else who runs it."
+    )
+    ssh_port: int = option(
+        0, "Port of SSH; 0: as the SSH configuration says, else 22.", low=0, high=65535
+    )
+    ssh_priv: str = option("", "Private key for SSH; the user's keys and agent when empty.")
+    ssh_sudo: bool = option(False, "Run what SSH runs as root, by sudo.")
+    ssh_timeout: int = option(
+        60, "Seconds to connect to a host over SSH, and to log in.", low=1, high=3600
+    )
+    ssh_max_procs: int = option(
+        25, "Hosts that one `catena ssh` works on at a time.", low=1, high=1000
+    )
+    ssh_minion_opts: Dict[str, Any] = option(
+        {}, "The minion's configuration for every host over SSH."
+    )
     renderer: str = option("jinja|yaml", "Renderers of pillar files without a #! line.")
     gpg_keydir: str = option(
         "", "Key ring of the gpg renderer; gpgkeys beside the configuration when empty."
@@ -126,29 +153,28 @@ SALT_KEYS = frozenset(
     """allow_minion_key_revoke auth_mode auto_accept_minions autosign_file autosign_grains_dir
     autosign_timeout cachedir cli_summary client_acl_verify color con_cache conf_file
     cython_enable decrypt_pillar default_include default_top drop_messages_signature_fail
-    eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache
-    event_match_type event_publisher_niceness event_return event_return_blacklist
-    event_return_queue event_return_whitelist ext_job_cache ext_pillar ext_pillar_first
-    extension_modules external_auth failhard file_buffer_size file_recv file_recv_max_size
-    fileserver_backend fileserver_events fileserver_limit_traversal fileserver_verify_config
-    fips_mode gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
+    eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache event_match_type
+    event_publisher_niceness event_return event_return_blacklist event_return_queue
+    event_return_whitelist ext_job_cache ext_pillar ext_pillar_first extension_modules
+    external_auth failhard file_buffer_size file_recv file_recv_max_size fileserver_backend
+    fileserver_events fileserver_limit_traversal fileserver_verify_config fips_mode
+    gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
     gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes gitfs_root gitfs_saltenv
     hash_type include ipc_mode ipc_write_buffer ipv6 job_cache keep_jobs keep_jobs_seconds
-    key_cache key_logfile keysize local lock_saltenv log_datefmt log_fmt_console log_fmt_logfile
-    log_granular_levels log_level_logfile loop_interval master_id master_job_cache master_roots
-    master_sign_key_name master_sign_pubkey master_tops max_event_size max_minions
-    max_open_files memcache_expire_seconds minion_data_cache minionfs_env module_dirs
-    netapi_enable_clients no_proxy on_demand_ext_pillar open_mode order_masters outputter_dirs
-    peer peer_run permissive_pki_access pidfile pillar_cache pillar_cache_backend
-    pillar_cache_ttl pillar_opts pillar_safe_render_error
-    ping_on_rotate presence_events preserve_minion_cache pub_hwm publish_port publish_session
-    publisher_acl publisher_acl_blacklist reactor_niceness reactor_refresh_interval
-    reactor_worker_hwm reactor_worker_threads req_server req_server_niceness rest_cherrypy
-    rest_tornado ret_port returner roster roster_file rotate_aes_key runner_dirs runner_returns
-    runners_dirs salt_event_pub_hwm schedule show_jid show_timeout sign_pub_messages sock_dir
-    sock_pool_size sqlite_queue_dir ssh_config_file ssh_log_file ssh_minion_opts ssh_passwd
-    ssh_port ssh_scan_ports ssh_sudo ssh_timeout ssh_use_home_key ssh_user state_aggregate
-    state_auto_order state_events state_output state_output_diff state_output_profile state_top
+    key_cache key_logfile keysize local lock_saltenv log_datefmt log_fmt_console
+    log_fmt_logfile log_granular_levels log_level_logfile loop_interval master_id
+    master_job_cache master_roots master_sign_key_name master_sign_pubkey master_tops
+    max_event_size max_minions max_open_files memcache_expire_seconds minion_data_cache
+    minionfs_env module_dirs netapi_enable_clients no_proxy on_demand_ext_pillar open_mode
+    order_masters outputter_dirs peer peer_run permissive_pki_access pidfile pillar_cache
+    pillar_cache_backend pillar_cache_ttl pillar_opts pillar_safe_render_error ping_on_rotate
+    presence_events preserve_minion_cache pub_hwm publish_port publish_session publisher_acl
+    publisher_acl_blacklist reactor_niceness reactor_refresh_interval reactor_worker_hwm
+    reactor_worker_threads req_server req_server_niceness rest_cherrypy rest_tornado ret_port
+    returner roster rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm
+    schedule show_jid show_timeout sign_pub_messages sock_dir sock_pool_size sqlite_queue_dir
+    ssh_log_file ssh_passwd ssh_scan_ports ssh_use_home_key state_aggregate state_auto_order
+    state_events state_output state_output_diff state_output_profile state_top
     state_top_saltenv state_verbose sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user
     syndic_wait tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl
     tcp_master_pub_port test thin_extra_mods timeout token_dir token_expire

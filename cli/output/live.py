@@ -1,0 +1,63 @@
+"""A line per host on stderr while many are worked on; nothing where stderr is no terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from typing import Dict, TextIO
+
+from catena.cli.output.text import printable
+
+#: Lines that are shown; of more hosts, those that came last.
+_SHOWN = 20
+
+
+class LiveLines:
+    """What each host is doing, redrawn in place.
+
+    Args:
+        stream: where to; anything but a terminal gets nothing.
+    """
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._on = stream.isatty()
+        self._lines: Dict[str, str] = {}
+        self._drawn = 0
+        self._lock = threading.Lock()
+
+    def say(self, host: str, text: str) -> None:
+        """Show *text* as what *host* is doing."""
+        with self._lock:
+            self._lines.pop(host, None)
+            self._lines[host] = text
+            self._draw()
+
+    def end(self, host: str) -> None:
+        """Take the line of *host* away."""
+        with self._lock:
+            self._lines.pop(host, None)
+            self._draw()
+
+    def hide(self) -> None:
+        """Take all lines off the terminal, so that something else can be printed."""
+        with self._lock:
+            self._erase()
+            self._stream.flush()
+
+    def _draw(self) -> None:
+        if not self._on:
+            return
+        self._erase()
+        width = shutil.get_terminal_size().columns
+        shown = list(self._lines.items())[-_SHOWN:]
+        for host, text in shown:
+            self._stream.write(printable(f"{host}: {text}")[: width - 1] + "\n")
+        self._drawn = len(shown)
+        self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._on and self._drawn:
+            self._stream.write(f"\x1b[{self._drawn}F\x1b[J")
+        self._drawn = 0
