@@ -1,0 +1,13 @@
+"""What every test may count on, whatever started them."""
+
+from __future__ import annotations
+
+import signal
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the commands that tests start.
+
+    A shell starts its background jobs with SIGINT ignored, and what is ignored is inherited.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
