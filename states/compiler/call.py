@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import (
@@ -20,10 +22,12 @@ from typing import (
 )
 
 from catena.core.context import Context
+from catena.core.errors import UsageError
 from catena.core.own_code import told
 from catena.core.plugins import LOW, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
+from catena.modules.cmd.options import parse_umask
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
 from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
@@ -157,11 +161,16 @@ class Caller:
         given = {*low.args, *low.keywords, *(attempt.extra or ())}
         if not callee.required <= given:
             return _incomplete(low, sorted(callee.required - given))
-        row = self._once(context, low, callee, attempt)
-        retry = low.keywords.get("retry")
-        if not retry or attempt.trial or context.test:
-            return row
-        return self._retried(context, low, callee, attempt, row)
+        try:
+            mask = parse_umask(low.keywords.get("umask"))
+        except UsageError as error:
+            return make_row(low, False, f"{error}{at(low.line_of('umask'))}\n")
+        with _umask(mask):
+            row = self._once(context, low, callee, attempt)
+            retry = low.keywords.get("retry")
+            if not retry or attempt.trial:
+                return row
+            return self._retried(context, low, callee, attempt, row)
 
     def _once(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
         if "test" in low.keywords and "test" not in callee.wants:
@@ -199,21 +208,18 @@ class Caller:
     def _retried(
         self, context: Context, low: Low, callee: Callee, attempt: Attempt, row: Row
     ) -> Row:
-        plan = low.keywords["retry"]
-        plan = plan if isinstance(plan, Mapping) else {}
-        ignored: List[str] = []
-        attempts = int(_number(plan, "attempts", RETRY_ATTEMPTS, ignored))
-        interval = _number(plan, "interval", RETRY_INTERVAL, ignored)
-        until = plan.get("until", True)
+        retry, ignored = _retry(low.keywords["retry"])
+        if context.test:
+            row["comment"] = f"{row['comment']}  {retry.foretold()}"
         comments: List[str] = []
-        for number in range(1, attempts):
-            if row["result"] is until or row.get("skip_watch"):
+        for number in range(1, 0 if context.test else retry.attempts):
+            if row["result"] is retry.until or row.get("skip_watch"):
                 break
             comments.append(
                 f'Attempt {number}: Returned a result of "{row["result"]}", '
                 f'with the following comment: "{row["comment"]}"'
             )
-            if not self._wait(interval):
+            if not self._wait(retry.interval + _random(retry.splay)):
                 break
             row = self._once(context, low, callee, attempt)
         if ignored:
@@ -234,13 +240,64 @@ class Caller:
             time.sleep(min(left, _RETRY_STEP))
 
 
+@dataclass(frozen=True)
+class Retry:
+    """How a state is tried again; times in seconds."""
+
+    attempts: int
+    interval: float
+    splay: float
+    #: Result that ends it.
+    until: Any
+
+    def foretold(self) -> str:
+        """Return what test mode says of it, in Salt's words."""
+        return (
+            f"The state would be retried every {self.interval:g} seconds (with a splay of up to "
+            f"{self.splay:g} seconds) a maximum of {self.attempts} times or until a result of "
+            f"{self.until} is returned"
+        )
+
+
+def _retry(written: Any) -> Tuple[Retry, List[str]]:
+    """Return the retry of a state, and what of it counts for nothing."""
+    plan = written if isinstance(written, Mapping) else {}
+    ignored: List[str] = []
+    attempts = int(_number(plan, "attempts", RETRY_ATTEMPTS, ignored))
+    interval = _number(plan, "interval", RETRY_INTERVAL, ignored)
+    splay = _number(plan, "splay", 0.0, ignored)
+    return Retry(attempts, interval, splay, plan.get("until", True)), ignored
+
+
 def _number(plan: Mapping[str, Any], name: str, default: float, ignored: List[str]) -> float:
     """Return a number of a retry; as in Salt, what is none counts for nothing, but is told."""
     try:
-        return float(plan.get(name, default))
+        return max(0.0, float(plan.get(name, default)))
     except (TypeError, ValueError):
         ignored.append(f"retry: {name} is no number: {plan[name]!r}; it counts as {default:g}")
         return default
+
+
+def _random(most: float) -> float:
+    """Return a part of *most*: hosts that ask one service again don't all ask at one time."""
+    if not most:
+        return 0.0
+    from random import uniform
+
+    return uniform(0, most)
+
+
+@contextmanager
+def _umask(mask: Optional[int]) -> Iterator[None]:
+    """Let what a state makes have its `umask`; None changes nothing."""
+    if mask is None:
+        yield
+        return
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _incomplete(low: Low, missing: Sequence[str]) -> Row:

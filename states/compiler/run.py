@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Dict, List, Optional, Sequence
 
 from catena.core.context import Context
+from catena.core.errors import CatenaError
 from catena.states.compiler.aggregate import Joins
 from catena.states.compiler.call import (
     REQUIRED,
@@ -37,6 +38,18 @@ _NOT_RECORDED = "Nothing is recorded of what it came to"
 _ENDED = "Not run: state.soft_kill ended the run here"
 _PLAIN = Attempt()
 _TRIAL = Attempt(trial=True)
+
+
+#: Their changes may make custom modules available that were not (Salt's list).
+_INSTALLERS = frozenset(("pkg", "ports", "pip"))
+
+
+def _may_bring_modules(low: Low) -> bool:
+    """Return whether a change of this state may be a new module, or what one waits for."""
+    if low.state == "file":
+        python = low.fun == "managed" and low.name.endswith((".py", ".so"))
+        return python or low.fun == "recurse"
+    return low.state in _INSTALLERS
 
 
 class ProgressHooks:
@@ -179,19 +192,22 @@ class Run:
                 self._stamp(row, datetime.now(), time.monotonic())
             row["__parallel__"] = True
             self._rows[position] = row
+            self._reload(low, row)
             self._keep(low, row)
             self._hooks.after(low, row)
-            self._afterwards(low, row)
+            self._fire(low, row)
 
     def _finish(self, position: int, row: Row, started: datetime, clock: float) -> None:
         """Keep the row of a state and do what comes after it."""
         low = self._lows[position]
         self._rows[position] = row
+        if low.keywords or row["changes"]:
+            self._reload(low, row)
         self._stamp(row, started, clock)
         self._keep(low, row)
         self._hooks.after(low, row)
         if low.keywords:
-            self._afterwards(low, row)
+            self._fire(low, row)
 
     def _stamp(self, row: Row, started: datetime, clock: float) -> None:
         row["start_time"] = started.time().isoformat("microseconds")
@@ -310,24 +326,32 @@ class Run:
         extra = {"sfun": low.fun, "__reqs__": {"watch": sources}}
         return self._caller.row(self._context, watch, Attempt(extra))
 
-    def _afterwards(self, low: Low, row: Row) -> None:
+    def _reload(self, low: Low, row: Row) -> None:
+        """Read anew what a state that ran asks for; what can't be read fails it."""
         keywords = low.keywords
-        if keywords.get("fire_event"):
-            self._fire(low, row)
-        if keywords.get("reload_modules"):
+        if row.get("__state_ran__") is False:
+            return
+        host = self._context.host
+        try:
+            if keywords.get("reload_grains"):
+                self._context = self._context.with_(grains=host.collect_grains())
+            if keywords.get("reload_pillar"):
+                self._context = self._context.with_(pillar=host.compile_pillar())
+        except (CatenaError, OSError) as error:
+            row["result"] = False
+            row["comment"] = f"{row['comment']}\nWhat this state reloads can't be read: {error}"
+        if keywords.get("reload_modules") or (row["changes"] and _may_bring_modules(low)):
             self._context.forget_plugins()
             self._callees.forget()
-        if keywords.get("reload_grains"):
-            self._context = self._context.with_(grains=self._context.host.collect_grains())
-        if keywords.get("reload_pillar"):
-            self._context = self._context.with_(pillar=self._context.host.compile_pillar())
 
     def _fire(self, low: Low, row: Row) -> None:
-        wanted = low.keywords["fire_event"]
+        wanted = low.keywords.get("fire_event")
+        if not wanted:
+            return
         jid = self._context.job.jid if self._context.job else ""
         last = wanted if isinstance(wanted, str) else low.name
         minion = str(self._context.opts.get("id", ""))
-        tag = "/".join(("salt", "state_result", jid, minion, last))
+        tag = "/".join(filter(None, ("salt", "state_result", jid, minion, last)))
         self._context.host.fire(tag, {"ret": row})
 
     def _listen(self) -> None:

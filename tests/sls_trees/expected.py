@@ -270,6 +270,9 @@ def _called(one: State, test: bool, mod_watch: bool = False) -> Row:
         checks = one.args["check_cmd"]
         row.result = all(command == "true" for command in _listed(checks))
         row.why = "ran" if row.result else "check_cmd"
+    elif why == "creates" and test and "retry" in one.args:
+        # Its comment goes on with the retry, and so does not end as others of its class do.
+        row.why = why if isinstance(one.args["creates"], list) else "ran"
     return row
 
 

@@ -1,15 +1,18 @@
 """A run: rows, hooks, faults of functions, and what a state may ask for beside its function."""
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
 from catena.states.compiler import api
+from catena.states.compiler.call import Caller
 
 
 class Hooks:
@@ -213,12 +216,78 @@ def test_retry_gives_up_after_its_attempts(world: Any) -> None:
     assert len(calls) == 3
 
 
+def test_retry_waits_its_interval_and_a_part_of_its_splay(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(caller: Caller, seconds: float) -> bool:
+        waited.append(seconds)
+        return True
+
+    monkeypatch.setattr(Caller, "_wait", wait)
+    retry = "{attempts: 9, interval: 5, splay: 3}"
+    run(world(f"a: {{test.fail_without_changes: [{{retry: {retry}}}]}}\n"))
+    assert len(waited) == 8 and len(set(waited)) > 1
+    assert all(5 <= seconds <= 8 for seconds in waited)
+
+
+def test_test_mode_says_how_a_state_would_be_tried_again(world: Any) -> None:
+    w = world(
+        "a: {test.nop: [{retry: {attempts: 3, splay: 2}}]}\nb: {test.nop: [{retry: false}]}\n"
+    )
+    w.context = w.context.with_(test=True)
+    assert [row["comment"] for row in run(w).values()] == [
+        "Success!  The state would be retried every 30 seconds (with a splay of up to 2 seconds) "
+        "a maximum of 3 times or until a result of True is returned",
+        "Success!",
+    ]
+
+
+def test_a_umask_holds_for_whatever_a_state_makes(world: Any, tmp_path: Path) -> None:
+    def makes(context: Any, name: str) -> StateResult:
+        (tmp_path / name).touch()
+        return StateResult(True)
+
+    own = os.umask(0o022)
+    try:
+        text = "a: {own.makes: [{umask: '077'}]}\nb: own.makes\nc: {own.makes: [umask: 9]}\n"
+        rows = list(run(with_states(world(text), makes=makes)).values())
+    finally:
+        os.umask(own)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"]
+    assert (modes, (tmp_path / "c").exists()) == ([0o600, 0o644], False)
+    assert (
+        rows[2]["result"] is False and "Invalid umask: '9' (salt://t.sls:3)" in rows[2]["comment"]
+    )
+
+
+def test_what_a_reload_can_not_read_fails_the_state(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = world("a: {test.nop: [{reload_pillar: true}]}\nb: test.nop\n")
+
+    def compile_pillar() -> Any:
+        raise PillarError(("secret.sls is broken",))
+
+    monkeypatch.setattr(w.host, "compile_pillar", compile_pillar)
+    rows = list(run(w).values())
+    assert [row["result"] for row in rows] == [False, True]
+    assert "can't be read" in rows[0]["comment"]
+
+
+def test_a_state_that_did_not_run_reloads_nothing(world: Any) -> None:
+    w = world("a: test.nop\nb: {test.nop: [{reload_pillar: true}, {onchanges: [{test: a}]}]}\n")
+    w.host.compile_pillar = None
+    assert [row["result"] for row in run(w).values()] == [True, True]
+
+
 def test_fire_event_sends_the_row(world: Any) -> None:
     w = world("a: {test.nop: [{fire_event: true}]}\nb: {test.nop: [{fire_event: my/tag}]}\n")
     w.apply()
     assert [tag for tag, _ in w.host.events] == [
-        "salt/state_result//minion/a",
-        "salt/state_result//minion/my/tag",
+        "salt/state_result/minion/a",
+        "salt/state_result/minion/my/tag",
     ]
     assert w.host.events[0][1]["ret"]["result"] is True
 
