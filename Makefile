@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-reboot lint format docs wheel clean
+.PHONY: demo test sim trees test-failpoints test-reboot soak lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -21,6 +21,10 @@ SEEDS ?= 1000
 FROM ?= 1301
 sim: $(STAMP)
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --from $(FROM)
+
+# Half an hour of random faults under load; SOAK="--minutes 5 --minions 20".
+soak: $(STAMP)
+	PYTHONPATH=examples/demo $(BIN)/python -m tests.soak $(SOAK)
 
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)

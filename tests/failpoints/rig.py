@@ -62,6 +62,11 @@ class Rig(Fleet):
 
     # -- the daemons ---------------------------------------------------------------------------
 
+    @property
+    def master_pid(self) -> int:
+        """The master's process; 0 while there is none."""
+        return self._master.pid if self._master is not None else 0
+
     def supervise(self) -> None:
         """From now on, start again what ends."""
         self._watch = threading.Thread(target=self._supervise)
