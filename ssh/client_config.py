@@ -28,6 +28,7 @@ DEPTH_LIMIT = 16
 #: Jump hosts on the way to one target.
 HOP_LIMIT = 8
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)\Z", re.IGNORECASE)
+_IDENTITY = re.compile(r"\s*identityfile(?:\s*=\s*|\s+)\"?~/", re.IGNORECASE)
 _IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa")
 _GLOBAL = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 
@@ -270,18 +271,20 @@ def _read(path: Path, files: ClientFiles, depth: int) -> Iterator[str]:
     for line in text.splitlines():
         included = _INCLUDE.match(line)
         if included is None:
-            yield _directive(line, path)
+            yield _directive(line, path, files)
             continue
         for word in shlex.split(included[1]):
             for file in _included(word, path, files):
                 yield from _read(file, files, depth + 1)
 
 
-def _directive(line: str, path: Path) -> str:
+def _directive(line: str, path: Path, files: ClientFiles) -> str:
     """Return *line* unless it would run a program while the file is read."""
     if re.match(r"\s*match\b.*\bexec\b", line, re.IGNORECASE):
         raise UsageError(f"{path}: Match exec is not supported: it runs a shell for every host")
-    return line
+    # paramiko would ask the environment whose home it is.
+    key = _IDENTITY.match(line)
+    return f"{key[0][:-2]}{files.home}/{line[key.end() :]}" if key else line
 
 
 def _included(word: str, path: Path, files: ClientFiles) -> Sequence[Path]:

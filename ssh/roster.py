@@ -252,11 +252,11 @@ def _seconds(value: Any) -> int:
 
 
 def _umask(value: Any) -> int:
-    # YAML 1.1 reads 0022 as octal; in quotes it is text.
-    number = int(value, 8) if isinstance(value, str) and value.isdigit() else value
-    if type(number) is not int or not 0 <= number <= 0o777:
-        raise TargetError(f"{str(value)[:40]!r} is not a umask: 0000 to 0777")
-    return number
+    # Our YAML reads 0022 as the number 22, as Salt's does: its digits are octal ones.
+    digits = "" if isinstance(value, bool) else str(value)
+    if not re.match(r"0?[0-7]{1,3}\Z", digits):
+        raise TargetError(f"{digits[:40]!r} is not a umask: octal digits, such as 0022")
+    return int(digits, 8)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
