@@ -78,6 +78,14 @@ FAILPOINTS: Mapping[str, str] = {
     "master.reaction": "master: the reactor is about to do what an event asks for",
     "master.key.decided": "master: what was decided about a key is durable",
     "master.chunk.send": "master: a piece of a file is about to be sent",
+    "ssh.put.whole": "SSH, on the host: a part is whole beside the others, it has no name yet",
+    "ssh.start.staged": "SSH, on the host: a run's job is durable, its folder has no name yet",
+    "ssh.start.named": "SSH, on the host: a run's folder is there, it has no runner",
+    "ssh.run.claimed": "SSH runner: the run is its own, no process works on it",
+    "ssh.run.named": "SSH worker: it is known by name, nothing was run",
+    "ssh.result.before": "SSH worker: the function has ended, its return is not durable",
+    "ssh.result.after": "SSH worker: its return is durable",
+    "ssh.ack.before": "SSH, on the host: the master has a return, its run is still here",
     "master.clean": "master: files of chunks that have ended are about to go",
 }
 

@@ -237,6 +237,31 @@ class ContentStore:
         self._checked[entry.sha256] = (status.st_mtime_ns, status.st_size)
         return path
 
+    def take(self, sha256: str, file: Path) -> Path:
+        """Make *file*, on the same file system, the content of that hash.
+
+        Raises:
+            WrongContentError: it is not that content.
+        """
+        if hash_file(file) != sha256:
+            raise WrongContentError(f"{file.name}: the content does not have its hash")
+        path = self._path(sha256)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        file.chmod(0o400)
+        return file.rename(path)
+
+    def drop(self, sha256: str) -> None:
+        """Remove the content of that hash; nothing where it is not here."""
+        self._path(sha256).unlink(missing_ok=True)
+
+    def find(self, sha256: str) -> Optional[Path]:
+        """Return the content of that hash, checked; None when it is not here."""
+        try:
+            size = self._path(sha256).lstat().st_size
+        except OSError:
+            return None
+        return self.get(FileEntry("", sha256, size, 0o400))
+
     def _write(self, handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None:
         digest = hashlib.sha256()
         written = 0

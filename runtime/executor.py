@@ -45,7 +45,7 @@ class Outcome:
 def execute(
     session: Session, spec: JobSpec, instead: Optional[Callable[[Context], Any]] = None
 ) -> Outcome:
-    """Run *spec* to its end and return what it came to; a failing job is no exception.
+    """Run *spec* to its end; return what it came to. A failing job is no exception.
 
     Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and what a chain
     waits out: a full disk, a master that is away. The deadline of the spec is kept by who started
@@ -54,18 +54,14 @@ def execute(
     Args:
         session: of this job; its host tells the progress.
         spec: the job.
-        instead: called in place of the function, whose marks still count: a run of states that
-            was compiled elsewhere.
-
-    Returns:
-        The return, as it goes to the master, and what has to happen after it is safe.
+        instead: called in place of the function, whose marks still count (states compiled
+            elsewhere).
     """
     clock = session.host.clock
     started, begun = clock.now().timestamp(), clock.monotonic()
     context = session.context.with_(job=spec)
     context.scratch.pop("retcode", None)
-    mark = FunctionMark()
-    raised = False
+    mark, raised = FunctionMark(), False
     try:
         plugin = context.functions[spec.fun]
         mark = plugin.mark

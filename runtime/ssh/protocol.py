@@ -14,6 +14,7 @@ A job, from the master's side (`catena.ssh.program.Program` has a method for eac
     has, put                    parts: contents by their SHA-256; only what is missing travels
     start                       a detached runner begins; it needs nobody from now on
     poll                        its steps so far; waits a little for the next one
+    supply                      what the run asked of the master (a step of kind "ask")
     collect, ack                its return; after `ack` nothing of the run is left
 
 Every verb may be repeated after a lost connection: `start` with the id of a run that is there
@@ -153,7 +154,8 @@ class PushedJob:
     spec: JobSpec
     identity: Identity
     grains: Dict[str, Any] = field(default_factory=dict)
-    #: The whole pillar, overrides included: a mapping, with keys of any kind.
+    #: The whole pillar, overrides included: a mapping, with keys of any kind. None: the run asks
+    #: for it when it is first looked at.
     pillar: Any = field(default_factory=dict)
     #: Every file that the run may ask for, custom files (`_modules/…`) always included: the
     #: host's custom files are made what these trees say.
@@ -353,7 +355,8 @@ class Step:
 
     seq: int
     #: "begin" (key, id), "state" (key, ret, run_num, total), "event" (tag, data), "note" (text),
-    #: and what a function tells of itself.
+    #: "ask" (number, kind, data: a template, a file, fresh pillar; see `runtime.ssh.asking`: the
+    #: run waits for its `supply`), and what a function tells of itself.
     kind: str
     data: Dict[str, Any] = field(default_factory=dict)
     when: float = 0.0
@@ -378,6 +381,19 @@ class Polled:
     #: There are more already.
     more: bool = False
     boot_id: str = ""
+
+
+@dataclass(frozen=True)
+class Supply:
+    """Answer what a run asked of the master; the run goes on with it.
+
+    Blob: `values.dumps` of what `runtime.ssh.asking` says of the kind. Kept in the run's folder
+    until the run ends, durably before the answer to this; a second one of a number is passed over.
+    """
+
+    run_id: str
+    #: `number` of the step of kind "ask".
+    number: int
 
 
 @dataclass(frozen=True)
@@ -446,6 +462,7 @@ QUESTIONS: Mapping[str, Tuple[Type[Any], Type[Any]]] = {
     "put": (Put, Nothing),
     "start": (Start, Polled),
     "poll": (Poll, Polled),
+    "supply": (Supply, Nothing),
     "collect": (Collect, Collected),
     "cancel": (Cancel, Polled),
     "ack": (Ack, Nothing),

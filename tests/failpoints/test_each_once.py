@@ -32,7 +32,10 @@ INTERRUPTS = {"chain.begin.after", "chain.end.before", "journal.synced", "journa
 APART = {"agent.upgrade.switched", "master.chain.fence"}
 SHARED = ("file.", "journal.")
 
-ON_HOSTS = sorted(n for n in FAILPOINTS if not n.startswith("master.") and n not in APART)
+#: "ssh." ones are passed on hosts without an agent (tests/integration/pushed).
+ON_HOSTS = sorted(
+    n for n in FAILPOINTS if not n.startswith(("master.", "ssh.")) and n not in APART
+)
 ON_MASTER = sorted(n for n in FAILPOINTS if n.startswith(("master.", "file.")) and n not in APART)
 
 

@@ -49,7 +49,7 @@ def document(fleet: Rig, shape: str, wheel: Path) -> str:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("name", sorted(FAILPOINTS))
+@pytest.mark.parametrize("name", sorted(n for n in FAILPOINTS if not n.startswith("ssh.")))
 def test_no_fault_at_any_place_loses_or_repeats_a_step(
     name: str, verb: str, shape: str, wheel: Path
 ) -> None:
