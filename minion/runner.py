@@ -464,9 +464,7 @@ class JobRunner:
             self._watch(spec, claim.process)
         elif running.killed:
             self._fail(spec, running.killed, running.age(self._clock.monotonic()))
-        elif not folder.is_claimed() and (
-            folder.is_postponed() or self._lacks_room(spec, folder)
-        ):
+        elif not folder.is_claimed() and (folder.is_postponed() or self._lacks_room(spec, folder)):
             self._postpone(spec.jid)
         elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
             self._unclaimed[spec.jid] = self._unclaimed.get(spec.jid, 0) + 1
