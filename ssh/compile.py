@@ -193,10 +193,12 @@ def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegis
     mark = FunctionMark if kind == "function" else StateMark
     below = f"_{kind}s/" if kind == "state" else "_modules/"
     found: dict[str, Path] = {}
-    for entries in seat.custom.entries.values():
-        for path, entry in entries.items():
+    for saltenv, entries in seat.custom.entries.items():
+        for path in entries:
             if path.startswith(below):
-                found[path[len(below) :]] = seat.custom.parts[entry.sha256]
+                local = seat.files.fetch(path, saltenv)
+                if local is not None:
+                    found[path[len(below) :]] = local
     return TargetRegistry(kind, index, mark, remote, CustomNames(found), cache / "none")
 
 

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from catena.core.config.master import MasterSettings
-from catena.core.errors import CatenaError
+from catena.core.context import Context, FileEntry
+from catena.core.errors import CommandExecutionError
 from catena.core.job import JobReturn, JobSpec
+from catena.core.plugins import FunctionMark
+from catena.runtime.executor import Outcome, execute
+from catena.runtime.session import Session
+from catena.runtime.ssh.asking import Reply
+from catena.runtime.ssh.protocol import LowState, PushedJob, RunResult, Step, TargetError
+from catena.ssh.ahead import rendered_ahead
+from catena.ssh.answers import Answers
+from catena.ssh.calls import TargetCalls
+from catena.ssh.compile import Seat, seat_of, session_for
+from catena.ssh.errors import Phase, SshError
+from catena.ssh.functions import addresses, runs_here
 from catena.ssh.link import Connector, Watch
+from catena.ssh.program import Part
+from catena.ssh.roots import Shipment, add_address, referenced
 from catena.ssh.target import Target
+from catena.ssh.visit import Visit
+from catena.states.compiler.call import Callees, argument_faults
+from catena.states.compiler.faults import StateArgumentsError
+from catena.states.compiler.model import Low, Row
 
 
 def run(
@@ -26,4 +49,156 @@ def run(
             whether it ended (the text says which).
         CatenaError: what was asked makes no sense, or does not compile.
     """
-    raise CatenaError(f"{target.id}: {spec.fun}: functions over SSH are not built yet; -r is")
+    return outcome(target, connect, spec, settings, watch).ret
+
+
+def outcome(
+    target: Target, connect: Connector, spec: JobSpec, settings: MasterSettings, watch: Watch
+) -> Outcome:
+    """Do the same; say also whether the value is the text of why there is none."""
+    seat = seat_of(target, settings, str(spec.kwargs.get("saltenv") or ""))
+    visit = Visit(seat, connect, watch)
+    try:
+        visit.begin()
+        return _Push(seat, visit, spec, watch).run()
+    except TargetError as error:
+        raise SshError(target.id, Phase.install, str(error)) from None
+    finally:
+        visit.close()
+
+
+class RunFailedError(CommandExecutionError):
+    """The run of the compiled states has no rows; its return says why."""
+
+
+def _outcome(result: RunResult) -> Outcome:
+    return Outcome(result.ret, None, result.raised)
+
+
+class _Push:
+    """One job on a host that is reached."""
+
+    def __init__(self, seat: Seat, visit: Visit, spec: JobSpec, watch: Watch) -> None:
+        self._seat = seat
+        self._visit = visit
+        self._spec = spec
+        self._watch = watch
+        self._runs = 0
+        self._calls = TargetCalls(visit.program, self._function, spec)
+        self._session = self._made()
+        #: The run of the job's states that could not end well, where there was one.
+        self._failed: RunResult | None = None
+
+    def run(self) -> Outcome:
+        """Run the job: here on the target's behalf as far as that goes, else there."""
+        functions = self._session.context.functions
+        if self._spec.fun in functions:
+            mark = functions[self._spec.fun].mark
+            if not self._is_compiled(mark):
+                self._watch(Phase.start, self._spec.fun)
+                return _outcome(self._function(self._session.context, self._spec))
+        self._watch(Phase.compile, self._spec.fun)
+        answered = execute(self._session, self._spec)
+        if self._failed is not None:
+            return _outcome(self._failed)
+        self._calls.check_compiled()
+        return answered
+
+    def _is_compiled(self, mark: Any) -> bool:
+        """Return whether the job's function is ours to answer, or one short question."""
+        if runs_here(self._spec.fun, mark):
+            return True
+        return isinstance(mark, FunctionMark) and mark.inline
+
+    def _made(self) -> Session:
+        visit = self._visit
+        return session_for(
+            self._seat,
+            visit.welcome,
+            visit.grains,
+            self._calls,
+            self._states,
+            spec=self._spec,
+            watch=self._progress,
+            collect=visit.collected,
+        )
+
+    def _progress(self, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "state":
+            self._watch(Phase.run, f"{data.get('run_num', 0) + 1}/{data.get('total', 0)}")
+        elif kind == "note":
+            self._watch(Phase.run, str(data.get("text", "")))
+
+    def _told(self, step: Step) -> None:
+        self._progress(step.kind, step.data)
+
+    def _states(self, context: Context, low: Sequence[Low]) -> dict[str, Row]:
+        """Run compiled states on the target (`core.context.Running`).
+
+        Raises:
+            StateArgumentsError: arguments don't fit their functions; nothing ran.
+            RunFailedError: there are no rows; the return says why.
+        """
+        faults = list(argument_faults(Callees(context.states), low))
+        if faults:
+            raise StateArgumentsError("\n".join(faults))
+        self._calls.check_compiled()
+        if not low:
+            return {}
+        files = self._seat.custom.merged(referenced(context.files, low))
+        keys, texts = rendered_ahead(context, low, lambda: self._calls.count)
+        self._calls.check_compiled()
+        job = PushedJob(
+            spec=context.job or self._spec,
+            identity=self._seat.identity,
+            grains=dict(context.grains),
+            pillar=dict(context.pillar),
+            files=files.trees(),
+            rendered=keys,
+            low=tuple(LowState.of(one) for one in low),
+            test=context.test,
+            saltenv=context.saltenv,
+        )
+        result = self._run(context, job, {**files.parts, **texts})
+        if isinstance(result.ret.value, list):
+            raise StateArgumentsError("\n".join(str(line) for line in result.ret.value))
+        if result.raised or result.interrupted or not isinstance(result.ret.value, dict):
+            self._failed = result
+            raise RunFailedError(str(result.ret.value))
+        rows: dict[str, Row] = result.ret.value
+        return rows
+
+    def _function(self, context: Context, spec: JobSpec) -> RunResult:
+        """Run one function on the target, which may ask for what it needs of us."""
+        files = Shipment().merged(self._seat.custom)
+        saltenv = str(spec.kwargs.get("saltenv") or context.saltenv)
+        for address in addresses([list(spec.args), spec.kwargs]):
+            add_address(files, context.files, address, saltenv)
+        job = PushedJob(
+            spec=spec,
+            identity=self._seat.identity,
+            grains=dict(context.grains),
+            pillar=None,
+            files=files.trees(),
+            test=context.test,
+            saltenv=context.saltenv,
+        )
+        return self._run(context, job, files.parts)
+
+    def _run(self, context: Context, job: PushedJob, parts: Mapping[str, Part]) -> RunResult:
+        self._runs += 1
+        who = hashlib.sha256(self._seat.target.id.encode()).hexdigest()[:8]
+        answers = Answers(context, self._send)
+
+        def answer(question: Any) -> Reply:
+            reply = answers(question)
+            self._calls.check()
+            return reply
+
+        run_id = f"{self._spec.jid}-{who}-{self._runs}"
+        return self._visit.run(run_id, job, parts, answer, self._told)
+
+    def _send(self, entry: FileEntry, local: Path) -> None:
+        program = self._visit.program()
+        if program.missing([entry.sha256]):
+            program.put([Part(entry.sha256, entry.size, local)])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import parse_qs
 
 from catena.core.context import FileClient, FileEntry
 from catena.runtime.custom_files import KINDS, SIZE_LIMIT
 from catena.runtime.ssh.protocol import Tree
 from catena.ssh.functions import addresses
+from catena.ssh.program import Part
 from catena.states.compiler.model import Low
 
 #: Kinds of custom files that a run may use.
@@ -20,12 +20,12 @@ _SCHEME = "salt://"
 
 @dataclass
 class Shipment:
-    """Files on their way to a target: trees of names, and where each content lies here."""
+    """Files on their way to a target: trees of names, and their contents."""
 
     entries: dict[str, dict[str, FileEntry]] = field(default_factory=dict)
     folders: dict[str, set[str]] = field(default_factory=dict)
-    #: SHA-256 -> a file of the roots with that content.
-    parts: dict[str, Path] = field(default_factory=dict)
+    #: SHA-256 -> the content.
+    parts: dict[str, Part] = field(default_factory=dict)
 
     def trees(self) -> tuple[Tree, ...]:
         """Return the names by environment."""
@@ -46,7 +46,7 @@ class Shipment:
         if entry is None or local is None:
             return False
         self.entries.setdefault(saltenv, {})[entry.path] = entry
-        self.parts[entry.sha256] = local
+        self.parts[entry.sha256] = Part(entry.sha256, entry.size, local)
         return True
 
     def add_folder(self, files: FileClient, prefix: str, saltenv: str) -> None:

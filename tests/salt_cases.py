@@ -380,9 +380,9 @@ def pruned(value: Any, names: set[str], prefix: str = "") -> Any:
     return value
 
 
-def differences(case: Case) -> list[str]:
+def differences(case: Case, kind: type[Stage] = Stage) -> list[str]:
     """Run *case* and return how it differs from what was recorded; empty when it does not."""
-    stage = Stage(case)
+    stage = kind(case)
     found: list[str] = []
     number = 0
     try:

@@ -1,0 +1,113 @@
+"""What a run needs, put together before it starts: states, the files that they name, templates.
+
+A template that calls no function of the target gives the same text whenever it is rendered: its
+text is sent ahead, under the key by which the run would ask for it. What looks at the host, or
+can't be rendered yet, is asked for when its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError
+from catena.modules.arguments import split
+from catena.renderers.source import Rendered, Source
+from catena.renderers.templates import render_file
+from catena.runtime.ssh.asking import AskText, timeless_key, view_of
+from catena.ssh.program import Part
+from catena.states.compiler.model import Low
+from catena.states.file.managed import managed_order, new_content
+from catena.states.file.options import ManagedOptions
+
+_SCHEME = "salt://"
+
+
+class _Notebook:
+    """Renders for states that are only looked at, and keeps what is good for later too.
+
+    Args:
+        run: the context that the run begins with.
+        acted: how many calls the target has answered so far.
+    """
+
+    def __init__(self, run: Context, acted: Callable[[], int]) -> None:
+        self._run = run
+        self._acted = acted
+        #: Key -> text.
+        self.texts: dict[str, str] = {}
+
+    def text(
+        self, context: Context, source: Source, engine: str, variables: Mapping[str, Any]
+    ) -> str:
+        """Return the text of a managed file, and keep it where it is always the same."""
+        before = self._acted()
+        question = AskText(source, engine, dict(variables), view_of(context, self._run))
+        text = render_file(context.with_(rendering=None), source, engine, variables)
+        if self._acted() == before:
+            self.texts[timeless_key(question)] = text
+        return text
+
+    def data(
+        self, context: Context, source: Source, default: str, variables: Mapping[str, Any]
+    ) -> Rendered:
+        """Refuse: no managed file needs data.
+
+        Raises:
+            CatenaError: always.
+        """
+        raise CatenaError("nothing but managed files is rendered ahead")
+
+
+def rendered_ahead(
+    context: Context, lows: Sequence[Low], acted: Callable[[], int]
+) -> tuple[dict[str, str], dict[str, Part]]:
+    """Return what can be rendered of the states' templates now.
+
+    Args:
+        context: of the run.
+        lows: its states.
+        acted: how many calls the target has answered so far.
+
+    Returns:
+        SHA-256 of a text by the key of its question; the text's bytes by that SHA-256.
+    """
+    notes = _Notebook(context, acted)
+    for low in lows:
+        if low.state == "file" and low.fun == "managed" and _is_from_roots(low):
+            _look(context.with_(rendering=notes), low)
+    made = {key: Part.of(text.encode("utf-8")) for key, text in notes.texts.items()}
+    return (
+        {key: part.sha256 for key, part in made.items()},
+        {part.sha256: part for part in made.values()},
+    )
+
+
+def _is_from_roots(low: Low) -> bool:
+    """Return whether a state's content comes from a template of the roots, and from nowhere else.
+
+    A path or web address is one that the target sees, not this host.
+    """
+    args = low.args
+    sources = args.get("source")
+    named = sources if isinstance(sources, (list, tuple)) else [sources]
+    return (
+        bool(args.get("template"))
+        and not args.get("source_hash")
+        and low.name.startswith("/")
+        and all(isinstance(one, str) and one.startswith(_SCHEME) for one in named)
+    )
+
+
+def _look(context: Context, low: Low) -> None:
+    """Find out what a file.managed would write, as far as that can be known here."""
+    saltenv = str(low.keywords.get("saltenv") or low.env)
+    inside = context.with_(saltenv=saltenv) if saltenv != context.saltenv else context
+    try:
+        chosen, _ = split(ManagedOptions, dict(low.args))
+        order = managed_order(inside, low.name, chosen)
+        new_content(inside, order)
+    except (CatenaError, UnicodeError):
+        # Told when its turn comes, by the state itself.
+        return

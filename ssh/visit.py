@@ -1,0 +1,196 @@
+"""A visit to one host: connected, with our program on it, and connected again where that is lost.
+
+What runs on the host does not need us. So a lost connection is never an outcome: every question
+of a run (`start`, `poll`, `supply`, `collect`, `ack`) may be asked again on a new one, until the
+host has been away for too long; then it is said that nobody knows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from catena.core.errors import CatenaError
+from catena.runtime.ssh import asking
+from catena.runtime.ssh import protocol as p
+from catena.runtime.ssh.asking import Reply
+from catena.ssh.bundle import bundle
+from catena.ssh.compile import Seat
+from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.link import Connection, Connector, Watch
+from catena.ssh.program import Part, Program
+
+#: A host that has been away for so long while a run goes on: nobody knows what becomes of it.
+AWAY_SECONDS = 900.0
+#: Of a return, beyond twice the limit of its output.
+RETURN_FLOOR = 16 * 1024 * 1024
+_PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0)
+
+Told = Callable[[p.Step], None]
+
+
+class Visit:
+    """One host, from the first connection to the last.
+
+    Args:
+        seat: who it is.
+        connect: makes a connection.
+        watch: told of each step.
+    """
+
+    def __init__(self, seat: Seat, connect: Connector, watch: Watch) -> None:
+        self._seat = seat
+        self._connect = connect
+        self._watch = watch
+        self._connection: Connection | None = None
+        self._program: Program | None = None
+        #: What the program said when it was first reached.
+        self.welcome = p.Welcome("", "", 0, 0, "", "", "", "", 0)
+        self.grains: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Reach the host, name it, bring its custom files and collect its grains.
+
+        Raises:
+            SshError: it can't be reached or used.
+        """
+        program = self._reach()
+        self.welcome = program.hello()
+        self.grains = self._open(program)
+
+    def collected(self) -> dict[str, Any]:
+        """Return grains collected now."""
+        self.grains = self._open(self.program())
+        return self.grains
+
+    def program(self) -> Program:
+        """Return the program, reached again where the connection was lost.
+
+        Raises:
+            SshError: it can't be reached.
+        """
+        if self._program is None:
+            program = self._reach()
+            self._open(program)
+        assert self._program is not None
+        return self._program
+
+    def close(self) -> None:
+        """End the connection. What runs on the host goes on."""
+        program, self._program = self._program, None
+        connection, self._connection = self._connection, None
+        if program is not None:
+            program.close()
+        if connection is not None:
+            connection.close()
+
+    def run(
+        self,
+        run_id: str,
+        job: p.PushedJob,
+        parts: Mapping[str, Part],
+        answer: Callable[[Any], Reply],
+        told: Told,
+    ) -> p.RunResult:
+        """Run a job on the host to its end, whatever becomes of the connection.
+
+        Args:
+            run_id: of the run; the same one goes on where it was.
+            job: what to run.
+            parts: contents by their hash, of which the missing ones are sent.
+            answer: answers what the run asks.
+            told: told of each other step.
+
+        Raises:
+            SshError: the host can't be reached any more; what is known is in the text.
+            TargetError: the host could not take the job; nothing ran.
+        """
+        self._watch(Phase.install, "files")
+        whole = Part.of(p.pack_job(job))
+        self._persist(run_id, lambda program: _start(program, run_id, whole, parts))
+        self._watch(Phase.run, "started")
+        after = 0
+        while True:
+            polled = self._persist(run_id, partial(_poll, run_id=run_id, after=after))
+            for step in polled.steps:
+                after = step.seq
+                if step.kind == "ask":
+                    self._supply(run_id, step, answer)
+                else:
+                    told(step)
+            if polled.phase is p.RunPhase.done and not polled.steps:
+                break
+        self._watch(Phase.collect, "result")
+        limit = RETURN_FLOOR + 2 * job.spec.output_limit
+        result: p.RunResult = self._persist(run_id, lambda program: program.collect(run_id, limit))
+        self._persist(run_id, lambda program: program.ack(run_id))
+        return result
+
+    def _supply(self, run_id: str, step: p.Step, answer: Callable[[Any], Reply]) -> None:
+        number = int(step.data.get("number", 0))
+        question = asking.unpacked(str(step.data.get("kind")), step.data.get("data"))
+
+        def supply(program: Program) -> None:
+            blob = asking.pack_reply(answer(question))
+            program.supply(run_id, number, blob)
+
+        self._persist(run_id, supply)
+
+    def _persist(self, run_id: str, work: Callable[[Program], Any]) -> Any:
+        """Do *work* with the program, again on a new connection where the old one is lost."""
+        lost: float | None = None
+        tries = 0
+        while True:
+            try:
+                return work(self.program())
+            except SshError as error:
+                if not isinstance(error, ChannelLostError) and (lost is None or not error.waits):
+                    raise
+                self.close()
+                lost = lost if lost is not None else time.monotonic()
+                if time.monotonic() - lost > AWAY_SECONDS:
+                    raise self._unknown(run_id, error) from error
+                self._watch(Phase.connect, f"lost, the run goes on there: {error.what}")
+                time.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                tries += 1
+
+    def _unknown(self, run_id: str, error: SshError) -> SshError:
+        what = f"the connection was lost and did not come back ({error.what})"
+        advice = f"run {run_id} may go on there, or have ended: look at the host before you repeat"
+        return SshError(self._seat.target.id, Phase.run, what, advice, waits=True)
+
+    def _reach(self) -> Program:
+        """Return a new program on the host, on a new connection."""
+        self.close()
+        target = self._seat.target
+        self._watch(Phase.connect, target.host)
+        connection = self._connect(target)
+        self._connection = connection
+        self._watch(Phase.install, "program")
+        self._program = Program.start(connection, bundle())
+        return self._program
+
+    def _open(self, program: Program) -> dict[str, Any]:
+        self._watch(Phase.compile, "grains")
+        seat = self._seat
+        opened = program.open(seat.identity, seat.custom.trees())
+        if opened.missing:
+            program.put(seat.custom.parts[sha256] for sha256 in opened.missing)
+            opened = program.open(seat.identity, seat.custom.trees())
+        if opened.missing:
+            raise CatenaError(f"{seat.target.id}: custom files do not arrive whole")
+        return dict(opened.grains)
+
+
+def _start(program: Program, run_id: str, job: Part, parts: Mapping[str, Part]) -> None:
+    """Bring what is missing, and start; a run that was started already is left alone."""
+    program.put(parts[sha256] for sha256 in sorted(program.missing(parts)))
+    if program.missing([job.sha256]):
+        program.put([job])
+    program.begin(run_id, job.sha256)
+
+
+def _poll(program: Program, run_id: str, after: int) -> p.Polled:
+    return program.poll(run_id, after, p.POLL_SECONDS)

@@ -1,0 +1,139 @@
+"""The recorded cases of Salt, run as `catena ssh` runs a job, on a host behind pipes.
+
+The host is this one, with nothing of catena in reach: a bare interpreter gets the program, the
+parts of the run and nothing else. Only sshd is missing between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import yaml
+
+from catena.cli.arguments import split
+from catena.cli.output.plain import document
+from catena.cli.output.text import printable
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.core.ids import minion_id
+from catena.core.job import JobSpec
+from catena.runtime.executor import Outcome
+from catena.ssh import push
+from catena.ssh.link import Channel, Completed, Connection, Probed
+from catena.ssh.target import Target
+from tests.pushed import Bench
+from tests.salt_cases import Answer, Stage, _answer
+
+PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+ID = "oracle-minion"
+_MASTERS = ("file_roots", "pillar_roots")
+
+
+@dataclass
+class PipeConnection:
+    """A host behind pipes, as `ssh.connection` is behind sshd."""
+
+    bench: Bench
+    target: Target
+
+    def run(self, argv: Any, **_: Any) -> Completed:
+        raise AssertionError(f"no command is run on the side: {argv}")
+
+    def probe(self) -> Probed:
+        return Probed(self.bench.python, (3, 9, 0), os.geteuid(), "/", str(self.bench.room), "")
+
+    def open_channel(
+        self, argv: Any, *, supply: Callable[[], bytes] | None = None, timeout: float = 60.0
+    ) -> Channel:
+        from typing import cast
+
+        from catena.ssh import channel
+        from tests.pushed import Pipes
+
+        pipes = Pipes([*self.bench.before, *argv], self.bench.env)
+        self.bench.pids.append(pipes.process.pid)
+        return channel.start(cast(Any, pipes), self.target.id, supply, timeout)
+
+    def close(self) -> None:
+        """Nothing is left: channels end by themselves."""
+
+
+def connector(bench: Bench) -> Callable[[Target], Connection]:
+    """Return what connects to a host behind pipes."""
+
+    def connect(target: Target) -> Connection:
+        return PipeConnection(bench, target)
+
+    return connect
+
+
+class PushedStage(Stage):
+    """A case whose steps go to a host behind pipes."""
+
+    _count = 0
+
+    def call(self, step: Mapping[str, Any]) -> Answer:
+        """Call a step's function and return what it answered, in comparable form."""
+        words = [step["function"], *(self._word(value) for value in step.get("args", []))]
+        words += [f"{k}={self._word(value)}" for k, value in (step.get("kwargs") or {}).items()]
+        env = {k: self.fill(str(value)) for k, value in (step.get("env") or {}).items()}
+        bench = Bench(self.work / "room", PYTHON)
+        bench.env = {**self.env, **env}
+        args, kwargs = split(words[1:])
+        PushedStage._count += 1
+        spec = JobSpec(f"20261121{PushedStage._count:012d}", words[0], tuple(args), kwargs)
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with contextlib.redirect_stderr(err):
+                found = push.outcome(
+                    self.target(step), connector(bench), spec, self.settings(), lambda *_: None
+                )
+            code = self._show(found, out, err)
+        except CatenaError as error:
+            err.write(f"{error}\n")
+            code = error.exit_code
+        return _answer(self.clean(out.getvalue()), self.clean(err.getvalue()), code)
+
+    def _show(self, found: Outcome, out: io.StringIO, err: io.StringIO) -> int:
+        ret = found.ret
+        if found.raised and isinstance(ret.value, str):
+            err.write(printable(ret.value) + "\n")
+            return 1
+        out.write(document({"local": ret.value}))
+        return 1 if ret.retcode or not ret.success else 0
+
+    def _config(self) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load((self.conf / "minion").read_text())
+        return found
+
+    def target(self, step: Mapping[str, Any]) -> Target:
+        """Return the host, with the case's configuration."""
+        given = {k: v for k, v in self._config().items() if k not in (*_MASTERS, "id", "root_dir")}
+        return Target(minion_id(ID), "127.0.0.1", minion_opts=given)
+
+    def settings(self) -> MasterSettings:
+        """Return a master that has the case's roots."""
+        config = self._config()
+        states, pillar = (
+            {"base": [str(self.work / "states")]},
+            {"base": [str(self.work / "pillar")]},
+        )
+        if not self._case.spec.get("cli_roots", True):
+            states = config.get("file_roots") or states
+            pillar = config.get("pillar_roots") or pillar
+        known = MasterSettings.__dataclass_fields__
+        own = {k: v for k, v in config.items() if k in known and k not in (*_MASTERS, "root_dir")}
+        own.pop("user", None)
+        state = str(self.work / "master")
+        return MasterSettings(
+            **{**own, "file_roots": states, "pillar_roots": pillar},
+            cache_dir=f"{state}/cache",
+            state_dir=f"{state}/lib",
+        )
