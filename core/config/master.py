@@ -155,7 +155,7 @@ SALT_KEYS = frozenset(
     cython_enable decrypt_pillar default_include default_top drop_messages_signature_fail
     eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache event_match_type
     event_publisher_niceness event_return event_return_blacklist event_return_queue
-    event_return_whitelist ext_job_cache ext_pillar ext_pillar_first extension_modules
+    event_return_whitelist ext_job_cache ext_pillar_first extension_modules
     external_auth failhard file_buffer_size file_recv file_recv_max_size fileserver_backend
     fileserver_events fileserver_limit_traversal fileserver_verify_config fips_mode
     gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
@@ -163,7 +163,7 @@ SALT_KEYS = frozenset(
     hash_type include ipc_mode ipc_write_buffer ipv6 job_cache keep_jobs keep_jobs_seconds
     key_cache key_logfile keysize local lock_saltenv log_datefmt log_fmt_console
     log_fmt_logfile log_granular_levels log_level_logfile loop_interval master_id
-    master_job_cache master_roots master_sign_key_name master_sign_pubkey master_tops
+    master_job_cache master_roots master_sign_key_name master_sign_pubkey
     max_event_size max_minions max_open_files memcache_expire_seconds minion_data_cache
     minionfs_env module_dirs netapi_enable_clients no_proxy on_demand_ext_pillar open_mode
     order_masters outputter_dirs peer peer_run permissive_pki_access pidfile pillar_cache

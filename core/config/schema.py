@@ -51,6 +51,16 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+#: Salt's keys that decide what hosts get: without them hosts would be given something else in
+#: silence, so a value is refused, with the reason.
+REFUSED: Mapping[str, str] = {
+    "ext_pillar": "external pillar is not built in, and hosts would miss what it gives; "
+    "put that into pillar files (#!py ones can ask other systems), or remove the setting",
+    "master_tops": "external tops are not built in, and hosts would miss the states that they "
+    "assign; assign them in top files, or remove the setting",
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Loaded:
     """What reading a configuration came to, beside the settings themselves."""
@@ -73,8 +83,8 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         salt_keys: Salt's keys that are accepted without effect.
 
     Raises:
-        ConfigError: a key that looks like a typing error (with the nearest right one), wrong
-            type, out of range.
+        ConfigError: a key that looks like a typing error (with the nearest right one) or that is
+            REFUSED, wrong type, out of range.
     """
     fields = {f.name: f for f in dataclasses.fields(cast(Any, kind))}
     known: Dict[str, Any] = {}
@@ -84,6 +94,9 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
     for key, value in data.items():
         if key in fields:
             known[key] = value
+        elif key in REFUSED:
+            if value:
+                raise ConfigError(f"{key}: {REFUSED[key]}", key)
         elif key in salt_keys:
             ignored.append(key)
         elif isinstance(key, str) and _MODULE_OPTION.match(key):

@@ -35,6 +35,8 @@ class _Entries:
 
 #: environment -> target -> entries.
 _Sections = Dict[str, Dict[str, _Entries]]
+#: Why a host may not know a nodegroup.
+_OWN_GROUPS = "; a host knows the `nodegroups` of its own configuration, not the master's"
 #: The sections of an environment's top file and of those that it includes.
 _Files = List[_Sections]
 
@@ -67,7 +69,8 @@ def assigned(context: Context) -> Dict[str, List[str]]:
                 is_meant = parse(expression, kind, nodegroups).matches(subject)
             except CatenaError as error:
                 place = f"{expression!r} of {env}{at(entries.place)}"
-                raise TopError(f"top file, target {place}: {error}") from error
+                own = _OWN_GROUPS if "nodegroup" in str(error) else ""
+                raise TopError(f"top file, target {place}: {error}{own}") from error
             if is_meant:
                 found.setdefault(env, [])
                 for name_env, name in names:

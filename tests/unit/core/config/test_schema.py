@@ -76,3 +76,13 @@ def test_every_setting_has_help_and_a_default_within_its_own_rule(kind: type) ->
 
 def test_no_setting_is_listed_as_without_effect() -> None:
     assert not SALT_KEYS & {f.name for f in fields(MinionSettings)}
+
+
+@pytest.mark.parametrize("key", ["ext_pillar", "master_tops"])
+def test_what_hosts_would_miss_is_refused_with_a_way_out(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}: external .* would miss .* or remove the sett"):
+        read({key: [{"cmd_yaml": "x"}]})
+
+
+def test_what_is_refused_may_stand_there_without_a_value() -> None:
+    assert read({"ext_pillar": [], "master_tops": {}}) == Settings()

@@ -80,11 +80,12 @@ def test_star_means_the_others(world: Any) -> None:
 
 def timed(world: Any, data: Any, files: Any = None) -> Any:
     w = world(json.dumps(data), files=files)
-    started = time.perf_counter()
+    # Processor time: others may be at work on this machine.
+    started = time.process_time()
     compiled = api.compile_sls(w.context, "t")
     assert compiled.errors == ()
     rows = api.run(w.context, compiled.low)
-    return list(rows.values()), time.perf_counter() - started
+    return list(rows.values()), time.process_time() - started
 
 
 def test_ten_thousand_states_in_one_chain(world: Any) -> None:

@@ -161,3 +161,10 @@ def test_nobody_is_in_a_nodegroup_that_is_not_known_here(world: Any) -> None:
         opts={"file_client": "local"},
     )
     assert w.call("state.show_top") == {"base": ["a"]}
+
+
+def test_a_host_says_which_nodegroups_it_knows(world: Any) -> None:
+    w = world(files={"top.sls": "base:\n  web:\n  - match: nodegroup\n  - a\n", **NOP})
+    (fault,) = w.call("state.highstate")
+    assert "unknown nodegroup 'web'" in fault and "of its own configuration" in fault
+    assert "salt://top.sls:2" in fault
