@@ -7,11 +7,12 @@ crash between the two means is decided here, by the action's kind (`reliability.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, Callable, Dict, Optional
 
 from catena.core import failpoints
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
 from catena.core.job import ActionKind, ActionManifest, Boundary
 from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
@@ -222,6 +223,9 @@ class ChunkRunner:
         chain.check_chunk(number)
         files = PinnedFiles(self._context.files, chain.files())
         context = self._context.with_(files=files)
+        with suppress(PillarError):
+            # Asked for here, where a master that is away is not yet a fault of the chunk.
+            len(context.pillar)
         compiled = api.compile_sls(context, [chain.chunk(number).sls], "base")
         if chain.view.state is not ChainState.running:
             chain.record("chunk", chunk=number, job=self._resuming())

@@ -27,7 +27,7 @@ from catena.master.delivery import Delivery
 from catena.master.job_model import EventItem
 from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import after_commit
-from catena.master.store.tables import MINIONS
+from catena.master.store.tables import JOBS, MINIONS
 
 START = "mgractionchains.start"
 RESUME = "mgractionchains.resume"
@@ -56,6 +56,8 @@ class ChainResults:
 
     def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
         """A job returned: move the executions that it speaks of."""
+        if ret.fun == CLEAN and not ret.success:
+            self._not_cleaned(conn, minion, ret)
         if ret.fun not in (START, RESUME):
             return ()
         ledger = Ledger(conn, self._clocks.read(), minion)
@@ -71,6 +73,14 @@ class ChainResults:
                 self._take(ledger, run, result, ret)
         after_commit(conn, self._wake)
         return ledger.events
+
+    def _not_cleaned(self, conn: sa.Connection, minion: str, ret: JobReturn) -> None:
+        """A run could not be ended on its minion, which goes on with it: to be done again."""
+        query = sa.select(JOBS.c.metadata).where(JOBS.c.jid == ret.jid)
+        of = conn.execute(query).scalar() or {}
+        rule = (RUNS.c.chain_id == of.get("chain")) & (RUNS.c.epoch == of.get("epoch"))
+        rule = rule & (RUNS.c.minion == minion)
+        conn.execute(sa.update(RUNS).where(rule).values(fence=True))
 
     def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
         if not _is_current(run, ret.jid):

@@ -35,6 +35,7 @@ REASONS = re.compile(
 _CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
 _EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name
 _DELIVERY, _JOB = tables.DELIVERIES.name, tables.JOBS.name
+_RETURN = tables.RETURNS.name
 ENDED = {"done", "failed", "cancelled"}
 #: States in which a chain may rest: ended, or waiting for a person in sight of everybody.
 RESTING = {*ENDED, "draft", "pending_approval", "waiting"}
@@ -89,8 +90,8 @@ class Checker:
     def _judge_end(self, host: Host, order: Any, key: str) -> None:
         """I7: nothing of a run begins once its minion has said that it knows of its end."""
         query = (
-            f"SELECT j.metadata FROM {_JOB} j JOIN {_DELIVERY} d ON d.jid = j.jid"
-            " WHERE j.fun = 'mgractionchains.clean' AND d.minion = ? AND d.state = 'done'"
+            f"SELECT j.metadata FROM {_JOB} j JOIN {_RETURN} r ON r.jid = j.jid"
+            " WHERE j.fun = 'mgractionchains.clean' AND r.minion = ? AND r.success"
         )
         for row in self.ask(query, host.name):
             run = msgpack.unpackb(row["metadata"])
