@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +16,7 @@ from catena.ssh.errors import Phase, SshError
 #: sshd gives six tries by default and closes then; one is left for a password.
 KEY_TRIES = 5
 _AGENT_SECONDS = 10.0
+KEY_LIMIT = 64 * 1024
 #: What pam_nologin and systemd say while a host goes down or comes up.
 _PASSING = ("going down", "booting up", "not permitted to log in", "unprivileged users")
 _INTERACTIVE = "keyboard-interactive"
@@ -136,28 +139,46 @@ def _load(path: Path, hop: Hop, tries: _Tries) -> Any:
     import paramiko
 
     try:
-        return paramiko.PKey.from_path(path, _secret(hop))
+        return _read_key(path, hop)
     except FileNotFoundError:
         if _named_key(hop):
             tries.add(f"{path} is not there")
     except OSError as error:
         tries.add(f"{path}: {error.strerror}")
-    except paramiko.PasswordRequiredException:
-        tries.add(f"{path} needs its password (priv_passwd, or the agent)")
-    except (ValueError, TypeError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
-        tries.add(f"{path}: {_reason(error)}")
+    except (ValueError, TypeError, paramiko.SSHException, paramiko.UnknownKeyType):
+        tries.add(f"{path} {_why_unreadable(path)}")
     return None
 
 
-def _secret(hop: Hop) -> bytes | None:
-    return hop.key_password.encode() if hop.key_password else None
+def _read_key(path: Path, hop: Hop) -> Any:
+    import paramiko
+
+    if hop.key_password:
+        try:
+            return paramiko.PKey.from_path(path, hop.key_password.encode())
+        except TypeError:
+            # It is not locked, and needs no password.
+            pass
+    return paramiko.PKey.from_path(path)
 
 
-def _reason(error: Exception) -> str:
-    text = str(error)
-    if "password" in text.lower() or "encrypted" in text.lower() or "decrypt" in text.lower():
-        return "needs its password (priv_passwd, or the agent)"
-    return "is no private key that can be used here"
+def _why_unreadable(path: Path) -> str:
+    if not _is_locked(path.read_bytes()[:KEY_LIMIT]):
+        return "is no private key that can be used here"
+    return "needs its right password (priv_passwd: in the roster, or the agent)"
+
+
+def _is_locked(data: bytes) -> bool:
+    """Return whether a private key file is encrypted (PROTOCOL.key of OpenSSH, or PEM)."""
+    if b"BEGIN OPENSSH PRIVATE KEY" not in data:
+        return b"ENCRYPTED" in data
+    body = b"".join(line for line in data.splitlines() if b"-----" not in line)
+    try:
+        head = base64.b64decode(body[:64])
+    except binascii.Error:
+        return False
+    # After the magic words: the length of the cipher's name, and the name.
+    return head[19:23] != b"none"
 
 
 def _with_certificate(path: Path, certificate: Path, hop: Hop, tries: _Tries) -> Any:

@@ -86,6 +86,7 @@ def start(
         if session.may_ask:
             # What we sent before would be taken for the password.
             session.await_begin(deadline)
+        # Where it takes no input any more, what it says instead is the better error.
         session.send(f"{nonce}\n".encode("ascii"), deadline)
         rest = _ready(session, host, nonce, supply, deadline)
     except BaseException:
@@ -113,7 +114,7 @@ def _ready(
                     host, Phase.install, "the program asks for what it was not promised"
                 )
             data, supply = supply(), None
-            session.send(b"%d\n" % len(data) + data, deadline)
+            session.send(b"%d\n%b" % (len(data), data), deadline)
             del seen[: at + len(need)]
         at = seen.find(ready)
         if at >= 0:

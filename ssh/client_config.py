@@ -29,6 +29,9 @@ DEPTH_LIMIT = 16
 HOP_LIMIT = 8
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)\Z", re.IGNORECASE)
 _IDENTITY = re.compile(r"\s*identityfile(?:\s*=\s*|\s+)\"?~/", re.IGNORECASE)
+_PROXY = re.compile(r"\s*proxycommand\b", re.IGNORECASE)
+#: Stands for the sign in a ProxyCommand while paramiko reads it.
+_PERCENT = "\x01"
 _IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa")
 _GLOBAL = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 
@@ -241,9 +244,12 @@ def _proxy(found: Mapping[str, Any], host: str, port: int, user: str) -> tuple[s
         raise ConfigError(f"ProxyCommand: {error}") from None
     if words and words[0] == "exec":
         words = words[1:]
-    # paramiko has put in %h, %p and %r where it knew them.
-    values = {"%h": host, "%p": str(port), "%r": user, "%n": host, "%%": "%"}
-    return tuple(re.sub(r"%[hprn%]", lambda sign: values[sign[0]], word) for word in words)
+    values = {"h": host, "p": str(port), "r": user, "n": host}
+    token = re.compile(f"{_PERCENT}([hprn{_PERCENT}])")
+    return tuple(
+        token.sub(lambda sign: values.get(sign[1], "%"), word).replace(_PERCENT, "%")
+        for word in words
+    )
 
 
 # -- the files ---------------------------------------------------------------------------------
@@ -282,6 +288,9 @@ def _directive(line: str, path: Path, files: ClientFiles) -> str:
     """Return *line* unless it would run a program while the file is read."""
     if re.match(r"\s*match\b.*\bexec\b", line, re.IGNORECASE):
         raise UsageError(f"{path}: Match exec is not supported: it runs a shell for every host")
+    if _PROXY.match(line):
+        # paramiko knows nothing of a roster's port and user: `_proxy` puts values in.
+        return line.replace("%", _PERCENT)
     # paramiko would ask the environment whose home it is.
     key = _IDENTITY.match(line)
     return f"{key[0][:-2]}{files.home}/{line[key.end() :]}" if key else line

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from catena.ssh.channel import FramedChannel, start
 from catena.ssh.client_config import ClientFiles, route
-from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.errors import Phase, SshError
 from catena.ssh.link import Completed, Probed
 from catena.ssh.probe import probe
 from catena.ssh.session import Session
@@ -129,13 +129,9 @@ def _write_beside(session: Session, data: bytes, deadline: float) -> None:
 
 
 def _write(session: Session, data: bytes, deadline: float) -> None:
-    try:
-        if data:
-            session.send(data, deadline)
-    except ChannelLostError:
-        # It did not want all of its input; its streams and code say what it came to.
-        return
-    session.end_input()
+    # A command that does not want all of its input says by its code what it came to.
+    if not data or session.send(data, deadline):
+        session.end_input()
 
 
 def _collect(session: Session, deadline: float, limit: int) -> Completed:

@@ -89,20 +89,23 @@ class Session:
             if any(pieces):
                 return pieces
 
-    def send(self, data: bytes, deadline: float) -> None:
+    def send(self, data: bytes, deadline: float) -> bool:
         """Write all of *data* to the command's stdin.
+
+        Returns:
+            False where the command takes no more input; its streams say what it came to.
 
         Raises:
             SshError: the command does not read it in time.
-            ChannelLostError: it has ended, or the connection is gone.
         """
         try:
             self._channel.settimeout(max(deadline - time.monotonic(), 0.1))
             self._channel.sendall(data)
         except TimeoutError:
             raise self._late() from None
-        except (OSError, EOFError) as error:
-            raise self._lost(str(error) or "it takes no more input") from None
+        except (OSError, EOFError):
+            return False
+        return True
 
     def end_input(self) -> None:
         """End the command's stdin."""

@@ -72,7 +72,8 @@ def wrapped(argv: Sequence[str], target: Target, token: str, *, sudo: bool) -> s
         sudo: whether the target's sudo applies.
     """
     mark = begin_mark(token)
-    steps = [f"echo {mark}", f"echo {mark} >&2"]
+    # A terminal has one stream for both.
+    steps = [f"echo {mark}"] if target.tty else [f"echo {mark}", f"echo {mark} >&2"]
     if target.umask is not None:
         steps.append(f"umask {target.umask:04o}")
     if target.search_path:

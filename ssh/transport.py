@@ -7,6 +7,7 @@ acknowledgement. It is imported here, in functions: it costs a tenth of a second
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import subprocess
 import time
@@ -209,10 +210,14 @@ def _close(transport: Any, wire: _Wire) -> None:
 _CUT_OFF = ("banner", "existing session", "negotiation", "timeout", "timed out", "without end")
 
 
+#: What it puts before the reason, and Python before an error of the system.
+_PARAMIKO = re.compile(r"Error reading SSH protocol banner|\[Errno \d+\] ")
+
+
 def _no_greeting(hop: Hop, host: str, error: BaseException) -> SshError:
-    text = str(error)
+    text = _PARAMIKO.sub("", str(error))
     # sshd that has too many logins, starts or stops closes without a word.
-    lost = isinstance(error, (EOFError, OSError)) or any(w in text.lower() for w in _CUT_OFF)
+    lost = isinstance(error, (EOFError, OSError)) or any(w in str(error).lower() for w in _CUT_OFF)
     what = f"no SSH greeting from {hop.host}:{hop.port}: {text or 'it closed the connection'}"
     advice = "" if lost else "is that port sshd's?"
     return SshError(host, Phase.connect, what, advice, waits=lost)

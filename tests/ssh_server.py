@@ -136,6 +136,7 @@ class SshServer:
             [sys.executable, "-c", "import sys; [None for _ in sys.stdin]"],
             stdin=self._process.stderr,
         )
+        self._process.stderr.close()
 
     def stop(self) -> None:
         """End sshd and the sessions of its that are open."""
@@ -179,7 +180,8 @@ class SshServer:
             "KbdInteractiveAuthentication no",
             "PrintMotd no",
             "PrintLastLog no",
-            f"SetEnv PATH={path}",
+            # A bash that thinks it is nested reads no .bashrc, whoever runs the tests.
+            f"SetEnv PATH={path} SHLVL=2",
             "Subsystem sftp internal-sftp",
             *self._options,
         ]

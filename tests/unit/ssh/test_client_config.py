@@ -84,9 +84,9 @@ def test_jump_hosts_in_a_circle_are_an_error(tmp_path: Path) -> None:
 
 
 def test_a_proxy_command_is_words_and_no_shell(tmp_path: Path) -> None:
-    config = "Host web1\n  ProxyCommand exec nc -x 'a b' %h %p; touch X\n"
+    config = "Host web1\n  ProxyCommand exec nc -x 'a b' %h %p; touch %%h %z\n"
     (hop,) = routed(tmp_path, config)
-    assert hop.proxy_command == ("nc", "-x", "a b", "web1", "22;", "touch", "X")
+    assert hop.proxy_command == ("nc", "-x", "a b", "web1", "22;", "touch", "%h", "%z")
 
 
 def test_include_is_put_in(tmp_path: Path) -> None:

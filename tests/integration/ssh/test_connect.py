@@ -1,0 +1,202 @@
+"""Real sshd: keys of every sort, configuration, jump hosts, and hosts that go away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catena.core.ids import minion_id
+from catena.ssh.client_config import ClientFiles, route
+from catena.ssh.connection import open_connection
+from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
+from catena.ssh.host_keys import judge, read
+from catena.ssh.target import Target
+from catena.ssh.transport import shown_keys
+from tests.ssh_server import USER, SshServer, make_key
+
+
+def works(target: Target, files: ClientFiles) -> None:
+    connection = open_connection(target, files)
+    assert connection.run(["echo", "yes"]).stdout == b"yes\n"
+    connection.close()
+
+
+def test_a_usual_key_logs_in(server: SshServer) -> None:
+    works(server.target(), server.files())
+
+
+def test_an_alias_with_its_key_and_hashed_known_hosts(server: SshServer, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    shutil.copy(server.known_hosts, known)
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, capture_output=True)
+    assert "127.0.0.1" not in known.read_text()
+    config = (
+        f"Host box\n  HostName 127.0.0.1\n  Port {server.ports['plain']}\n  User {USER}\n"
+        f"  IdentityFile ~/.ssh/id_ed25519\n  UserKnownHostsFile {known}\n"
+    )
+    files = server.files(config)
+    none = ClientFiles(files.home, files.configs, tmp_path / "none")
+    works(Target(minion_id("box"), "box"), none)
+    server.files("# nothing\n")
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
+def test_keys_of_other_kinds_log_in(server: SshServer, tmp_path: Path, kind: str) -> None:
+    public = make_key(tmp_path / "key", kind)
+    with server.authorized_keys.open("a") as stream:
+        stream.write(f"{public}\n")
+    works(server.target(private_key=str(tmp_path / "key")), server.files())
+
+
+def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> None:
+    public = make_key(tmp_path / "key", password="open sesame")
+    with server.authorized_keys.open("a") as stream:
+        stream.write(f"{public}\n")
+    path = str(tmp_path / "key")
+    works(server.target(private_key=path, private_key_password="open sesame"), server.files())
+    for password in ("", "wrong"):
+        with pytest.raises(SshError, match="needs its right password") as caught:
+            server.connect(private_key=path, private_key_password=password)
+        assert caught.value.phase is Phase.authenticate
+
+
+def test_a_certificate_logs_in(server: SshServer, tmp_path: Path) -> None:
+    authority = make_key(tmp_path / "ca")
+    make_key(tmp_path / "key")
+    argv = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "test", "-n", USER]
+    subprocess.run([*argv, str(tmp_path / "key.pub")], check=True, capture_output=True)
+    with server.authorized_keys.open("a") as stream:
+        stream.write(f"cert-authority {authority}\n")
+    works(server.target(private_key=str(tmp_path / "key")), server.files())
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    # It prints its socket's name when it listens.
+    process.stdout.readline()
+    yield path
+    process.terminate()
+    process.wait(10)
+    process.stdout.close()
+
+
+def test_the_agents_key_logs_in(server: SshServer, tmp_path: Path, agent: Path) -> None:
+    public = make_key(tmp_path / "key")
+    with server.authorized_keys.open("a") as stream:
+        stream.write(f"{public}\n")
+    environment = {**os.environ, "SSH_AUTH_SOCK": str(agent)}
+    add = ["ssh-add", "-q", str(tmp_path / "key")]
+    subprocess.run(add, check=True, env=environment, capture_output=True)
+    (tmp_path / "key").unlink()
+    home = ClientFiles(tmp_path, (), server.known_hosts, str(agent))
+    works(server.target(), home)
+    with pytest.raises(SshError, match="no key to try"):
+        open_connection(server.target(identities_only=True), home)
+
+
+def test_an_agent_that_is_gone_is_told(server: SshServer, tmp_path: Path) -> None:
+    files = ClientFiles(tmp_path, (), server.known_hosts, str(tmp_path / "gone"))
+    with pytest.raises(SshError, match=r"agent at .*gone"):
+        open_connection(server.target(), files)
+
+
+def test_a_refused_key_is_named(server: SshServer, tmp_path: Path) -> None:
+    make_key(tmp_path / "stranger")
+    with pytest.raises(SshError, match=f"{USER} is refused: tried .*stranger") as caught:
+        server.connect(private_key=str(tmp_path / "stranger"))
+    assert caught.value.phase is Phase.authenticate
+    assert not caught.value.waits
+
+
+def test_a_jump_host_leads_there_and_its_key_is_checked_too(server: SshServer) -> None:
+    config = (
+        f"Host inner\n  HostName 127.0.0.1\n  Port {server.ports['noisy']}\n"
+        f"  ProxyJump 127.0.0.1:{server.ports['plain']}\n"
+    )
+    inner = Target(minion_id("inner"), "inner", user=USER)
+    works(inner, server.files(config))
+    server.know("noisy")
+    try:
+        with pytest.raises(HostKeyError, match=r"inner \(through 127\.0\.0\.1\)"):
+            open_connection(inner, server.files())
+    finally:
+        server.know(*server.ports)
+        server.files("# nothing\n")
+
+
+def test_a_proxy_command_connects_without_a_shell(server: SshServer, tmp_path: Path) -> None:
+    relay = tmp_path / "relay"
+    relay.write_text(
+        "#!/usr/bin/env python3\n"
+        "import os, select, socket, sys\n"
+        "wire = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "while True:\n"
+        "    for each in select.select([0, wire], [], [])[0]:\n"
+        "        data = os.read(0, 65536) if each == 0 else wire.recv(65536)\n"
+        "        if not data: sys.exit()\n"
+        "        wire.sendall(data) if each == 0 else os.write(1, data)\n"
+    )
+    relay.chmod(0o755)
+    config = f"Host *\n  ProxyCommand {relay} %h %p ; touch {tmp_path / 'X'}\n"
+    works(server.target(), server.files(config))
+    assert not (tmp_path / "X").exists()
+    server.files("# nothing\n")
+
+
+def test_a_program_of_a_proxy_command_that_is_not_there_is_told(server: SshServer) -> None:
+    with pytest.raises(SshError, match="ProxyCommand /nowhere: No such file"):
+        open_connection(server.target(), server.files("Host *\n  ProxyCommand /nowhere %h\n"))
+    server.files("# nothing\n")
+
+
+def test_shown_keys_are_what_the_host_has(server: SshServer) -> None:
+    files = server.files()
+    way = route(server.target(), files)
+    (key,) = shown_keys(way, "plain", "trust", 20)
+    assert judge(read([server.known_hosts]), way[-1].key_name, key)[0] == "known"
+
+
+def test_a_new_key_at_a_known_address_is_refused_before_the_login(
+    server: SshServer, tmp_path: Path
+) -> None:
+    """Attack row 2013-4436."""
+    other = make_key(tmp_path / "other")
+    text = server.known_hosts.read_text()
+    server.known_hosts.write_text(text.replace(server.host_key, other))
+    try:
+        with pytest.raises(HostKeyError, match="host key changed") as caught:
+            server.connect()
+        assert "catena ssh-key trust 127.0.0.1:" in str(caught.value)
+    finally:
+        server.known_hosts.write_text(text)
+
+
+def test_a_connection_that_is_cut_is_a_lost_channel(server: SshServer) -> None:
+    connection = server.connect()
+    begun = threading.Event()
+    found: list[Exception] = []
+
+    def runs() -> None:
+        try:
+            begun.set()
+            connection.run(["sleep", "60"], timeout=30)
+        except SshError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=runs)
+    thread.start()
+    begun.wait(10)
+    server.cut()
+    thread.join(30)
+    connection.close()
+    assert isinstance(found[0], ChannelLostError)
+    assert found[0].waits

@@ -1,0 +1,336 @@
+"""A host that controls everything we read of it: one line, its phase, no harm, no secret given."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from catena.core.errors import CatenaError, LimitError, PeerError
+from catena.core.framing import READY, Framer, marker
+from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
+from tests.integration.ssh.hostile_sshd import Exec, HostileSshd, Script
+
+
+def refused(server: HostileSshd, phase: Phase, **fields: object) -> SshError:
+    """Return the error of connecting; it came in *phase*, in time, and is one line."""
+    begun = time.monotonic()
+    with pytest.raises(SshError) as caught:
+        server.connect(**fields)
+    assert time.monotonic() - begun < 15
+    assert caught.value.phase is phase
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+# -- before SSH is spoken ------------------------------------------------------------------------
+
+
+def silent(wire: socket.socket) -> None:
+    wire.recv(1 << 20)
+
+
+def endless_line(wire: socket.socket) -> None:
+    while True:
+        wire.sendall(b"x" * 65536)
+
+
+def endless_lines(wire: socket.socket) -> None:
+    wire.sendall(b"hello\r\n" * 10_000)
+    wire.recv(1 << 20)
+
+
+def another_protocol(wire: socket.socket) -> None:
+    wire.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    wire.close()
+
+
+def gone(wire: socket.socket) -> None:
+    wire.close()
+
+
+@pytest.mark.parametrize("raw", [silent, endless_line, endless_lines, another_protocol, gone])
+def test_a_greeting_that_is_none_ends_in_time(
+    tmp_path: Path, raw: Callable[[socket.socket], None]
+) -> None:
+    with HostileSshd(tmp_path, raw=raw) as server:
+        error = refused(server, Phase.connect, timeout_seconds=2)
+    assert f"127.0.0.1:{server.port}" in str(error)
+
+
+def test_a_closed_port_may_open_later(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path) as server:
+        pass
+    assert refused(server, Phase.connect).waits
+
+
+# -- its key (attack row 2013-4436) --------------------------------------------------------------
+
+
+def test_another_key_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path) as server:
+        server.know(paramiko.ECDSAKey.generate())
+        error = refused(server, Phase.host_key)
+    assert isinstance(error, HostKeyError)
+    assert "host key changed" in str(error)
+    assert f"catena ssh-key trust 127.0.0.1:{server.port}" in str(error)
+    assert server.script.seen == []
+
+
+def test_an_unknown_host_gets_nothing(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path) as server:
+        (tmp_path / "known_hosts").write_text("")
+        error = refused(server, Phase.host_key)
+    assert "not known" in str(error)
+    assert server.script.seen == []
+
+
+# -- login ---------------------------------------------------------------------------------------
+
+
+def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
+    hold = threading.Event()
+
+    def hang() -> None:
+        hold.wait(20)
+
+    with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
+        refused(server, Phase.authenticate, timeout_seconds=1)
+        hold.set()
+
+
+def test_a_wrong_password_is_told_without_it(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path) as server:
+        error = refused(server, Phase.authenticate, password="hunter2")
+    assert "tried password" in str(error)
+    assert "hunter2" not in str(error)
+
+
+def test_the_password_answers_hidden_questions_only(tmp_path: Path) -> None:
+    script = Script(
+        methods="keyboard-interactive", questions=[("Say it: ", True), ("PIN: ", False)]
+    )
+    with HostileSshd(tmp_path, script) as server:
+        server.connect().close()
+    assert script.seen[1:] == [("answers", ["", "right"])]
+
+
+def test_a_host_that_takes_no_commands_is_told(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path, Script(takes_exec=False)) as server:
+        connection = server.connect()
+        with pytest.raises(SshError, match="runs no command"):
+            connection.run(["true"])
+        connection.close()
+
+
+def test_our_agent_is_not_for_the_host(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path) as server:
+        connection = server.connect()
+        with pytest.raises(paramiko.ChannelException):
+            server.transports[0].open_forward_agent_channel()
+        connection.close()
+
+
+# -- commands ------------------------------------------------------------------------------------
+
+
+def failed(tmp_path: Path, runs: Callable[[Exec], None], **fields: object) -> SshError:
+    with HostileSshd(tmp_path, Script(runs=runs)) as server:
+        connection = server.connect(**fields)
+        with pytest.raises(SshError) as caught:
+            connection.run(["true"], timeout=3)
+        connection.close()
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_a_command_that_never_begins_ends_in_time(tmp_path: Path) -> None:
+    assert "no answer of the login shell" in str(failed(tmp_path, lambda command: None))
+
+
+def test_noise_without_end_is_cut(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        while True:
+            command.channel.sendall(b"n" * 32768)
+
+    assert ".bashrc" in str(failed(tmp_path, runs))
+
+
+def test_what_a_host_says_is_one_printable_line(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        command.channel.sendall_stderr(b"\x1b[2J\x1b]0;owned\x07" + b"y" * 5000 + b"\xff\n")
+        command.end(1)
+
+    text = str(failed(tmp_path, runs))
+    assert text.isprintable()
+    assert len(text) < 600
+
+
+def test_output_beyond_the_limit_is_dropped_and_told(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        command.begin()
+        for _ in range(100):
+            command.channel.sendall(b"o" * 32768)
+        command.end()
+
+    with HostileSshd(tmp_path, Script(runs=runs)) as server:
+        connection = server.connect()
+        done = connection.run(["true"], limit=1000)
+        connection.close()
+    assert (len(done.stdout), done.cut, done.code) == (1000, True, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "waits"),
+    [
+        (b"System is going down.", "going down", True),
+        (b"System is booting up. Unprivileged users are not permitted", "booting", True),
+        (b"This account is currently not available.", "takes no commands", False),
+        (b"sh: 1: sudo: not found", "no sudo", False),
+        (b"me is not in the sudoers file.", "does not know this user", False),
+        (b"sudo: sorry, you must have a tty to run sudo", "tty: True", False),
+        (b"", "code 1", False),
+    ],
+)
+def test_why_a_command_did_not_begin_is_told(
+    tmp_path: Path, said: bytes, words: str, waits: bool
+) -> None:
+    def runs(command: Exec) -> None:
+        command.channel.sendall_stderr(said)
+        command.end(1)
+
+    error = failed(tmp_path, runs)
+    assert words in str(error)
+    assert error.waits is waits
+
+
+# -- sudo's password -----------------------------------------------------------------------------
+
+
+def test_only_the_question_of_this_run_gets_the_password(tmp_path: Path) -> None:
+    got: list[bytes] = []
+
+    def runs(command: Exec) -> None:
+        command.channel.settimeout(1)
+        command.channel.sendall_stderr(b"[sudo] password for me: ")
+        command.channel.sendall_stderr(b"catena-password-00000000000000000000000000000000:")
+        try:
+            got.append(command.channel.recv(100))
+        except TimeoutError:
+            got.append(b"")
+        command.end(1)
+
+    failed(tmp_path, runs, sudo=True)
+    assert got == [b""]
+
+
+def test_a_password_that_is_asked_for_twice_was_wrong(tmp_path: Path) -> None:
+    got: list[bytes] = []
+
+    def runs(command: Exec) -> None:
+        for _ in range(2):
+            command.channel.sendall_stderr(f"catena-password-{command.token}:".encode())
+            got.append(command.line())
+
+    assert "refuses the password" in str(failed(tmp_path, runs, sudo=True))
+    assert got[0] == b"right\n"
+
+
+# -- the channel ---------------------------------------------------------------------------------
+
+
+def asked(tmp_path: Path, runs: Callable[[Exec], None]) -> CatenaError:
+    """Return the error of opening a channel and asking once."""
+    with HostileSshd(tmp_path, Script(runs=runs)) as server:
+        connection = server.connect()
+        with pytest.raises(CatenaError) as caught:
+            channel = connection.open_channel(["agent"], timeout=2)
+            channel.request({"verb": "hello"}, timeout=2)
+        connection.close()
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def ready(command: Exec) -> Framer:
+    command.begin()
+    nonce = command.line().decode().strip()
+    command.channel.sendall(marker(READY, nonce))
+    return Framer(nonce, master=False)
+
+
+def test_a_mark_of_another_run_is_noise(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        command.begin()
+        command.channel.sendall(marker(READY, "0" * 64) * 2)
+
+    error = asked(tmp_path, runs)
+    assert isinstance(error, SshError)
+    assert "no answer" in str(error)
+
+
+def test_a_program_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        command.begin()
+        command.channel.sendall_stderr(b"No space left on device\n")
+        command.end(1)
+
+    error = asked(tmp_path, runs)
+    assert isinstance(error, ChannelLostError)
+    assert "code 1: No space left on device" in str(error)
+
+
+def test_a_program_may_not_ask_for_what_there_is_not(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        command.begin()
+        nonce = command.line().decode().strip()
+        command.channel.sendall(marker("catena-need", nonce))
+
+    assert "not promised" in str(asked(tmp_path, runs))
+
+
+def test_a_frame_of_another_run_is_refused(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        ready(command)
+        command.channel.sendall(Framer("0" * 64, master=False).encode({"done": True}))
+
+    assert isinstance(asked(tmp_path, runs), PeerError)
+
+
+def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        framer = ready(command)
+        command.channel.sendall(framer.encode({"done": True}) + framer.encode({"done": True}))
+
+    assert "2 answers" in str(asked(tmp_path, runs))
+
+
+def test_a_length_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        ready(command)
+        command.channel.sendall(struct.pack(">II16s", 0xFFFFFFFF, 1, b"\0" * 16))
+
+    assert isinstance(asked(tmp_path, runs), LimitError)
+
+
+def test_no_answer_ends_in_time_and_closes_the_channel(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        ready(command)
+
+    assert "in time" in str(asked(tmp_path, runs))
+
+
+def test_half_an_answer_is_none(tmp_path: Path) -> None:
+    def runs(command: Exec) -> None:
+        framer = ready(command)
+        command.channel.sendall(framer.encode({"done": True})[:-3])
+        command.end(0)
+
+    error = asked(tmp_path, runs)
+    assert isinstance(error, ChannelLostError)
+    assert error.waits
