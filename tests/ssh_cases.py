@@ -58,7 +58,6 @@ class PipeConnection:
         from tests.pushed import Pipes
 
         pipes = Pipes([*self.bench.before, *argv], self.bench.env)
-        self.bench.pids.append(pipes.process.pid)
         return channel.start(cast(Any, pipes), self.target.id, supply, timeout)
 
     def close(self) -> None:
