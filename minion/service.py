@@ -155,6 +155,8 @@ class ProgressPipe:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._socket: socket.socket | None = None
+        #: Process that connected; a copy of it (a parallel state) has a connection of its own.
+        self._owner = 0
         self._again = 0.0
 
     def send(self, message: Any) -> None:
@@ -163,6 +165,9 @@ class ProgressPipe:
             data = frame(wire.pack(message))
         except CatenaError:
             return
+        if self._owner != os.getpid():
+            self.close()
+            self._again = 0.0
         if self._socket is None and not self._connect():
             return
         assert self._socket is not None
@@ -184,6 +189,7 @@ class ProgressPipe:
         if now < self._again:
             return False
         self._again = now + 1.0
+        self._owner = os.getpid()
         fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         fresh.settimeout(1.0)
         try:

@@ -121,6 +121,8 @@ class LocalClient:
         self._path = Path(path)
         self._receiver = receiver
         self._socket: Optional[socket.socket] = None
+        #: Process that connected: a copy of it (fork) needs a connection of its own.
+        self._owner = 0
         self._reader = FrameReader()
         self._frames: Deque[bytes] = deque()
 
@@ -225,8 +227,9 @@ class LocalClient:
         self.close()
 
     def _connected(self, end: Optional[float]) -> socket.socket:
-        if self._socket is not None:
+        if self._socket is not None and self._owner == os.getpid():
             return self._socket
+        self.close()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(_left(end))
@@ -238,7 +241,7 @@ class LocalClient:
             sock.close()
             reason = error.strerror or "no answer"
             raise UnreachableError(f"nothing serves {self._path}: {reason}") from None
-        self._socket = sock
+        self._socket, self._owner = sock, os.getpid()
         return sock
 
     def _send(self, message: Any, end: Optional[float], reply_to: bytes = wire.ZERO) -> bytes:

@@ -85,3 +85,19 @@ def end(root: int, grace: float = GRACE_SECONDS) -> bool:
         _signal(left, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
     return not members(root)
+
+
+def kill(root: int) -> None:
+    """Kill *root* and everything below it, without asking.
+
+    The tree is stopped first, from the top: what forks while it is being killed would get away,
+    and what lost its parent is no longer found.
+    """
+    stopped: Set[int] = set()
+    for _ in range(_ROUNDS):
+        fresh = [pid for pid in members(root) if pid not in stopped]
+        if not fresh:
+            break
+        _signal(fresh, signal.SIGSTOP)
+        stopped.update(fresh)
+    _signal(sorted(stopped), signal.SIGKILL)

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
+import signal
 import threading
-from typing import Callable, Optional
+from typing import Callable, Collection, NoReturn, Optional
 
+from catena.modules.cmd import tree
 from catena.states.compiler.model import Row
+
+#: prctl(2): the signal that a process gets when the one that made it ends, however it does.
+_PR_SET_PDEATHSIG = 1
+
+
+class StoppedError(BaseException):
+    """This process is to end now; what it started ends with it."""
 
 
 def possible() -> bool:
@@ -18,36 +28,67 @@ def possible() -> bool:
 class Child:
     """A child process that works out one row.
 
-    It is a copy of this process: what it changes in memory (`__context__`) is its own.
+    It is a copy of this process: what it changes in memory (`__context__`) is its own. It ends
+    with this process, even with one that is killed: nobody would record what it does then.
 
     Args:
         work: run in the child; returns the row.
     """
 
     def __init__(self, work: Callable[[], Row]) -> None:
+        import ctypes
+
+        # Found before the fork: a child that is begun often should not look for it each time.
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        parent = os.getpid()
         self._read, write = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _be(work, write)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be(work, write, parent, prctl)
         os.close(write)
+
+    def speaks(self, seconds: float) -> bool:
+        """Return whether `row` has something to read, or the child's end, within some time."""
+        return bool(select.select([self._read], [], [], seconds)[0])
 
     def row(self) -> Optional[Row]:
         """Wait for the row; None where the child ended without one."""
         with os.fdopen(self._read, "rb") as stream:
             data = stream.read()
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
         row: Optional[Row] = pickle.loads(data) if data else None
         return row
 
+    def close(self) -> None:
+        """Forget a child that has ended."""
+        os.close(self._read)
+        os.waitpid(self.pid, 0)
 
-def _be(work: Callable[[], Row], write: int) -> None:
+
+def end_all(children: Collection[Child]) -> None:
+    """Kill children with all that they started."""
+    for child in children:
+        tree.kill(child.pid)
+        child.close()
+
+
+def _be(
+    work: Callable[[], Row], write: int, parent: int, prctl: Callable[[int, int], int]
+) -> NoReturn:
     """Be the child; never return."""
     code = 1
     try:
-        data = pickle.dumps(work())
-        with os.fdopen(write, "wb") as stream:
-            stream.write(data)
-        code = 0
+        signal.signal(signal.SIGTERM, _leave)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() == parent:
+            data = pickle.dumps(work())
+            with os.fdopen(write, "wb") as stream:
+                stream.write(data)
+            code = 0
     finally:
         # Nothing of the parent's may end twice: its buffers, its files, its handlers.
         os._exit(code)
+
+
+def _leave(*_: object) -> NoReturn:
+    raise StoppedError

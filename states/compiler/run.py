@@ -22,7 +22,7 @@ from catena.states.compiler.call import (
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.listen import heard
 from catena.states.compiler.model import Low, Row, RunHooks
-from catena.states.compiler.parallel import Child, possible
+from catena.states.compiler.parallel import Child, end_all, possible
 from catena.states.compiler.pauses import Gate
 from catena.states.compiler.requisites import Plan, link
 from catena.states.compiler.verdicts import Decision, Judge, Verdict
@@ -35,6 +35,11 @@ _COMMENTS = {
 }
 #: Comment of a replayed row whose record says nothing.
 _NOT_RECORDED = "Nothing is recorded of what it came to"
+#: Rows of states that ran beside the others.
+_NO_ROW = "The process of this parallel state left no row"
+_CANCELLED = "Ended: the run was cancelled while this ran beside it"
+#: What runs beside is asked for, and the run for its end, so often while it waits (seconds).
+_LOOK_SECONDS = 0.2
 _ENDED = "Not run: state.soft_kill ended the run here"
 _PLAIN = Attempt()
 _TRIAL = Attempt(trial=True)
@@ -123,24 +128,35 @@ class Run:
         faults = list(argument_faults(self._callees, self._lows))
         if faults:
             raise StateArgumentsError("\n".join(faults))
+        try:
+            self._run_all()
+        except BaseException:
+            # Nobody would record what they do.
+            end_all(tuple(self._children.values()))
+            raise
+        return self._result
+
+    def _run_all(self) -> None:
         for position in self._joins.sequence():
             if self._hooks.cancelled():
-                self._await(tuple(self._children))
-                return self._result
+                self._end_children()
+                return
             self._try_before(position)
             if not self._stopped and self._rows[position] is None:
                 self._one(position)
             if self._stopped:
                 break
         self._await(tuple(self._children))
-        self._listen()
-        return self._result
+        if not self._hooks.cancelled():
+            self._listen()
 
     def _one(self, position: int) -> None:
         self._await_needs(position)
+        low = self._lows[position]
+        if low.keywords.get("parallel"):
+            self._await_room()
         if self._stopped:
             return
-        low = self._lows[position]
         started, clock = datetime.now(), time.monotonic()
         verdict = self._judge.verdict(position)
         row = self._settled(position, verdict)
@@ -159,8 +175,6 @@ class Run:
 
     def _begin(self, position: int, verdict: Verdict) -> None:
         """Let a state run beside those that follow; its place among the rows is kept."""
-        while self._most_children and len(self._children) >= self._most_children:
-            self._await(tuple(self._children)[:1])
 
         def work() -> Row:
             started, clock = datetime.now(), time.monotonic()
@@ -171,6 +185,11 @@ class Run:
         self._result[self._lows[position].key] = {"__run_num__": self._number}
         self._number += 1
         self._children[position] = Child(work)
+
+    def _await_room(self) -> None:
+        """Wait until one more may run beside."""
+        while self._most_children and len(self._children) >= self._most_children:
+            self._await(tuple(self._children)[:1])
 
     def _await_needs(self, position: int) -> None:
         """Wait for what runs beside and decides about a state."""
@@ -185,17 +204,31 @@ class Run:
 
     def _await(self, positions: Sequence[int]) -> None:
         for position in positions:
-            low = self._lows[position]
-            row = self._children.pop(position).row()
-            if row is None:
-                row = make_row(low, False, "The process of this parallel state left no row")
-                self._stamp(row, datetime.now(), time.monotonic())
-            row["__parallel__"] = True
-            self._rows[position] = row
-            self._reload(low, row)
-            self._keep(low, row)
-            self._hooks.after(low, row)
-            self._fire(low, row)
+            while not self._children[position].speaks(_LOOK_SECONDS):
+                if self._hooks.cancelled():
+                    self._end_children()
+                    return
+            self._take(position, self._children.pop(position).row(), _NO_ROW)
+
+    def _end_children(self) -> None:
+        self._stopped = True
+        children, self._children = self._children, {}
+        end_all(tuple(children.values()))
+        for position in children:
+            self._take(position, None, _CANCELLED)
+
+    def _take(self, position: int, row: Optional[Row], otherwise: str) -> None:
+        """Keep the row of what ran beside the others; *otherwise* says why there is none."""
+        low = self._lows[position]
+        if row is None:
+            row = make_row(low, False, otherwise)
+            self._stamp(row, datetime.now(), time.monotonic())
+        row["__parallel__"] = True
+        self._rows[position] = row
+        self._reload(low, row)
+        self._keep(low, row)
+        self._hooks.after(low, row)
+        self._fire(low, row)
 
     def _finish(self, position: int, row: Row, started: datetime, clock: float) -> None:
         """Keep the row of a state and do what comes after it."""

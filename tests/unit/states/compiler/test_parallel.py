@@ -2,18 +2,36 @@
 
 import os
 import select
+import signal
+import subprocess
 from typing import Any
 
 import pytest
 
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
+from catena.modules.cmd import tree
 from catena.states.compiler import api, parallel
 
 SECONDS = 20
 
 
-def run(w: Any, **calls: Any) -> list[Any]:
+class Hooks:
+    """Lets every state run until somebody cancels; refuses to begin one of them."""
+
+    def __init__(self, cancelled: Any = lambda: False, breaks_at: str = "") -> None:
+        self.cancelled = cancelled
+        self._breaks_at = breaks_at
+
+    def before(self, low: Any) -> None:
+        if low.id == self._breaks_at:
+            raise OSError("the journal can't be written")
+
+    def after(self, low: Any, row: Any) -> None:
+        """Hear of a row."""
+
+
+def run(w: Any, hooks: Any = None, **calls: Any) -> list[Any]:
     """Return the rows of a run in which the module `own` has *calls*."""
     plugins = {
         f"own.{name}": Plugin(f"own.{name}", call, StateMark()) for name, call in calls.items()
@@ -22,7 +40,7 @@ def run(w: Any, **calls: Any) -> list[Any]:
     states = Registry("state", {"test": "catena.states.test"}, StateMark, late)
     compiled = api.compile_sls(w.context.with_(states=states), "t")
     assert compiled.errors == ()
-    rows = api.run(w.context.with_(states=states), compiled.low)
+    rows = api.run(w.context.with_(states=states), compiled.low, hooks)
     return sorted(rows.values(), key=lambda row: row["__run_num__"])
 
 
@@ -38,9 +56,19 @@ class Pipe:
     def say(self) -> None:
         os.write(self.write, b"x")
 
-    def close(self) -> None:
-        os.close(self.read)
+    def ended(self) -> bool:
+        """Return whether nobody is left who could say something."""
         os.close(self.write)
+        self.write = -1
+        said = b"x"
+        while said and select.select([self.read], [], [], SECONDS)[0]:
+            said = os.read(self.read, 1)
+        return not said
+
+    def close(self) -> None:
+        for handle in (self.read, self.write):
+            if handle >= 0:
+                os.close(handle)
 
 
 @pytest.fixture
@@ -124,3 +152,61 @@ def test_where_no_child_can_be_made_it_runs_in_its_place(world: Any, monkeypatch
     (row,) = run(world("a: {test.nop: [{parallel: true}]}\n"))
     assert row["result"] is True and "__parallel__" not in row
     assert parallel.possible() in (True, False)
+
+
+LONG = (
+    "a: {own.long: [{parallel: true}]}\nb: {own.heard: []}\nc: {test.nop: [{require: [own: a]}]}\n"
+)
+
+
+def long_work(pipe: Pipe) -> Any:
+    """Return states: one starts a command and waits for it longer than any test, one hears it."""
+
+    def long(context: Any, name: str) -> StateResult:
+        argv = ("/bin/sh", "-c", "read line; echo x; sleep 600")
+        with subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=pipe.write, start_new_session=True
+        ) as process:
+            try:
+                process.communicate(b"go on\n")
+            except BaseException:
+                tree.end(process.pid)
+                raise
+        return StateResult(True)
+
+    def heard(context: Any, name: str) -> StateResult:
+        return StateResult(bool(select.select([pipe.read], [], [], SECONDS)[0]))
+
+    return {"long": long, "heard": heard}
+
+
+def test_what_runs_beside_ends_when_the_run_is_cancelled(world: Any, pipe: Pipe) -> None:
+    hooks = Hooks(cancelled=lambda: bool(select.select([pipe.read], [], [], 0)[0]))
+    rows = run(world(LONG), hooks, **long_work(pipe))
+    assert [(row["__id__"], row["result"]) for row in rows] in (
+        [("a", False), ("b", True)],
+        [("a", False)],
+    )
+    assert "the run was cancelled" in rows[0]["comment"]
+    assert pipe.ended()
+
+
+def test_what_runs_beside_ends_when_the_run_breaks(world: Any, pipe: Pipe) -> None:
+    with pytest.raises(OSError, match="journal"):
+        run(world(LONG), Hooks(breaks_at="b"), **long_work(pipe))
+    assert pipe.ended()
+
+
+def test_what_runs_beside_ends_with_a_run_that_is_killed(world: Any, pipe: Pipe) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run(world(LONG), **long_work(pipe))
+        finally:
+            os._exit(1)
+    try:
+        assert pipe.heard()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert pipe.ended()
