@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Type
 
@@ -49,9 +49,9 @@ class View:
 
     saltenv: str = "base"
     test: bool = False
-    #: None: those of the run.
-    grains: Optional[Dict[str, Any]] = None
-    pillar: Optional[Dict[str, Any]] = None
+    #: None: those of the run. Mappings, with keys of any kind.
+    grains: Any = None
+    pillar: Any = None
     #: Options that differ.
     opts: Dict[str, Any] = field(default_factory=dict)
 
@@ -103,7 +103,8 @@ class AskEnvironments:
 class AskPillar:
     """Fresh pillar; the answer is [pillar, errors]."""
 
-    override: Dict[str, Any] = field(default_factory=dict)
+    #: A mapping, with keys of any kind.
+    override: Any = field(default_factory=dict)
     pillarenv: str = ""
 
 
@@ -197,6 +198,11 @@ def key_of(question: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+def timeless_key(question: AskText) -> str:
+    """Return the key of a template that calls nothing of its host: test mode is all the same."""
+    return key_of(replace(question, view=replace(question.view, test=False)))
+
+
 class Ask(Protocol):
     """Asks the master one thing and waits; the runner's."""
 
@@ -258,7 +264,7 @@ class AskedRendering:
     ) -> str:
         """Return the text of a managed file."""
         question = AskText(source, engine, dict(variables), view_of(context, self._run()))
-        ready = self._rendered(key_of(question))
+        ready = self._rendered(timeless_key(question))
         return ready if ready is not None else str(asked(self._ask, question))
 
 

@@ -1,0 +1,268 @@
+"""A job pushed to a host behind pipes: its outcome, what travels, what a lost channel means."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.core.ids import minion_id
+from catena.core.job import JobSpec
+from catena.runtime.executor import Outcome
+from catena.ssh import push
+from catena.ssh.link import Connection
+from catena.ssh.program import Program
+from catena.ssh.target import Target
+from tests.pushed import Bench
+from tests.ssh_cases import PYTHON, PipeConnection, connector
+
+_NUMBERS = itertools.count(1)
+
+
+class Site:
+    """A master with its roots, and one host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.states, self.pillar = folder / "states", folder / "pillar"
+        self.there = folder / "there"
+        for each in (self.states, self.pillar, self.there):
+            each.mkdir()
+        self.bench = Bench(folder / "room", PYTHON)
+        self.settings = MasterSettings(
+            file_roots={"base": [str(self.states)]},
+            pillar_roots={"base": [str(self.pillar)]},
+            cache_dir=str(folder / "master"),
+        )
+        self.steps: list[str] = []
+
+    def write(self, **files: str) -> None:
+        """Write files of the roots; `__` in a name is a dot, `@` in a text the host's folder."""
+        for name, text in files.items():
+            path = self.states / name.replace("__", ".")
+            path.write_text(text.replace("@", str(self.there)))
+
+    def host(self, name: str = "web1", **opts: Any) -> Target:
+        return Target(minion_id(name), "127.0.0.1", minion_opts=opts)
+
+    def run(
+        self,
+        fun: str,
+        *args: Any,
+        connect: Callable[[Target], Connection] | None = None,
+        target: Target | None = None,
+        **kwargs: Any,
+    ) -> Outcome:
+        spec = JobSpec(f"2026112119{next(_NUMBERS):010d}", fun, args, kwargs)
+
+        def watch(phase: Any, text: str) -> None:
+            self.steps.append(f"{phase.value}: {text}")
+
+        link = connect or connector(self.bench)
+        return push.outcome(target or self.host(), link, spec, self.settings, watch)
+
+    def made(self, name: str) -> str:
+        return (self.there / name).read_text()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path)
+    yield found
+    found.bench.close()
+
+
+def rows(outcome: Outcome) -> dict[str, Any]:
+    value = outcome.ret.value
+    assert isinstance(value, dict), value
+    return {row["__id__"]: row["result"] for row in value.values()}
+
+
+def test_states_files_templates_and_pillar_come_from_the_master(site: Site) -> None:
+    (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
+    (site.pillar / "web.sls").write_text("port: {web: 80}\n80: http\n")
+    (site.pillar / "db.sls").write_text("secret: hunter2\n")
+    site.write(
+        app__sls="""
+{% set kind = salt['grains.get']('os_family') %}
+{% set here = salt['cmd.run']('echo from the host') %}
+conf:
+  file.managed:
+    - name: @/conf
+    - source: salt://conf.j2
+    - template: jinja
+    - context: {here: {{ here }}}
+late:
+  file.managed:
+    - name: @/late
+    - source: salt://late.j2
+    - template: jinja
+    - require: [{file: conf}]
+inner:
+  module.run:
+    - state.apply: [{mods: inner}, {pillar: {port: {web: 81}}}]
+""",
+        inner__sls="within:\n  file.managed:\n    - name: @/within\n    - source: salt://conf.j2\n"
+        "    - template: jinja\n    - context: {here: inside}\n",
+        conf__j2="{{ here }} {{ pillar.port.web }} {{ pillar[80] }} {{ grains.id }}\n",
+        late__j2="saw {{ salt['file.read']('@/conf') }}",
+    )
+    found = site.run("state.apply", "app")
+    assert rows(found) == {"conf": True, "late": True, "inner": True}
+    assert found.ret.success
+    assert site.made("conf") == "from the host 80 http web1\n"
+    # Looks at what a state before it has made: rendered when its turn has come.
+    assert site.made("late") == "saw from the host 80 http web1\n"
+    # States inside states: compiled when they begin, with their own pillar.
+    assert site.made("within") == "inside 81 http web1\n"
+    everything = b"".join(p.read_bytes() for p in site.bench.room.rglob("*") if p.is_file())
+    assert b"hunter2" not in everything
+    assert site.bench.debris() == []
+
+
+def test_a_second_run_brings_nothing_that_is_there(site: Site) -> None:
+    site.write(
+        big__sls="x:\n  file.managed: [{name: @/x}, {source: salt://blob}]\n", blob="b" * 100_000
+    )
+    site.run("state.apply", "big")
+    parts = {p: p.stat().st_ctime_ns for p in site.bench.room.glob("parts/objects/*/*")}
+    (site.there / "x").unlink()
+    assert rows(site.run("state.apply", "big")) == {"x": True}
+    assert site.made("x") == "b" * 100_000
+    now = {p: p.stat().st_ino for p in site.bench.room.glob("parts/objects/*/*")}
+    assert parts.keys() == now.keys()
+
+
+def test_custom_modules_states_and_grains_are_there_without_a_sync(site: Site) -> None:
+    for name, text in {
+        "_modules/mine.py": "def say(x, y=1):\n    return [x, y, __grains__['mine'], "
+        "__pillar__.get('p', 'none'), __salt__['slsutil.renderer'](string='{{ 1 + 1 }}')]\n",
+        "_grains/own.py": "def mine():\n    return {'mine': 'grain'}\n",
+        "_states/have.py": "def it(name):\n    return {'name': name, 'changes': {'a': 'b'}, "
+        "'result': True, 'comment': __salt__['mine.say'](1)}\n",
+    }.items():
+        path = site.states / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    site.write(
+        t__sls="{% set said = salt['mine.say']('in', y=2) %}\n"
+        "s:\n  have.it: [{name: '{{ said | json }}'}]\n"
+    )
+    assert site.run("mine.say", "a").ret.value == ["a", 1, "grain", "none", 2]
+    found = site.run("state.apply", "t").ret.value
+    (row,) = found.values()
+    assert json.loads(row["name"]) == ["in", 2, "grain", "none", 2]
+    assert row["changes"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("engine", ["py", "mako"])
+def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engine: str) -> None:
+    proof = site.folder / "proof"
+    own = f"#!{engine}\ndef run():\n    open({str(proof)!r}, 'w').close()\n    return 'x'\n"
+    (site.there / "own").write_text(own)
+    site.write(
+        t__sls="t:\n  file.managed:\n"
+        f"    [{{name: @/out}}, {{source: @/own}}, {{template: {engine}}}]\n"
+        "r:\n  module.run: [{slsutil.renderer: [{path: @/own}]}]\n"
+    )
+    assert rows(site.run("state.apply", "t")) == {"t": False, "r": False}
+    assert not proof.exists()
+
+
+def test_a_lost_connection_loses_nothing(site: Site) -> None:
+    """Cut while a state runs, and while the run waits for a template."""
+    site.write(
+        t__sls="""
+count:
+  cmd.run: [{name: 'echo x >> @/count; while ! [ -e @/cut1 ]; do sleep 0.01; done'}]
+asks:
+  file.managed:
+    - name: @/asks
+    - source: salt://asks.j2
+    - template: jinja
+    - require: [{cmd: count}]
+""",
+        asks__j2="{{ salt['file.read']('@/count') }}",
+    )
+    opened: list[PipeConnection] = []
+    real = connector(site.bench)
+
+    def connect(target: Target) -> Connection:
+        found = real(target)
+        assert isinstance(found, PipeConnection)
+        opened.append(found)
+        return found
+
+    polls = itertools.count()
+    poll, supply = Program.poll, Program.supply
+    cuts = iter(("supply",))
+
+    def cutting_poll(self: Program, *args: Any, **kwargs: Any) -> Any:
+        if next(polls) == 1:
+            self.close()
+            (site.there / "cut1").touch()
+        return poll(self, *args, **kwargs)
+
+    def cutting_supply(self: Program, *args: Any, **kwargs: Any) -> Any:
+        if next(cuts, None):
+            self.close()
+        return supply(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "poll", cutting_poll)
+        patch.setattr(Program, "supply", cutting_supply)
+        found = site.run("state.apply", "t", connect=connect)
+    assert rows(found) == {"count": True, "asks": True}
+    assert len(opened) == 3
+    assert site.made("count") == "x\n"
+    assert site.made("asks") == "x\n"
+    assert site.bench.debris() == []
+
+
+def test_a_connection_lost_while_compiling_runs_nothing(site: Site) -> None:
+    site.write(
+        t__sls="{% set x = salt['cmd.run']('true') %}\nt:\n  cmd.run: [{name: touch @/t}]\n"
+    )
+    original = Program.call
+
+    def cut(self: Program, call: Any) -> Any:
+        self.close()
+        return original(self, call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "call", cut)
+        with pytest.raises(CatenaError, match="nothing was run"):
+            site.run("state.apply", "t")
+    assert not (site.there / "t").exists()
+
+
+def test_what_does_not_compile_says_so_as_on_a_minion(site: Site) -> None:
+    site.write(t__sls="t:\n  file.managed: [{name: @/t}, {sorce: salt://x}, {contents: x}]\n")
+    site.write(u__sls="u:\n  cmd.run: [{name: 'true'}, {require: [{cmd: none}]}]\n")
+    site.write(v__sls="{{ salt['test.pingg']() }}\n")
+    assert "sorce" in str(site.run("state.apply", "t").ret.value)
+    found = site.run("state.apply", "u")
+    assert "cmd: none" in str(found.ret.value).replace("'", "")
+    assert not found.ret.success
+    (text,) = site.run("state.apply", "v").ret.value
+    assert "test.pingg" in text
+    assert "salt://v.sls:1" in text
+
+
+def test_functions_answer_as_through_a_minion(site: Site) -> None:
+    site.write(f="text {{ 1 + 1 }}\n")
+    assert site.run("test.ping").ret.value is True
+    assert site.run("cmd.retcode", "exit 3").ret.retcode == 3
+    assert site.run("grains.get", "id").ret.value == "web1"
+    site.run("cp.get_template", "salt://f", str(site.there / "f"))
+    assert site.made("f") == "text 2\n"
+    missing = site.run("test.pingg")
+    assert missing.raised
+    assert "Did you mean 'test.ping'?" in str(missing.ret.value)
+    assert site.run("test.arg", 1, b=(2,)).ret.value == {"args": [1], "kwargs": {"b": [2]}}
