@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,10 @@ def mark(action, fails=False):
     handle = os.open(__grains__["witness"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(handle, ("%s %s\\n" % (action, boot)).encode())
     os.close(handle)
+    gate = __grains__["witness"] + ".gate"
+    if os.path.exists(gate):
+        with open(gate) as stream:
+            stream.read()
     if fails:
         raise ValueError("told to fail")
     return "marked"
@@ -58,6 +63,8 @@ class Action:
     id: int
     kind: ActionKind = ActionKind.idempotent
     fails: bool = False
+    #: It runs in a process of its own.
+    parallel: bool = False
 
 
 def chunk_text(number: int, actions: list[Action], follows: int | None, boundary: Boundary) -> str:
@@ -92,7 +99,8 @@ def chunk_text(number: int, actions: list[Action], follows: int | None, boundary
             above = previous
             schedule()
             previous = above
-        state(name, "witness.mark", action=action.id, **({"fails": True} if action.fails else {}))
+        more = {key: True for key in ("fails", "parallel") if getattr(action, key)}
+        state(name, "witness.mark", action=action.id, **more)
     if boundary is Boundary.reboot:
         schedule()
     return "\n".join(lines) + "\n"
@@ -198,6 +206,19 @@ class PretendedHost:
 
     def start(self) -> Outcome:
         return self.call("mgractionchains.start", CHAIN)
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[], int]]:
+        """Let actions wait after their effect; yield a call that returns once one of them does.
+
+        What it returns is a descriptor that tells (POLLERR) that the one who waits is gone.
+        """
+        gate = self.folder / "witness.gate"
+        os.mkfifo(gate)
+        try:
+            yield lambda: os.open(gate, os.O_WRONLY)
+        finally:
+            gate.unlink()
 
     def resume(self) -> Outcome:
         return self.call("mgractionchains.resume")

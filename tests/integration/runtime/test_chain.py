@@ -4,6 +4,8 @@ import dataclasses
 import errno
 import fcntl
 import os
+import select
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -460,3 +462,43 @@ def test_the_agent_comes_up_beside_a_foreign_resume_file(host: Any) -> None:
     folder.mkdir()
     (folder / "_mgractionchains.conf").write_text("nothing of ours\n")
     assert "signature" in chain_run.pending_resume(host.place)["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "witnessed", "state"),
+    [(IDEMPOTENT, [1, 1, 2], "done"), (ONCE, [1], "interrupted")],
+)
+def test_a_killed_chain_takes_its_parallel_actions_along_and_goes_on_by_their_kind(
+    host: Any, kind: ActionKind, witnessed: list[int], state: str
+) -> None:
+    host.render([host.action(1, kind, parallel=True), host.action(2)])
+    with host.held() as waiting:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                host.start()
+            finally:
+                os._exit(1)
+        gate = waiting()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    ended = select.poll()
+    ended.register(gate, 0)
+    # As long as the action runs, it could do what a second attempt does at the same time.
+    assert ended.poll(20_000)
+    os.close(gate)
+    host.restart_agent()
+    host.start()
+    assert host.actions_witnessed() == witnessed
+    assert host.chain_state() == state
+
+
+def test_a_cancelled_chain_ends_its_parallel_actions_and_records_them(host: Any) -> None:
+    host.render([host.action(1, parallel=True), host.action(2)])
+    host.cancelled = lambda: host.actions_witnessed() == [1]
+    with host.held():
+        outcome = host.start()
+    assert host.actions_witnessed() == [1]
+    (row,) = outcome.ret.value.values()
+    assert row["result"] is False and "the run was cancelled" in row["comment"]
+    assert host.chain_state() == "cancelled"

@@ -148,6 +148,29 @@ def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(tmp_pa
     served(tmp_path, story)
 
 
+def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    def echoes(client: LocalClient, who: str) -> bool:
+        asked = [{"who": who, "n": n} for n in range(50)]
+        return [client.request(ask("echo", **one), timeout=5).value for one in asked] == asked
+
+    def use(client: LocalClient) -> list[object]:
+        assert echoes(client, "before")
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                code = 0 if echoes(client, "copy") else 2
+            finally:
+                os._exit(code)
+        return [echoes(client, "parent"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]
+
+    async def story(path: Path, program: Program) -> None:
+        assert await in_thread(path, use) == [True, 0]
+        assert len(program.peers) == 2
+
+    served(tmp_path, story)
+
+
 def test_the_socket_is_private(tmp_path: Path) -> None:
     async def story(path: Path, program: Program) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
