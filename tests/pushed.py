@@ -94,12 +94,14 @@ class Bench:
         self.python = python
         self.before = before
         self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(room)}
-        self.pids: list[int] = []
+        #: What starts the program, where the room has another name inside.
+        self.argv: list[str] = []
+        self._pipes: list[Pipes] = []
 
     def session(self, program: Bundle | None = None) -> Pipes:
-        argv = (program or bundle()).argv(self.python, str(self.room))
+        argv = self.argv or (program or bundle()).argv(self.python, str(self.room))
         found = Pipes([*self.before, *argv], self.env)
-        self.pids.append(found.process.pid)
+        self._pipes.append(found)
         return found
 
     def channel(self, program: Bundle | None = None) -> tuple[Program, Pipes]:
@@ -113,6 +115,11 @@ class Bench:
         found, _ = self.channel()
         with contextlib.closing(found):
             yield found
+
+    def close(self) -> None:
+        """End every channel that is still open."""
+        for pipes in self._pipes:
+            pipes.close()
 
     def debris(self) -> list[str]:
         """Return what is left in the room of parts on their way and of runs, sorted."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Optional, Sequence
@@ -15,6 +14,7 @@ from catena.fileserver.remote import WrongContentError
 from catena.runtime.ssh.protocol import PART_LIMIT, Slice, TargetError, Trouble
 from catena.runtime.ssh.protocol import sha256 as checked
 from catena.runtime.ssh.room import Room
+from catena.runtime.ssh.runs import is_orphan
 
 
 @dataclass
@@ -104,8 +104,8 @@ class Incoming:
             with contextlib.suppress(OSError):
                 self._forget(sha256)
 
-    def sweep(self, seconds: float) -> None:
-        """Remove what other channels left so long ago."""
+    def sweep(self) -> None:
+        """Remove what killed processes left."""
         for path in self._room.incoming.iterdir():
-            if time.time() - path.stat().st_mtime > seconds:
+            if is_orphan(path):
                 path.unlink(missing_ok=True)

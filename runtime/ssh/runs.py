@@ -8,6 +8,7 @@
     cancel     why the run is called off
     supply-N   what the master answered to question N of the run
     result     the outcome (`RunResult`), made once, durable before anybody is told
+    reserve    room for the outcome on a disk that is full by then
 
 The folder gets its name by one rename: whoever comes second with a run id finds the first one's.
 `steps` is not synced line by line: it outlives every process, and after a power cut the result
@@ -20,6 +21,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -27,6 +29,7 @@ from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.files import (
+    no_room,
     private_folder,
     read_limited,
     sync_folder,
@@ -35,13 +38,15 @@ from catena.core.files import (
 )
 from catena.core.records import decode, encode
 from catena.runtime.journal import RECORD_LIMIT, decode_line, encode_line
-from catena.runtime.processes import ProcessRef
+from catena.runtime.processes import ProcessRef, start_ticks
 from catena.runtime.results import json_ready, plain, shorten
 from catena.runtime.ssh import protocol
 
 _SMALL = 64 * 1024
 #: Of one step; larger ones are shortened.
 STEP_LIMIT = 1024 * 1024
+#: For the result of a run that fills the disk.
+RESERVE_BYTES = 1024 * 1024
 #: Begins the name of a folder that is being made or removed.
 _NEW, _GONE = ".new-", ".gone-"
 
@@ -143,7 +148,7 @@ class RunFolder:
         """Keep the outcome for good; False when there is one already: the first one counts."""
         temporary = self.path / f".result.{os.getpid()}"
         failpoints.hit("ssh.result.before")
-        write_durable(temporary, protocol.pack_result(result))
+        self._write_result(temporary, result)
         try:
             os.link(temporary, self.result)
         except FileExistsError:
@@ -153,6 +158,18 @@ class RunFolder:
         sync_folder(self.path)
         failpoints.hit("ssh.result.after")
         return True
+
+    def _write_result(self, target: Path, result: protocol.RunResult) -> None:
+        """Write a result; on a full disk into the room kept for it, shortened to fit."""
+        (self.path / "reserve").unlink(missing_ok=True)
+        try:
+            write_durable(target, protocol.pack_result(result))
+        except OSError as error:
+            if not no_room(error):
+                raise
+            value, _ = shorten(json_ready(plain(result.ret.value)), RESERVE_BYTES // 4)
+            ret = replace(result.ret, value=value, truncated=True)
+            write_durable(target, protocol.pack_result(replace(result, ret=ret)))
 
     def is_done(self) -> bool:
         """Return whether the outcome is there."""
@@ -215,6 +232,7 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
         os.link(job, fresh / "job")
         with (fresh / "job").open("rb") as stream:
             os.fsync(stream.fileno())
+        _keep_reserve(fresh / "reserve")
         sync_folder(fresh)
         failpoints.hit("ssh.start.staged")
         # Fails where the name is taken: no run's folder is ever empty.
@@ -228,6 +246,14 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
     return run
 
 
+def _keep_reserve(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, RESERVE_BYTES)
+    finally:
+        os.close(handle)
+
+
 def every(folder: Path) -> List[RunFolder]:
     """Return the runs of a folder, sorted by id; what is being made or removed is none."""
     return [
@@ -237,14 +263,21 @@ def every(folder: Path) -> List[RunFolder]:
     ]
 
 
-def sweep(folder: Path, age_seconds: float) -> int:
-    """Remove what was being made or removed for so long; return how much."""
+def sweep(folder: Path) -> int:
+    """Remove what a killed process was making or removing; return how much."""
     removed = 0
     for path in folder.iterdir():
-        if path.name.startswith((_NEW, _GONE)) and RunFolder(path).age() >= age_seconds:
+        made = path.name.startswith(_NEW) and is_orphan(path)
+        if made or path.name.startswith(_GONE):
             shutil.rmtree(path, ignore_errors=True)
             removed += 1
     return removed
+
+
+def is_orphan(path: Path) -> bool:
+    """Return whether the process whose pid a temporary name ends with is gone."""
+    pid = path.name.rpartition(".")[2]
+    return not pid.isdigit() or start_ticks(int(pid)) is None
 
 
 class StepWriter:

@@ -21,12 +21,13 @@ from typing import Any, Callable, Deque, Dict, Mapping, NoReturn, Tuple, Type
 
 import catena
 from catena.core import failpoints
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, LimitError
 from catena.core.files import read_limited, write_all
 from catena.core.framing import READY, Framer, marker
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh import runner, runs
 from catena.runtime.ssh.caller import Caller, ChannelEndedError
+from catena.runtime.ssh.compiled import compile_bundle
 from catena.runtime.ssh.files import ShippedFiles
 from catena.runtime.ssh.incoming import Incoming
 from catena.runtime.ssh.protocol import RunPhase, TargetError, Trouble
@@ -38,8 +39,6 @@ LOOK_SECONDS = 0.01
 #: How long `cancel` waits for the end that it asked for.
 CANCEL_SECONDS = 5.0
 DAY_SECONDS = 24 * 3600.0
-#: What was being made or removed for so long, nobody makes or removes any more.
-STALE_SECONDS = 3600.0
 
 #: An answer and the bytes beside it.
 Answer = Tuple[Any, bytes]
@@ -144,6 +143,11 @@ class Server:
             if not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY_SECONDS:
                 stamp.touch(mode=0o600)
                 self._clean(p.Clean(), b"")
+
+    def sweep(self) -> None:
+        """Remove what killed processes were about to make or remove."""
+        runs.sweep(self._room.runs)
+        self._incoming.sweep()
 
     def _hello(self, question: p.Hello, blob: bytes) -> Answer:
         version = ".".join(str(part) for part in sys.version_info[:3])
@@ -271,8 +275,7 @@ class Server:
                 if runner.look(self._room, run) is RunPhase.done:
                     run.remove()
                     removed += 1
-        runs.sweep(self._room.runs, STALE_SECONDS)
-        self._incoming.sweep(STALE_SECONDS)
+        self.sweep()
         parts = self._room.parts.prune(question.part_seconds)
         return p.Cleaned(removed, parts, _prune(self._room.bundles, question.part_seconds)), b""
 
@@ -317,7 +320,14 @@ def _user() -> str:
         return str(os.geteuid())
 
 
-def main(folder: str, nonce: str, source: int, target: int) -> NoReturn:
+def _encoded(framer: Framer, message: Dict[str, Any], beside: bytes) -> bytes:
+    try:
+        return framer.encode(message, beside)
+    except LimitError as error:
+        return framer.encode(p.failure(trouble_of(error)))
+
+
+def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> NoReturn:
     """Serve one channel to its end.
 
     Args:
@@ -325,6 +335,7 @@ def main(folder: str, nonce: str, source: int, target: int) -> NoReturn:
         nonce: of this run.
         source: descriptor of the channel's input.
         target: descriptor of its output; nobody else writes there.
+        fresh: the bundle, where it is worth to be compiled at the end; "": it is not.
     """
     try:
         room = Room(Path(folder))
@@ -336,10 +347,11 @@ def main(folder: str, nonce: str, source: int, target: int) -> NoReturn:
     server = Server(room, heard)
     code = 0
     try:
+        server.sweep()
         write_all(target, marker(READY, nonce))
         while True:
             message, beside = server.answer(*heard.next())
-            write_all(target, framer.encode(message, beside))
+            write_all(target, _encoded(framer, message, beside))
     except (ChannelEndedError, BrokenPipeError):
         pass
     except CatenaError as error:
@@ -347,4 +359,7 @@ def main(folder: str, nonce: str, source: int, target: int) -> NoReturn:
         code = 1
     finally:
         server.close()
+    if fresh:
+        with contextlib.suppress(OSError):
+            compile_bundle(Path(fresh))
     sys.exit(code)

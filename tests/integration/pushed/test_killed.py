@@ -1,0 +1,226 @@
+"""Whatever is killed, and whenever: a run is done once, and what is told of it is true."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catena.core.failpoint_rules import FAILPOINTS
+from catena.runtime.ssh import protocol as p
+from catena.runtime.ssh.protocol import TargetError, Trouble
+from catena.runtime.ssh.runs import RunFolder
+from catena.ssh.errors import ChannelLostError
+from catena.ssh.program import Part, Program
+from tests.integration.pushed.test_program import gone
+from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
+
+#: Visits that a push may need when one process is killed once.
+VISITS = 4
+#: Place -> (does the run end well, is its outcome partly unknown, how many states were run).
+EXPECTED = {
+    "ssh.put.whole": (True, False, 3),
+    "ssh.start.staged": (True, False, 3),
+    "ssh.start.named": (True, False, 3),
+    "ssh.run.claimed": (False, True, 0),
+    "ssh.run.named": (False, True, 0),
+    "ssh.result.before": (False, True, 3),
+    "ssh.result.after": (True, False, 3),
+    "ssh.ack.before": (True, False, 3),
+}
+
+
+def three(ran: Path) -> tuple[p.LowState, ...]:
+    return tuple(low("cmd.run", f"echo {n} >> {ran}") for n in (1, 2, 3))
+
+
+def push(bench: Bench, what: p.PushedJob) -> p.RunResult:
+    """Push a job, as a master does that loses its connection again and again."""
+    kept: list[p.RunResult] = []
+    for _ in range(VISITS):
+        with contextlib.suppress(ChannelLostError), bench.program() as program:
+            program.open(what.identity)
+            if not kept:
+                if not any(run.run_id == RUN for run in program.hello().runs):
+                    begin(program, what)
+                kept.append(finished(program))
+            program.ack(RUN)
+            return kept[0]
+    raise AssertionError("it never ended")
+
+
+def test_the_places_of_these_tests_are_all() -> None:
+    assert set(EXPECTED) == {name for name in FAILPOINTS if name.startswith("ssh.")}
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_process_killed_at_a_place_costs_no_run_twice(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    log, ran = tmp_path / "log", tmp_path / "ran"
+    bench.env["CATENA_FAILPOINTS"] = f"{name}=kill"
+    bench.env["CATENA_FAILPOINT_LOG"] = str(log)
+    what = job("state.apply", low=three(ran), grains={"os": "x"}, settings={"testing": True})
+    result = push(bench, what)
+    assert log.read_text().startswith(name)
+    success, interrupted, states = EXPECTED[name]
+    assert (result.ret.success, result.interrupted) == (success, interrupted), result
+    assert (ran.read_text().split() if ran.exists() else []) == ["1", "2", "3"][:states]
+    if states:
+        # Those that ended are told with their rows, whoever could not tell the rest.
+        assert [row["result"] for row in result.ret.value.values()] == [True] * states
+    assert bench.debris() == []
+
+
+@pytest.mark.parametrize("name", ["ssh.put.whole", "ssh.start.staged"])
+def test_a_disk_that_is_full_at_a_place_is_told_and_nothing_is_left(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    bench.env["CATENA_FAILPOINTS"] = f"{name}=error(ENOSPC)"
+    bench.env["CATENA_FAILPOINT_LOG"] = str(tmp_path / "log")
+    what = job(grains={"os": "x"}, settings={"testing": True})
+    with bench.program() as program:
+        program.open(what.identity)
+        with pytest.raises(TargetError, match="no space left") as caught:
+            begin(program, what)
+        assert caught.value.trouble is Trouble.full
+        assert bench.debris() == []
+        begin(program, what)
+        assert finished(program).ret.value is True
+
+
+def waiting(program: Program, tmp_path: Path) -> tuple[int, Path]:
+    """Start a run that stands in its second state; return the pid of its command, and its way on.
+
+    The command goes on when something is written to the path.
+    """
+    pids, go = tmp_path / "pid", tmp_path / "go"
+    os.mkfifo(pids)
+    os.mkfifo(go)
+    states = (
+        low("test.nop", "first"),
+        low("cmd.run", f"echo $$ > {pids}; cat {go}", "second"),
+        low("test.nop", "third"),
+    )
+    begin(program, job("state.apply", low=states, grains={"os": "x"}))
+    return int(pids.read_text()), go
+
+
+def kill(bench: Bench, *names: str) -> None:
+    for name in names:
+        process = RunFolder(bench.room / "runs" / RUN).process(name)
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        assert gone(process.pid)
+
+
+def check_interrupted(result: p.RunResult) -> None:
+    rows = list(result.ret.value.values())
+    assert [row["result"] for row in rows] == [True, False]
+    assert rows[1]["comment"].startswith("Interrupted: ")
+    assert (rows[1]["__id__"], rows[1]["name"][:4]) == ("second", "echo")
+    assert (result.ret.success, result.interrupted) == (False, True)
+
+
+def test_a_run_goes_on_when_the_serving_process_is_killed(bench: Bench, tmp_path: Path) -> None:
+    program, pipes = bench.channel()
+    _, go = waiting(program, tmp_path)
+    pipes.process.kill()
+    with pytest.raises(ChannelLostError):
+        program.poll(RUN)
+    with bench.program() as again:
+        assert [run.phase for run in again.hello().runs] == [p.RunPhase.running]
+        go.write_text("go")
+        assert finished(again).ret.success
+
+
+def test_a_run_goes_on_when_its_runner_is_killed(bench: Bench, tmp_path: Path) -> None:
+    with bench.program() as program:
+        _, go = waiting(program, tmp_path)
+        kill(bench, "runner")
+        assert program.poll(RUN).phase is p.RunPhase.running
+        go.write_text("go")
+        assert finished(program).ret.success
+
+
+def test_a_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path) -> None:
+    with bench.program() as program:
+        pid, _ = waiting(program, tmp_path)
+        kill(bench, "runner")
+        assert program.cancel(RUN, "enough").phase is p.RunPhase.done
+        assert gone(pid)
+        assert "cancelled: enough" in str(finished(program).ret.value)
+
+
+def test_a_killed_worker_takes_its_commands_with_it(bench: Bench, tmp_path: Path) -> None:
+    with bench.program() as program:
+        pid, _ = waiting(program, tmp_path)
+        kill(bench, "worker")
+        check_interrupted(finished(program))
+    assert gone(pid)
+
+
+def test_a_run_whose_processes_are_all_killed_is_told_from_its_journal(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with bench.program() as program:
+        pid, _ = waiting(program, tmp_path)
+        kill(bench, "runner", "worker")
+        check_interrupted(finished(program))
+        os.kill(pid, signal.SIGKILL)
+
+
+def rebooted(bench: Bench) -> None:
+    """Make the processes of a run those of an earlier boot."""
+    for name in ("runner", "worker"):
+        path = bench.room / "runs" / RUN / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), "boot_id": "earlier"}))
+
+
+def torn(bench: Bench) -> None:
+    """Tear the journal as a power cut may."""
+    path = bench.room / "runs" / RUN / "steps"
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+@pytest.mark.parametrize("after", [rebooted, torn])
+def test_a_host_that_stopped_under_a_run_tells_what_ended(
+    bench: Bench, tmp_path: Path, after: Callable[[Bench], None]
+) -> None:
+    with bench.program() as program:
+        pid, _ = waiting(program, tmp_path)
+        steps_until(program, "state")
+        kill(bench, "runner", "worker")
+        os.kill(pid, signal.SIGKILL)
+    rebooted(bench)
+    after(bench)
+    with bench.program() as program:
+        result = finished(program)
+    rows = list(result.ret.value.values())
+    assert rows[0]["result"] is True
+    assert (result.ret.success, result.interrupted) == (False, True)
+
+
+def test_a_job_that_is_damaged_on_disk_is_told(bench: Bench) -> None:
+    part = Part.of(p.pack_job(job(grains={"os": "x"})))
+    bench.env["CATENA_FAILPOINTS"] = "ssh.start.named=kill"
+    with bench.program() as program:
+        program.open(p.Identity("web1", {"testing": True}))
+        program.put([part])
+        with pytest.raises(ChannelLostError):
+            program.begin(RUN, part.sha256)
+    del bench.env["CATENA_FAILPOINTS"]
+    held = bench.room / "runs" / RUN / "job"
+    held.chmod(0o600)
+    held.write_bytes(b'{"spec": ')
+    with bench.program() as program:
+        result = finished(program)
+        program.ack(RUN)
+    assert (result.ret.success, result.raised) == (False, True)
+    assert "the job can't be read" in result.ret.value
+    assert bench.debris() == []

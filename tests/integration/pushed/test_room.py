@@ -1,0 +1,223 @@
+"""The room on a host is this user's alone; what is wrong with it is one line, and no debris."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from catena.runtime.ssh import protocol as p
+from catena.runtime.ssh.protocol import TargetError, Trouble
+from catena.ssh.bundle import bundle
+from catena.ssh.errors import ChannelLostError
+from catena.ssh.program import Part
+from tests.debian_roots import overlay, require
+from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@contextlib.contextmanager
+def mounted(path: Path, options: str) -> Iterator[Path]:
+    """Yield a small file system of its own."""
+    path.mkdir(parents=True, exist_ok=True)
+    argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
+    if subprocess.run(argv, capture_output=True, check=False, timeout=30).returncode:
+        require("needs the right to mount")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True, timeout=30)
+
+
+def refused(bench: Bench) -> str:
+    """Return the line with which a host refuses to serve."""
+    with pytest.raises(ChannelLostError) as caught:
+        bench.channel()
+    line = str(caught.value)
+    assert "\n" not in line and "Traceback" not in line
+    assert "catena: " in line
+    return line
+
+
+def as_link(room: Path) -> None:
+    room.rmdir()
+    (room.parent / "elsewhere").mkdir(mode=0o700)
+    room.symlink_to(room.parent / "elsewhere")
+
+
+def as_file(room: Path) -> None:
+    room.rmdir()
+    room.write_text("")
+
+
+def as_others(room: Path) -> None:
+    os.chown(room, NOBODY, NOBODY)
+
+
+def as_open(room: Path) -> None:
+    room.chmod(0o777)
+
+
+def as_below_open(room: Path) -> None:
+    room.parent.chmod(0o777)
+
+
+def as_below_others(room: Path) -> None:
+    os.chown(room.parent, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (as_link, "not a folder"),
+        (as_file, "not a folder"),
+        pytest.param(as_others, "belongs to another user (uid 65534)", marks=as_root),
+        (as_open, "others may write to it (mode 777)"),
+        (as_below_open, "others may write to it (mode 777)"),
+        pytest.param(as_below_others, "belongs to another user (uid 65534)", marks=as_root),
+    ],
+)
+def test_a_room_that_is_not_ours_alone_is_refused(
+    bench: Bench, tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    bench.room = tmp_path / "own" / "room"
+    bench.room.mkdir(parents=True, mode=0o700)
+    spoil(bench.room)
+    assert said in refused(bench)
+    found = [path for path in (tmp_path / "own").rglob("*") if path.is_file()]
+    assert [path.name for path in found] in ([], ["room"])
+
+
+def test_a_bundle_that_was_altered_on_disk_is_brought_anew(bench: Bench, tmp_path: Path) -> None:
+    bench.room = tmp_path / "fresh"
+    path = bench.room / "bundles" / f"{bundle().sha256}.zip"
+    with bench.program() as program:
+        assert program.hello()
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with bench.program() as program:
+        assert program.hello()
+    assert path.read_bytes() == bundle().data
+    with bench.program() as program:
+        assert program.hello()
+    # The second visit to a whole bundle compiled it.
+    (ready,) = bench.room.glob("bundles/*.*.*.zip")
+    ready.write_bytes(ready.read_bytes()[:-1] + b"x")
+    with bench.program() as program:
+        assert program.hello()
+
+
+def test_a_bundle_that_arrives_altered_is_not_kept(bench: Bench, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    bench.room = tmp_path / "fresh"
+    wrong = replace(bundle(), data=bundle().data[:-1] + b"x")
+    with pytest.raises(ChannelLostError, match="not the one that was announced"):
+        bench.channel(wrong)
+    assert list((bench.room / "bundles").iterdir()) == []
+
+
+@as_root
+def test_a_disk_too_small_for_the_bundle_is_told_in_one_line(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "size=1M,mode=700") as small:
+        bench.room = small / "room"
+        assert "No space left on device" in refused(bench)
+        assert list(bench.room.glob("bundles/*")) == []
+
+
+@as_root
+def test_a_home_that_is_read_only_is_told_in_one_line(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "home", "size=1M,mode=700,ro") as home:
+        bench.room = home / ".cache" / "catena"
+        assert "Read-only file system" in refused(bench)
+
+
+@as_root
+def test_parts_that_do_not_fit_are_refused_and_leave_nothing(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "size=6M,mode=700") as small:
+        bench.room = small / "room"
+        with bench.program() as program:
+            with pytest.raises(TargetError, match="no space left") as caught:
+                program.put([Part.of(os.urandom(8 * 1024 * 1024))])
+            assert caught.value.trouble is Trouble.full
+            assert bench.debris() == []
+            begin(program, job(grains={"os": "x"}))
+            assert finished(program).ret.value is True
+
+
+@as_root
+def test_a_run_that_fills_the_disk_still_tells_what_it_did(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "size=8M,mode=700") as small:
+        bench.room = small / "room"
+        filler = small / "filler"
+        states = (
+            low("cmd.run", f"head -c 100M /dev/zero > {filler}", "fill"),
+            low("test.nop", "after"),
+        )
+        with bench.program() as program:
+            begin(program, job("state.apply", low=states, grains={"os": "x"}))
+            steps_until(program, "")
+            result = program.collect(RUN, 1 << 20)
+            assert [r["result"] for r in result.ret.value.values()] == [False, True]
+            filler.unlink()
+            program.ack(RUN)
+        assert bench.debris() == []
+
+
+@as_root
+def test_a_room_where_nothing_may_be_executed_serves(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "plain", "size=16M,mode=700,noexec,nosuid,nodev") as plain:
+        bench.room = plain / "room"
+        with bench.program() as program:
+            states = (low("cmd.run", "echo hello"),)
+            begin(program, job("state.apply", low=states, grains={"os": "x"}))
+            assert finished(program).ret.success
+
+
+@as_root
+def test_a_plain_user_serves_from_a_home_of_his_own(bench: Bench, tmp_path: Path) -> None:
+    with mounted(tmp_path / "home", f"size=16M,mode=700,uid={NOBODY},gid={NOBODY}") as home:
+        for folder in home.parents:
+            if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
+                folder.chmod(0o755)
+        bench.room = home / ".cache" / "catena"
+        setpriv = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+        bench.before = setpriv
+        bench.python = "/usr/bin/python3"
+        with bench.program() as program:
+            assert (program.hello().euid, program.hello().room) == (NOBODY, str(bench.room))
+            begin(program, job("cmd.run", "id -u", grains={"os": "x"}))
+            assert finished(program).ret.value == str(NOBODY)
+
+
+@as_root
+@pytest.mark.container
+def test_a_host_with_python_3_9_serves_and_runs_states(bench: Bench, tmp_path: Path) -> None:
+    with overlay(tmp_path / "host", "bullseye") as host:
+        bench.room = host.path / "root" / "room"
+        argv = bundle().argv("/usr/bin/python3", "/root/room")
+        bench.before, bench.python = ("chroot", str(host.path)), "/usr/bin/python3"
+        bench.argv = argv
+        for _ in range(3):
+            with bench.program() as program:
+                welcome = program.hello()
+                assert welcome.python.startswith("3.9.")
+                grains = program.open(p.Identity("web1")).grains
+                assert grains["osrelease"] == "11"
+                states = (
+                    low("file.managed", "/etc/motd", contents="hello\n"),
+                    low("file.serialize", "/etc/x.yaml", dataset={"a": [1, 2]}),
+                    low("grains.present", "role", value="web"),
+                    low("user.present", "karl"),
+                )
+                begin(program, job("state.apply", low=states, grains=grains))
+                result = finished(program)
+                assert result.ret.success, result.ret.value
+                program.ack(RUN)
+        assert (host.path / "etc/x.yaml").read_text() == "a:\n- 1\n- 2\n"
+        assert host.run("id", "karl").code == 0
