@@ -32,7 +32,7 @@ def main() -> int:
                 print("\n".join(outcome.trace))
             if outcome.violations:
                 bad.append(seed)
-                print(f"seed {seed}:", *outcome.violations, sep="\n    ")
+                print(f"seed {seed}:", *outcome.violations, sep="\n    ", flush=True)
     finally:
         shutil.rmtree(below, ignore_errors=True)
     if not given.seed:
