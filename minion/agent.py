@@ -7,6 +7,7 @@ in the daemon and under simulated faults.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,9 @@ from catena.transport.messages import (
     ReturnStored,
 )
 
+#: How soon an agent that could not be confirmed tries again.
+CONFIRM_AGAIN_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class Ports:
@@ -75,6 +79,8 @@ class Agent:
         self._clock, self._log = clock, log
         self._open_jobs: Set[str] = set()
         self._held_since: Optional[float] = None
+        #: When the running version is to be confirmed again, after a full disk.
+        self._confirm_due = math.inf
         self._outbox, self._events = Outbox(), EventFiles(start.cache_dir)
         self._returns = ReturnSender(log)
         self.runner = JobRunner(ports.processes, lambda: self.start, clock, log, self)
@@ -105,12 +111,14 @@ class Agent:
         self.relay.service(now)
         self.runner.tick(now)
         self._after.service(now)
+        if now >= self._confirm_due:
+            self._confirm(now)
         self._release_hold(now)
         self._begin_own(now)
 
     def next_due(self, now: float) -> float:
         """Return when `service` has something to do at the latest, were nothing to arrive."""
-        due = [now + self.link.timeout(now) / 1000.0]
+        due = [now + self.link.timeout(now) / 1000.0, self._confirm_due]
         parts = (self._outbox, self.runner, self._after, self._own)
         more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
@@ -138,13 +146,23 @@ class Agent:
     def on_welcome(self, now: float) -> None:
         """The master takes us: everything that is open is said anew."""
         failpoints.hit("agent.welcome")
-        if upgrade.confirm(self.start.cache_dir, self.start.session):
-            self._log.info(f"agent {catena.__version__} is confirmed")
+        self._confirm(now)
         self._outbox.connected(now)
         self.runner.seen.expire(self._clock.now().timestamp())
         for jid in self._open_jobs:
             if f"ret-{jid}" not in self._outbox:
                 self.link.send("control", JobReceived(jid, self.runner.position(jid)))
+
+    def _confirm(self, now: float) -> None:
+        """Keep the version that runs, now that the master has taken it."""
+        self._confirm_due = math.inf
+        try:
+            if upgrade.confirm(self.start.cache_dir, self.start.session):
+                self._log.info(f"agent {catena.__version__} is confirmed")
+        except OSError as error:
+            # The guard takes this version back when its time is over: until then, again.
+            self._confirm_due = now + CONFIRM_AGAIN_SECONDS
+            self._log.error(f"agent {catena.__version__} can't be confirmed yet: {error}")
 
     def on_lost(self, socket: str) -> None:
         """A connection to the master ended."""
