@@ -83,11 +83,14 @@ def read(paths: Iterable[Path]) -> list[Entry]:
     Lines that make no sense are passed over, as ssh does; they can only make a host unknown.
 
     Raises:
-        LimitError: a file is larger than 16 MiB, or no file.
+        LimitError: a file is larger than 16 MiB.
         OSError: it can't be read, for another reason than its permissions.
     """
     found: list[Entry] = []
     for path in paths:
+        if path.exists() and not path.is_file():
+            # UserKnownHostsFile /dev/null is how people say that there is none.
+            continue
         try:
             text = read_limited(path, SIZE_LIMIT).decode("utf-8", "replace")
         except (FileNotFoundError, PermissionError):

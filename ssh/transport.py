@@ -191,6 +191,9 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str]
         options = transport.get_security_options()
         options.key_types = tuple(kinds or _known_first(hop, options.key_types))
         transport.start_client(timeout=seconds)
+        if not transport.initial_kex_done:
+            # It returns quietly when its time is up.
+            raise TimeoutError(f"no answer in {seconds:g} s")
     except (paramiko.SSHException, EOFError, OSError) as error:
         _close(transport, wire)
         if isinstance(error, paramiko.IncompatiblePeer):
@@ -313,9 +316,10 @@ def _paramiko() -> Any:
         raise UnreachableError(
             f"SSH needs {error.name}: install catena with its extra: catena[master]"
         ) from None
-    # It logs what it raises as well; Python shows warnings of loggers that nobody set up.
+    # It logs what it raises as well, with a traceback; our errors say it in one line.
     log = logging.getLogger("paramiko")
     if not log.handlers:
+        # Python shows warnings of loggers that nobody has set up.
         log.addHandler(logging.NullHandler())
-        log.propagate = False
+    log.propagate = False
     return paramiko

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from typing import Dict, TextIO
+from typing import Dict, Optional, TextIO
 
 from catena.cli.output.text import printable
 
@@ -17,12 +17,12 @@ class LiveLines:
     """What each host is doing, redrawn in place.
 
     Args:
-        stream: where to; anything but a terminal gets nothing.
+        stream: where to, stderr by default; anything but a terminal gets nothing.
     """
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._on = stream.isatty()
+    def __init__(self, stream: Optional[TextIO] = None) -> None:
+        self._stream = stream or sys.stderr
+        self._on = self._stream.isatty()
         self._lines: Dict[str, str] = {}
         self._drawn = 0
         self._lock = threading.Lock()

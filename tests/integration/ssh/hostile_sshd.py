@@ -78,7 +78,8 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
     def check_auth_password(self, username: str, password: str) -> int:
         self.seen.append(("password", password))
         self.on_auth()
-        return int(paramiko.AUTH_SUCCESSFUL if password == self.password else paramiko.AUTH_FAILED)
+        right = password == self.password and "password" in self.methods.split(",")
+        return int(paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED)
 
     def check_auth_publickey(self, username: str, key: Any) -> int:
         self.seen.append(("key", key.get_name()))

@@ -1,0 +1,190 @@
+"""`catena ssh` and `catena ssh-key`, as people type them, against a real sshd."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from catena.cli.main import run
+from tests.ssh_server import USER, SshServer, free_ports
+from tests.unit.ssh.test_target import INJECTIONS
+
+CATENA = str(Path(sys.executable).with_name("catena"))
+ROSTER = """\
+{{% for name, port in {ports}.items() %}}
+{{{{ name }}}}:
+  host: 127.0.0.1
+  port: {{{{ port }}}}
+{{% endfor %}}
+"""
+
+
+class Done(NamedTuple):
+    """What a command came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Cli:
+    """The command line in this process, with a configuration and a home of the test's."""
+
+    def __init__(
+        self, server: SshServer, folder: Path, capture: pytest.CaptureFixture[str]
+    ) -> None:
+        self.server = server
+        self.folder = folder
+        self._capture = capture
+        self.folder.mkdir()
+        (folder / "master").write_text(f"ssh_user: {USER}\nssh_timeout: 20\n")
+        (folder / "roster").write_text(ROSTER.format(ports=dict(server.ports)))
+        server.known_hosts.unlink(missing_ok=True)
+
+    def __call__(self, *words: str) -> Done:
+        code = run(["-c", str(self.folder), *words])
+        return Done(code, *self._capture.readouterr())
+
+    def installed(self, *words: str) -> Done:
+        """Run the installed command."""
+        done = subprocess.run(
+            [CATENA, "-c", str(self.folder), *words],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={"HOME": str(self.server.home), "PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+            timeout=60,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SshServer]:
+    noisy = '#!/bin/sh\necho noise; echo noise >&2\nexec /bin/sh -c "$1"\n'
+    with SshServer({"noisy": noisy}) as found:
+        yield found
+
+
+@pytest.fixture
+def catena(
+    server: SshServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Cli:
+    monkeypatch.setenv("HOME", str(server.home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    return Cli(server, tmp_path / "conf", capsys)
+
+
+def trusted(catena: Cli) -> Cli:
+    for kind in catena.server.ports:
+        done = catena("ssh-key", "trust", kind, "--yes")
+        assert done.returncode == 0, done.stderr
+    return catena
+
+
+def test_a_host_is_trusted_by_its_fingerprint_and_forgotten(catena: Cli) -> None:
+    refused = catena("ssh", "plain", "-r", "echo never")
+    assert refused.returncode == 3
+    assert refused.stdout == ""
+    # The message names the whole command that settles it.
+    command = refused.stderr.strip().rpartition("catena ")[2].split()
+    assert command[2:4] == ["ssh-key", "trust"]
+
+    unasked = catena(*command[2:])
+    assert unasked.returncode == 2
+    name, kind, print_ = unasked.stdout.split()
+    assert kind == "ssh-ed25519"
+    assert catena("ssh-key", "trust", "plain", "--fingerprint", "SHA256:other").returncode == 2
+    assert json.loads(catena("ssh-key", "list", "--out", "json").stdout) == []
+
+    assert catena(*command[2:], "--fingerprint", print_).returncode == 0
+    (row,) = json.loads(catena("ssh-key", "list", "--out", "json").stdout)
+    assert row == {"host": name, "kind": kind, "fingerprint": print_}
+    assert catena("ssh", "plain", "-r", "true").returncode == 0
+
+    assert catena("ssh-key", "forget", "plain").returncode == 0
+    assert catena("ssh", "plain", "-r", "true").returncode == 3
+    assert catena("ssh-key", "forget", "plain").returncode == 2
+
+
+def test_a_command_runs_on_every_host_of_a_glob(catena: Cli) -> None:
+    done = trusted(catena).installed(
+        "ssh", "*", "-r", "echo $((40 + 2)); echo e >&2", "--out", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    each = {"retcode": 0, "stdout": "42\n", "stderr": "e\n"}
+    assert json.loads(done.stdout) == {"noisy": each, "plain": each}
+    assert done.stderr == ""
+
+
+def test_exit_codes(catena: Cli) -> None:
+    trusted(catena)
+    assert catena("ssh", "plain", "-r", "true").returncode == 0
+    assert catena("ssh", "plain", "-r", "exit 9").returncode == 1
+    near = catena("ssh", "plian", "-r", "true")
+    assert near.returncode == 2
+    assert "did you mean 'plain'" in near.stderr
+    (port,) = free_ports(1)
+    away = catena("ssh", f"{USER}@127.0.0.1:{port}", "-r", "true")
+    assert away.returncode == 3
+    assert "connect: 127.0.0.1" in away.stderr
+    assert "refused" in away.stderr
+
+
+def test_one_host_that_is_away_does_not_hold_the_others(catena: Cli) -> None:
+    (port,) = free_ports(1)
+    with (catena.folder / "roster").open("a") as stream:
+        stream.write(f"away:\n  host: 127.0.0.1\n  port: {port}\n")
+    done = trusted(catena)("ssh", "*", "-r", "echo here", "--out", "json")
+    assert done.returncode == 3
+    assert sorted(json.loads(done.stdout)) == ["noisy", "plain"]
+    assert done.stderr.startswith("away: connect: ")
+
+
+def test_a_host_that_is_in_no_roster_is_reached(catena: Cli) -> None:
+    where = f"{USER}@127.0.0.1:{catena.server.ports['plain']}"
+    done = trusted(catena)("ssh", where, "-r", "echo yes", "--out", "json")
+    assert json.loads(done.stdout)["127.0.0.1"]["stdout"] == "yes\n"
+
+
+def test_a_fault_of_the_roster_names_its_line(catena: Cli) -> None:
+    (catena.folder / "roster").write_text("web1:\n  host: a\n  usr: b\n")
+    done = catena("ssh", "*", "-r", "true")
+    assert done.returncode == 2
+    assert f"{catena.folder}/roster:3: web1: unknown key 'usr'; did you mean 'user'" in done.stderr
+
+
+@pytest.mark.parametrize("text", [each for each in INJECTIONS if each])
+def test_nothing_injected_by_the_command_line_is_obeyed(catena: Cli, text: str) -> None:
+    """Attack row 2017-5200: host, user and port of a target."""
+    for target in (f"{text}@127.0.0.1", f"root@{text}", f"127.0.0.1:{text}"):
+        done = catena("ssh", target, "-r", "true")
+        assert done.returncode in (2, 3), (target, done.stderr)
+    assert not list(catena.server.folder.glob("X*"))
+    assert not (catena.server.home / "X").exists()
+
+
+def test_the_words_behind_r_are_the_only_shell_text(catena: Cli) -> None:
+    done = trusted(catena)("ssh", "plain", "-r", "printf '%s|' \"a b\" '$HOME'", "--out", "json")
+    assert json.loads(done.stdout)["plain"]["stdout"] == "a b|$HOME|"
+
+
+def test_no_configuration_of_ssh_makes_a_host_trusted(catena: Cli) -> None:
+    config = catena.server.home / ".ssh" / "config"
+    config.write_text("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n")
+    config.chmod(0o600)
+    try:
+        assert "not known" in catena("ssh", "plain", "-r", "true").stderr
+    finally:
+        config.unlink()
