@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from catena.ssh.roots import Shipment, add_address, referenced
 from catena.ssh.target import Target
 from catena.ssh.visit import Visit
 from catena.states.compiler.call import Callees, argument_faults
-from catena.states.compiler.faults import StateArgumentsError
+from catena.states.compiler.faults import StateArgumentsError, at
 from catena.states.compiler.model import Low, Row
 
 
@@ -69,6 +69,18 @@ def outcome(
 
 class RunFailedError(CommandExecutionError):
     """The run of the compiled states has no rows; its return says why."""
+
+
+def _bound_here(low: Sequence[Low]) -> Iterator[str]:
+    """Yield a text for each argument that is code of a `#!py` file, which can't travel."""
+    for one in low:
+        for name, value in one.args.items():
+            if callable(value):
+                yield (
+                    f"'{name}' of state '{one.id}' of SLS '{one.sls}' is a Python function: it "
+                    f"can't go to a host over SSH; write it as a custom module"
+                    f"{at(one.line_of(name))}"
+                )
 
 
 def _outcome(result: RunResult) -> Outcome:
@@ -139,7 +151,7 @@ class _Push:
             StateArgumentsError: arguments don't fit their functions; nothing ran.
             RunFailedError: there are no rows; the return says why.
         """
-        faults = list(argument_faults(Callees(context.states), low))
+        faults = [*argument_faults(Callees(context.states), low), *_bound_here(low)]
         if faults:
             raise StateArgumentsError("\n".join(faults))
         self._calls.check_compiled()

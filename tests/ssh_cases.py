@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-import yaml
-
 from catena.cli.arguments import split
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable
@@ -24,12 +22,13 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
+from catena.renderers import config_files
 from catena.runtime.executor import Outcome
 from catena.ssh import push
 from catena.ssh.link import Channel, Completed, Connection, Probed
 from catena.ssh.target import Target
 from tests.pushed import Bench
-from tests.salt_cases import Answer, Stage, _answer
+from tests.salt_cases import Answer, Case, Stage, _answer
 
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ID = "oracle-minion"
@@ -78,6 +77,13 @@ class PushedStage(Stage):
 
     _count = 0
 
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        grains = self.conf / "grains"
+        if not grains.exists():
+            # Where the host keeps what was set there; cases look at it.
+            grains.symlink_to(self.work / "room" / "hosts" / ID / "conf" / "grains")
+
     def call(self, step: Mapping[str, Any]) -> Answer:
         """Call a step's function and return what it answered, in comparable form."""
         words = [step["function"], *(self._word(value) for value in step.get("args", []))]
@@ -109,8 +115,7 @@ class PushedStage(Stage):
         return 1 if ret.retcode or not ret.success else 0
 
     def _config(self) -> dict[str, Any]:
-        found: dict[str, Any] = yaml.safe_load((self.conf / "minion").read_text())
-        return found
+        return config_files.read(self.conf / "minion")
 
     def target(self, step: Mapping[str, Any]) -> Target:
         """Return the host, with the case's configuration."""
