@@ -6,12 +6,12 @@ import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Optional, Sequence
+from typing import Dict, Optional, Sequence, Set
 
 from catena.core import failpoints
 from catena.core.files import write_all
 from catena.fileserver.remote import WrongContentError
-from catena.runtime.ssh.protocol import PART_LIMIT, Slice, TargetError, Trouble
+from catena.runtime.ssh.protocol import JOB_HEAD, PART_LIMIT, Slice, TargetError, Trouble
 from catena.runtime.ssh.protocol import sha256 as checked
 from catena.runtime.ssh.room import Room
 from catena.runtime.ssh.runs import is_orphan
@@ -39,6 +39,7 @@ class Incoming:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._partial: Dict[str, _Partial] = {}
+        self._jobs: Set[str] = set()
 
     def put(self, slices: Sequence[Slice], data: bytes) -> None:
         """Take the slices, whose bytes stand in *data* one after the other.
@@ -67,6 +68,8 @@ class Incoming:
         if partial.handle is not None:
             write_all(partial.handle, data)
         partial.length += one.length
+        if one.offset == 0 and data.startswith(JOB_HEAD):
+            self._jobs.add(one.sha256)
         if partial.length == one.size:
             self._end(one.sha256, partial)
 
@@ -99,7 +102,10 @@ class Incoming:
             partial.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove what did not become whole."""
+        """Remove what did not become whole, and jobs that were not started."""
+        for sha256 in self._jobs:
+            with contextlib.suppress(OSError):
+                self._room.parts.drop(sha256)
         for sha256 in list(self._partial):
             with contextlib.suppress(OSError):
                 self._forget(sha256)

@@ -525,6 +525,10 @@ class _Failure:
     detail: Tuple[str, ...] = ()
 
 
+#: How every job's part begins. It holds the pillar: it leaves a host that does not start it.
+JOB_HEAD = b'{"spec":{"jid":'
+
+
 def pack_job(job: PushedJob) -> bytes:
     """Return the part that `start` names."""
     return values.dumps(job)

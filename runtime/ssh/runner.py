@@ -37,7 +37,14 @@ from catena.runtime.host import After, AfterKind
 from catena.runtime.processes import ProcessRef
 from catena.runtime.session import Session
 from catena.runtime.ssh.host import session_of
-from catena.runtime.ssh.protocol import LowState, PushedJob, RunPhase, RunResult
+from catena.runtime.ssh.protocol import (
+    LowState,
+    PushedJob,
+    RunPhase,
+    RunResult,
+    TargetError,
+    Trouble,
+)
 from catena.runtime.ssh.room import Room
 from catena.runtime.ssh.runs import RunFolder, StepReader
 from catena.states.compiler import api
@@ -295,6 +302,7 @@ def look(room: Room, run: RunFolder) -> RunPhase:
     """Return where a run stands; see to it that it has a runner, or a result.
 
     Raises:
+        TargetError: a runner could not begin.
         OSError: no runner can be started, or the result of a dead one can't be written.
     """
     if run.is_done():
@@ -302,6 +310,9 @@ def look(room: Room, run: RunFolder) -> RunPhase:
     boot = boot_id()
     if not run.is_claimed():
         begin(room, run)
+        if not run.is_claimed():
+            last = (run.output_tail() or "it said nothing").splitlines()[-1]
+            raise TargetError(Trouble.fault, f"the runner ended before it began: {last}")
         return RunPhase.done if run.is_done() else RunPhase.running
     if _lives(run.process("runner"), boot):
         return RunPhase.running

@@ -166,12 +166,14 @@ class Server:
         ), b""
 
     def _brief(self, run: RunFolder) -> p.RunBrief:
-        phase = runner.look(self._room, run)
-        try:
+        jid = fun = ""
+        with contextlib.suppress(CatenaError):
             spec = run.read_job().spec
             jid, fun = spec.jid, spec.fun
-        except CatenaError:
-            jid, fun = "", ""
+        phase = RunPhase.running
+        # What stands in the way of its end is told to who asks for this run, not to everybody.
+        with contextlib.suppress(CatenaError, OSError):
+            phase = runner.look(self._room, run)
         return p.RunBrief(run.run_id, jid, fun, phase, (run.path / "job").stat().st_mtime)
 
     def _open(self, question: p.Open, blob: bytes) -> Answer:
@@ -276,8 +278,10 @@ class Server:
                     run.remove()
                     removed += 1
         self.sweep()
-        parts = self._room.parts.prune(question.part_seconds)
-        return p.Cleaned(removed, parts, _prune(self._room.bundles, question.part_seconds)), b""
+        # A run that goes on uses its parts and its bundle; both were used when it began.
+        seconds = max(question.part_seconds, DAY_SECONDS)
+        parts = self._room.parts.prune(seconds)
+        return p.Cleaned(removed, parts, _prune(self._room.bundles, seconds)), b""
 
     def _wipe(self, question: p.Wipe, blob: bytes) -> Answer:
         for run in runs.every(self._room.runs):

@@ -296,6 +296,15 @@ def test_an_event_of_a_run_waits_in_its_journal(bench: Bench) -> None:
     assert (steps[-1].data["tag"], steps[-1].data["data"]["data"]) == ("my/tag", {"a": 1})
 
 
+def test_a_job_that_is_not_started_does_not_stay(bench: Bench) -> None:
+    part = Part.of(p.pack_job(job(pillar={"password": "secret"})))
+    with bench.program() as program:
+        program.put([part])
+        assert program.missing([part.sha256]) == frozenset()
+    with bench.program() as program:
+        assert program.missing([part.sha256]) == {part.sha256}
+
+
 def test_starting_twice_starts_once(bench: Bench, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     what = job("cmd.run", f"echo once >> {ran}", grains={"os": "x"})

@@ -170,6 +170,29 @@ def test_a_run_that_fills_the_disk_still_tells_what_it_did(bench: Bench, tmp_pat
 
 
 @as_root
+def test_a_run_that_cannot_begin_for_want_of_room_says_so_and_begins_later(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with mounted(tmp_path / "small", "size=8M,nr_inodes=60,mode=700") as small:
+        bench.room = small / "room"
+        part = Part.of(p.pack_job(job(grains={"os": "x"})))
+        fillers = []
+        with bench.program() as program:
+            program.put([part])
+            with contextlib.suppress(OSError):
+                for number in range(100):
+                    (small / f"filler{number}").touch()
+                    fillers.append(small / f"filler{number}")
+            with pytest.raises(TargetError, match=r"(?i)no space left") as caught:
+                program.begin(RUN, part.sha256)
+            assert caught.value.trouble is Trouble.full
+            for filler in fillers:
+                filler.unlink()
+            program.begin(RUN, part.sha256)
+            assert finished(program).ret.value is True
+
+
+@as_root
 def test_a_room_where_nothing_may_be_executed_serves(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "plain", "size=16M,mode=700,noexec,nosuid,nodev") as plain:
         bench.room = plain / "room"

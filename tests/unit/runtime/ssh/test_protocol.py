@@ -32,6 +32,7 @@ QUESTIONS: list[tuple[Any, Any]] = [
     (p.Put((p.Slice(SHA, 10, 0, 10),), True), p.Nothing()),
     (p.Start("run-00001", SHA), p.Polled(p.RunPhase.running, (STEP,), True, "b")),
     (p.Poll("run-00001", 3, 1.0), p.Polled(p.RunPhase.done)),
+    (p.Supply("run-00001", 3), p.Nothing()),
     (p.Collect("run-00001", 5), p.Collected(10, SHA)),
     (p.Cancel("run-00001", "enough"), p.Polled(p.RunPhase.done)),
     (p.Ack("run-00001"), p.Nothing()),
@@ -83,6 +84,7 @@ def test_a_job_comes_back_with_the_states_that_it_runs() -> None:
     spec = JobSpec(JID, "state.apply", ("motd",))
     states = (p.LowState.of(low),)
     job = p.PushedJob(spec, IDENTITY, {"os": "x"}, {80: 1}, (TREE,), {"k": SHA}, states)
+    assert p.pack_job(job).startswith(p.JOB_HEAD)
     back = p.unpack_job(p.pack_job(job))
     assert back.low is not None
     assert back.low[0].low() == low
