@@ -98,13 +98,21 @@ class PushedStage(Stage):
         try:
             with contextlib.redirect_stderr(err):
                 found = push.outcome(
-                    self.target(step), connector(bench), spec, self.settings(), lambda *_: None
+                    self.target(step),
+                    self.connector(bench),
+                    spec,
+                    self.settings(),
+                    lambda *_: None,
                 )
             code = self._show(found, out, err)
         except CatenaError as error:
             err.write(f"{error}\n")
             code = error.exit_code
         return _answer(self.clean(out.getvalue()), self.clean(err.getvalue()), code)
+
+    def connector(self, bench: Bench) -> Callable[[Target], Connection]:
+        """Return what connects to the host."""
+        return connector(bench)
 
     def _show(self, found: Outcome, out: io.StringIO, err: io.StringIO) -> int:
         ret = found.ret
