@@ -33,6 +33,7 @@ WARM = (
     "catena.runtime.functions.cp",
     "catena.runtime.functions.pillar",
     "catena.runtime.functions.saltutil",
+    "ctypes",
     "difflib",
     "jinja2",
     "yaml",

@@ -7,7 +7,6 @@ good. Works for processes that are nobody's child here, as after a restart of th
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 from dataclasses import dataclass
@@ -32,6 +31,9 @@ class ProcessRef:
 
 def become_subreaper() -> None:
     """Let orphaned descendants become children of this process."""
+    # The daemon, which only watches processes, need not hold it.
+    import ctypes
+
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
