@@ -469,7 +469,7 @@ def _call_state(
         begin = getattr(module, "mod_init", None)
         if begin is not None and low and module.__name__ not in loader.initiated:
             loader.initiated.add(module.__name__)
-            begin(low)
+            _ended(begin, low)
         ret = _ended(function, *args, **kwargs)
     if not isinstance(ret, dict) or not isinstance(ret.get("changes"), dict):
         found = (

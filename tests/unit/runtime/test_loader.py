@@ -234,6 +234,19 @@ def test_a_custom_state_sees_its_low_chunk_and_other_states(
     assert all(row["changes"] and row["result"] for row in rows)
 
 
+def test_a_state_module_that_ends_the_process_as_it_begins_fails_its_state(
+    module: Callable[[str, str], None], run: Run, roots: Path
+) -> None:
+    module(
+        "_states/orcquit.py",
+        "import sys\ndef mod_init(low):\n    sys.exit(3)\ndef f(name):\n    return {}\n",
+    )
+    (roots / "s.sls").write_text("a: orcquit.f\n")
+    (row,) = run("state.apply", "s").ret.value.values()
+    assert row["result"] is False
+    assert "ended the process with status 3" in row["comment"]
+
+
 def test_a_custom_state_module_joins_its_states(
     module: Callable[[str, str], None], run: Run, roots: Path
 ) -> None:
