@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from contextlib import contextmanager
@@ -272,8 +273,11 @@ def _retry(written: Any) -> Tuple[Retry, List[str]]:
 def _number(plan: Mapping[str, Any], name: str, default: float, ignored: List[str]) -> float:
     """Return a number of a retry; as in Salt, what is none counts for nothing, but is told."""
     try:
-        return max(0.0, float(plan.get(name, default)))
-    except (TypeError, ValueError):
+        found = float(plan.get(name, default))
+        if not math.isfinite(found):
+            raise ValueError
+        return max(0.0, found)
+    except (OverflowError, TypeError, ValueError):
         ignored.append(f"retry: {name} is no number: {plan[name]!r}; it counts as {default:g}")
         return default
 

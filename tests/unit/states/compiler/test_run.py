@@ -216,6 +216,16 @@ def test_retry_gives_up_after_its_attempts(world: Any) -> None:
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("retry", ["{attempts: .inf, interval: 0}", "{interval: .nan}"])
+def test_a_retry_without_end_counts_for_nothing(
+    world: Any, monkeypatch: pytest.MonkeyPatch, retry: str
+) -> None:
+    monkeypatch.setattr(Caller, "_wait", lambda caller, seconds: True)
+    (row,) = run(world(f"a: {{test.fail_without_changes: [{{retry: {retry}}}]}}\n")).values()
+    assert row["comment"].count("Attempt") == 1
+    assert "is no number" in row["warnings"][0]
+
+
 def test_retry_waits_its_interval_and_a_part_of_its_splay(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
