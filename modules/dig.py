@@ -44,28 +44,20 @@ def check_ip(context: Context, addr: str) -> bool:
     return True
 
 
-def _addresses(found: List[str]) -> List[str]:
-    return [line for line in found if _is_address(line)]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _addresses(context: Context, found: List[str]) -> List[str]:
+    return [line for line in found if check_ip(context, line)]
 
 
 @function(name="A", reads=True)
 def a_(context: Context, host: str, nameserver: Optional[str] = None) -> List[str]:
     """Return the IPv4 addresses of a name."""
-    return _addresses(ask(context, host, "A", nameserver))
+    return _addresses(context, ask(context, host, "A", nameserver))
 
 
 @function(name="AAAA", reads=True)
 def aaaa(context: Context, host: str, nameserver: Optional[str] = None) -> List[str]:
     """Return the IPv6 addresses of a name."""
-    return _addresses(ask(context, host, "AAAA", nameserver))
+    return _addresses(context, ask(context, host, "AAAA", nameserver))
 
 
 @function(name="CNAME", reads=True)

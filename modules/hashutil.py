@@ -131,7 +131,7 @@ def github_signature(
     if kind not in hashlib.algorithms_available:
         raise UsageError(f"no hash is called {kind!r}")
     made = hmac.new(_bytes(shared_secret), _bytes(string), kind).hexdigest()
-    return hmac.compare_digest(made, challenge)
+    return hmac.compare_digest(made.encode("ascii"), challenge.encode("utf-8"))
 
 
 @function()

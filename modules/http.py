@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import time
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,8 @@ from catena.core.suggest import unknown
 BODY_LIMIT = 16 * 1024 * 1024
 _SECONDS = 60.0
 _SCHEMES = ("http", "https")
+#: As the client spells them.
+_SECRET_HEADERS = ("Authorization", "Cookie")
 _DECODERS = ("auto", "json", "xml", "yaml", "plain")
 #: Options of Salt's client that have no meaning for this one.
 _IGNORED = frozenset(
@@ -68,7 +71,6 @@ def ask(request: Request) -> Answer:
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlsplit
     from urllib.request import Request as Question
-    from urllib.request import urlopen
 
     if urlsplit(request.url).scheme not in _SCHEMES:
         raise UsageError(f"{request.url[:200]!r} is no http:// or https:// address")
@@ -76,20 +78,37 @@ def ask(request: Request) -> Answer:
         request.url, request.data, dict(request.headers), method=request.method
     )
     try:
-        with urlopen(question, timeout=request.timeout, context=_tls(request)) as found:
-            return _answer(found)
-    except HTTPError as problem:
-        with problem:
-            return _answer(problem, f"HTTP {problem.code}: {problem.reason}")
+        try:
+            with _opener(request).open(question, timeout=request.timeout) as found:
+                return _answer(found)
+        except HTTPError as problem:
+            with problem:
+                return _answer(problem, f"HTTP {problem.code}: {problem.reason}")
     except URLError as problem:
         return Answer(error=str(problem.reason))
     except (OSError, HTTPException, ValueError) as problem:
         return Answer(error=str(problem))
 
 
+def _opener(request: Request) -> Any:
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
+
+    class Redirects(HTTPRedirectHandler):
+        """Goes where the server sends it; another host is not told the password."""
+
+        def redirect_request(self, req: Any, *given: Any) -> Any:
+            made: Any = super().redirect_request(req, *given)
+            if made is not None and (
+                made.host != req.host or made.type not in (req.type, "https")
+            ):
+                for name in _SECRET_HEADERS:
+                    made.remove_header(name)
+            return made
+
+    return build_opener(HTTPSHandler(context=_tls(request)), Redirects)
+
+
 def _tls(request: Request) -> Any:
-    if not request.url.startswith("https:"):
-        return None
     import ssl
 
     context = ssl.create_default_context(
@@ -108,8 +127,16 @@ def _answer(found: Any, error: str = "") -> Answer:
     if len(body) > BODY_LIMIT:
         return Answer(error=f"the answer is longer than {BODY_LIMIT} bytes")
     kind = found.headers.get_content_type()
-    charset = found.headers.get_content_charset() or "utf-8"
+    charset = _known(found.headers.get_content_charset())
     return Answer(body, found.status, kind, charset, dict(found.headers), error)
+
+
+def _known(charset: Optional[str]) -> str:
+    """Return *charset*, or UTF-8 where this Python does not know it."""
+    try:
+        return codecs.lookup(charset or "utf-8").name
+    except LookupError:
+        return "utf-8"
 
 
 @dataclass(frozen=True)

@@ -189,9 +189,16 @@ def _owner(pid: int) -> int:
 
 @function()
 def kill_pid(context: Context, pid: int, signal: int = signals.SIGTERM) -> bool:
-    """Send a signal to a process; return whether there was one."""
+    """Send a signal to a process; return whether there was one.
+
+    Raises:
+        UsageError: the number is none of a process: 0 and below mean groups, or all there are.
+    """
+    number = int(pid)
+    if number < 1:
+        raise UsageError(f"{pid!r} is no number of a process")
     try:
-        os.kill(int(pid), int(signal))
+        os.kill(number, int(signal))
     except ProcessLookupError:
         return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shutil
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Union
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
@@ -15,6 +15,7 @@ from catena.modules.cmd.run import run
 
 _SECONDS = 30
 Rows = List[Dict[str, Any]]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 def told(context: Context, *words: str) -> Rows:
@@ -140,7 +141,7 @@ def _rows(context: Context, family: str, name: Optional[str]) -> Rows:
 def _addresses(
     context: Context, family: str, name: Optional[str], loopback: bool, cidr: Any, kind: Any
 ) -> List[str]:
-    networks = [_network(one) for one in ([cidr] if isinstance(cidr, str) else cidr or ())]
+    networks = [network_of(one) for one in ([cidr] if isinstance(cidr, str) else cidr or ())]
     found = []
     for row in _rows(context, family, name):
         address = ipaddress.ip_address(row["address"])
@@ -154,7 +155,12 @@ def _addresses(
     return [str(address) for address in sorted(set(found))]
 
 
-def _network(text: Any) -> Any:
+def network_of(text: Any) -> Network:
+    """Return a network, of an address too.
+
+    Raises:
+        UsageError: it is none.
+    """
     try:
         return ipaddress.ip_network(str(text), strict=False)
     except ValueError as problem:
@@ -213,7 +219,7 @@ def _networks(context: Context, family: str, name: Optional[str], loopback: bool
         length = row.get("netmask") or row.get("prefixlen")
         if length is None:
             continue
-        network = _network(f"{row['address']}/{length}")
+        network = network_of(f"{row['address']}/{length}")
         if loopback or not network.is_loopback:
             found.add(network)
     return sorted(found)

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.plugins import function
 from catena.modules.network import interfaces
+from catena.modules.network.interfaces import network_of
 
 _LONGEST_WAIT = 60.0
-
-
-def network_of(text: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
-    """Return a network, of an address too.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        return ipaddress.ip_network(str(text), strict=False)
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None
 
 
 @function(inline=True)
@@ -64,14 +53,14 @@ def in_subnet(context: Context, cidr: Any, addr: Optional[str] = None) -> bool:
     """
     networks = [cidr] if isinstance(cidr, str) else list(cidr)
     own = [addr] if addr else [*interfaces.ip_addrs(context), *interfaces.ip_addrs6(context)]
-    return any(isnetwork_of(net) and is_in(one, net) for net in networks for one in own)
+    return any(is_network(net) and is_in(one, net) for net in networks for one in own)
 
 
-def isnetwork_of(text: Any) -> bool:
+def is_network(text: Any) -> bool:
     """Return whether *text* is a network or an address."""
     try:
-        ipaddress.ip_network(str(text), strict=False)
-    except ValueError:
+        network_of(text)
+    except UsageError:
         return False
     return True
 

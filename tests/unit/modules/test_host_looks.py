@@ -49,6 +49,7 @@ def context(tmp_path: Path) -> Context:
             "78159ff5bb2d5e0f8d88fe403b0a690791ccbd989830fcc433d5b960c9bf0264",
         ),
         ("hashutil.github_signature", ["x", "y", "sha1=z"], False),
+        ("hashutil.github_signature", ["x", "y", "sha1=ä"], False),
         ("salt_version.get_release_number", ["Sodium"], "3001"),
         ("salt_version.greater_than", ["Phosphorus"], True),
         ("salt_version.equal", ["argon"], True),
@@ -136,6 +137,8 @@ def test_an_fstab_is_read(context: Context, tmp_path: Path) -> None:
         ("jinja.load_map", ["map.jinja", "x }}"]),
         ("jinja.import_yaml", ["d.yaml' %}"]),
         ("http.query", ["file:///etc/passwd"]),
+        ("ps.kill_pid", [-1, 0]),
+        ("ps.kill_pid", [0, 0]),
     ],
 )
 def test_what_is_no_such_name_is_refused(context: Context, fun: str, args: list[Any]) -> None:
@@ -161,7 +164,14 @@ class Server(BaseHTTPRequestHandler):
             told, kind = '{"a": [1]}', "application/json"
         elif self.path == "/404":
             told, status = "nf", 404
+        elif self.path in ("/near", "/away"):
+            told, status = "", 302
+        elif self.path == "/odd":
+            kind = "text/plain; charset=klingon"
         self.send_response(status)
+        if status == 302:
+            host = "127.0.0.1" if self.path == "/near" else "localhost"
+            self.send_header("Location", f"http://{host}:{self.server.server_address[1]}/x")
         self.send_header("Content-Type", kind)
         self.end_headers()
         self.wfile.write(told.encode())
@@ -196,6 +206,9 @@ def url() -> Iterator[str]:
         ("/404", {}, {"status": 404, "error": "HTTP 404: Not Found", "body": "nf"}),
         ("/404", {"raise_error": False}, {"body": "nf"}),
         ("/x", {"test": True}, {}),
+        ("/odd", {}, {"body": "GET /odd  None None"}),
+        ("/near", {"username": "u", "password": "p"}, {"body": "GET /x  None Basic dTpw"}),
+        ("/away", {"username": "u", "password": "p"}, {"body": "GET /x  None None"}),
     ],
 )
 def test_a_web_server_is_asked(
