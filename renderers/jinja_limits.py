@@ -58,6 +58,6 @@ def check_operator(operator: str, left: Any, right: Any, longest: int) -> None:
             raise LimitError("the number that ** gives is too large")
         return
     for many, times in ((left, right), (right, left)):
-        if isinstance(many, (str, list, tuple)) and isinstance(times, int):
+        if isinstance(many, (str, bytes, list, tuple)) and isinstance(times, int):
             if len(many) * times > longest:
                 raise LimitError(f"* gives more than {longest} characters or items")

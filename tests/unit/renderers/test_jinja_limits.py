@@ -55,7 +55,14 @@ def test_another_thread_has_no_such_limit() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "left", "right"),
-    [("*", "ab", 501), ("*", 1001, "a"), ("*", [1, 2], 501), ("**", 9, 9**9), ("**", -9, 9**9)],
+    [
+        ("*", "ab", 501),
+        ("*", b"ab", 501),
+        ("*", 1001, "a"),
+        ("*", [1, 2], 501),
+        ("**", 9, 9**9),
+        ("**", -9, 9**9),
+    ],
 )
 def test_what_would_fill_the_memory_is_refused(operator: str, left: Any, right: Any) -> None:
     with pytest.raises(LimitError):
