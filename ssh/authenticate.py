@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from catena.ssh import library
 from catena.ssh.client_config import Hop
 from catena.ssh.errors import Phase, SshError
 
@@ -44,7 +45,7 @@ def authenticate(transport: Any, hop: Hop, host: str) -> None:
     Raises:
         SshError: phase authenticate; `waits` where the host is going down or coming up.
     """
-    import paramiko
+    paramiko = library.paramiko()
 
     tries = _Tries()
     try:
@@ -65,7 +66,7 @@ def _named_key(hop: Hop) -> bool:
 
 
 def _by_keys(transport: Any, hop: Hop, tries: _Tries) -> bool:
-    import paramiko
+    paramiko = library.paramiko()
 
     for number, (name, key) in enumerate(_keys(hop, tries)):
         if number == KEY_TRIES:
@@ -89,7 +90,7 @@ def _by_keys(transport: Any, hop: Hop, tries: _Tries) -> bool:
 
 def _by_password(transport: Any, hop: Hop, tries: _Tries) -> bool:
     """Try the password by either of its methods; False: the host takes neither or it is wrong."""
-    import paramiko
+    paramiko = library.paramiko()
 
     try:
         rest = transport.auth_password(hop.user, hop.password, fallback=False)
@@ -136,7 +137,7 @@ def _files(hop: Hop, tries: _Tries) -> Iterator[tuple[str, Any]]:
 
 
 def _load(path: Path, hop: Hop, tries: _Tries) -> Any:
-    import paramiko
+    paramiko = library.paramiko()
 
     try:
         return _read_key(path, hop)
@@ -151,7 +152,7 @@ def _load(path: Path, hop: Hop, tries: _Tries) -> Any:
 
 
 def _read_key(path: Path, hop: Hop) -> Any:
-    import paramiko
+    paramiko = library.paramiko()
 
     if hop.key_password:
         try:
@@ -182,7 +183,7 @@ def _is_locked(data: bytes) -> bool:
 
 
 def _with_certificate(path: Path, certificate: Path, hop: Hop, tries: _Tries) -> Any:
-    import paramiko
+    paramiko = library.paramiko()
 
     key = _load(path, hop, tries)
     try:
@@ -196,10 +197,9 @@ def _with_certificate(path: Path, certificate: Path, hop: Hop, tries: _Tries) ->
 def _of_agent(hop: Hop, tries: _Tries) -> Iterator[tuple[str, Any]]:
     if not hop.agent:
         return
-    import paramiko
-    from paramiko.agent import AgentSSH
+    paramiko = library.paramiko()
 
-    agent = AgentSSH()
+    agent = paramiko.agent.AgentSSH()
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(_AGENT_SECONDS)
     try:
@@ -219,7 +219,7 @@ def _of_agent(hop: Hop, tries: _Tries) -> Iterator[tuple[str, Any]]:
 
 
 def _public_parts(hop: Hop) -> set[bytes]:
-    import paramiko
+    paramiko = library.paramiko()
 
     found = set()
     for path in hop.identities:

@@ -19,6 +19,7 @@ from typing import Any
 
 from catena.core.errors import ConfigError, UsageError
 from catena.core.files import read_limited
+from catena.ssh import library
 from catena.ssh.host_keys import SSH_PORT, lookup_name
 from catena.ssh.target import Target, host_name, port_number, user_name
 
@@ -104,7 +105,7 @@ def route(target: Target, files: ClientFiles) -> tuple[Hop, ...]:
         ConfigError: the SSH configuration can't be used, or its jump hosts go in a circle.
         TargetError: a value of it breaks its grammar.
     """
-    import paramiko
+    paramiko = library.paramiko()
 
     try:
         config = paramiko.SSHConfig.from_text(_text(files))

@@ -16,9 +16,8 @@ from catena.core.files import read_limited
 from catena.core.ids import BadNameError, minion_id
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
-from catena.renderers.pipeline import render
-from catena.renderers.source import Rendered, Source, decoded
-from catena.runtime.master_session import master_session
+from catena.renderers.source import LineMap, Rendered, Source, decoded
+from catena.renderers.yaml import load_rendered
 from catena.ssh.target import (
     Target,
     TargetError,
@@ -35,6 +34,9 @@ SIZE_LIMIT = 4 * 1024 * 1024
 HOST_LIMIT = 100_000
 #: Salt's word for the agent's keys.
 _AGENT = "agent-forwarding"
+_TEMPLATE = re.compile(r"\A#!|\{[{%#]")
+#: Settings with which a text without marks is its own rendering.
+_UNTOUCHED: Mapping[str, Any] = {"renderer": "jinja|yaml", "jinja_env": {}, "jinja_sls_env": {}}
 _KEY_PATH = re.compile(r"(/|~/)[^\0\n]{0,1023}\Z")
 
 
@@ -57,12 +59,19 @@ def read(settings: MasterSettings, path: str = "") -> dict[str, Target]:
         return {}
     except LimitError as error:
         raise ConfigError(str(error)) from None
+    return hosts(_rendered(text, str(file), settings), settings)
+
+
+def _rendered(text: str, name: str, settings: MasterSettings) -> Rendered:
+    if settings == dataclasses.replace(settings, **_UNTOUCHED) and not _TEMPLATE.search(text):
+        # Nothing to render, so that the command does not wait for a template engine.
+        return load_rendered(text, name, text, LineMap())
+    from catena.renderers.pipeline import render
+    from catena.runtime.master_session import master_session
+
     # The grains of this host have nothing to say about others; collecting them takes a while.
-    context = master_session(
-        settings, f"{socket.gethostname()}_master", {}, settings.file_roots
-    ).context
-    rendered = render(context, Source(text, str(file)), settings.renderer)
-    return hosts(rendered, settings)
+    context = master_session(settings, f"{socket.gethostname()}_master", {}, settings.file_roots)
+    return render(context.context, Source(text, name), settings.renderer)
 
 
 def hosts(rendered: Rendered, settings: MasterSettings) -> dict[str, Target]:

@@ -7,6 +7,7 @@ import select
 import time
 from typing import Any
 
+from catena.ssh import library
 from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.shell import begin_mark, for_login_shell, password_prompt, wrapped
 from catena.ssh.target import Target
@@ -241,7 +242,7 @@ class _Stream:
 
 
 def _opened(transport: Any, target: Target, phase: Phase, text: str, seconds: float) -> Any:
-    import paramiko
+    paramiko = library.paramiko()
 
     try:
         channel = transport.open_session(timeout=seconds)

@@ -6,7 +6,6 @@ acknowledgement. It is imported here, in functions: it costs a tenth of a second
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import subprocess
@@ -14,8 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from catena.core.errors import UnreachableError
-from catena.ssh import host_keys
+from catena.ssh import host_keys, library
 from catena.ssh.authenticate import authenticate
 from catena.ssh.client_config import Hop
 from catena.ssh.errors import Phase, SshError
@@ -181,7 +179,7 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str]
         seconds: until keys are exchanged.
         kinds: algorithms of the only host keys that are wanted; () for any, known ones first.
     """
-    paramiko = _paramiko()
+    paramiko = library.paramiko()
     wire = _socket(hop, host, via, seconds)
     transport = None
     try:
@@ -284,7 +282,7 @@ def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
 
 
 def _through(transport: Any, hop: Hop, host: str, seconds: float) -> Any:
-    paramiko = _paramiko()
+    paramiko = library.paramiko()
     where = (hop.host, hop.port)
     try:
         return transport.open_channel("direct-tcpip", where, ("127.0.0.1", 0), timeout=seconds)
@@ -306,20 +304,3 @@ def _program(hop: Hop, host: str) -> _Wire:
     finally:
         theirs.close()
     return _Wire(ours, process)
-
-
-def _paramiko() -> Any:
-    """Return paramiko, with its log kept off the terminal."""
-    try:
-        import paramiko
-    except ModuleNotFoundError as error:
-        raise UnreachableError(
-            f"SSH needs {error.name}: install catena with its extra: catena[master]"
-        ) from None
-    # It logs what it raises as well, with a traceback; our errors say it in one line.
-    log = logging.getLogger("paramiko")
-    if not log.handlers:
-        # Python shows warnings of loggers that nobody has set up.
-        log.addHandler(logging.NullHandler())
-    log.propagate = False
-    return paramiko

@@ -180,6 +180,33 @@ def test_a_new_key_at_a_known_address_is_refused_before_the_login(
         server.known_hosts.write_text(text)
 
 
+def test_no_weak_algorithm_is_offered(server: SshServer) -> None:
+    """Attack rows X21 and X22."""
+    connection = server.connect()
+    transport = connection._line.transport
+    offered = [
+        *transport.preferred_ciphers,
+        *transport.preferred_macs,
+        *transport.preferred_kex,
+        *transport.preferred_keys,
+        *transport.preferred_pubkeys,
+    ]
+    for weak in (
+        "cbc",
+        "3des",
+        "arcfour",
+        "md5",
+        "sha1-",
+        "group1-",
+        "chacha20",
+        "ssh-rsa",
+        "dss",
+    ):
+        assert not [name for name in offered if weak in f"{name}-"], weak
+    assert transport.advertise_strict_kex
+    connection.close()
+
+
 def test_a_connection_that_is_cut_is_a_lost_channel(server: SshServer) -> None:
     connection = server.connect()
     begun = threading.Event()

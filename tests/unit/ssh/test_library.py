@@ -1,0 +1,21 @@
+"""paramiko comes late, without what it does not need, and quietly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_paramiko_comes_with_the_first_host_only_and_without_its_test_tools() -> None:
+    code = (
+        "import logging, sys\n"
+        "import catena.cli.ssh, catena.ssh.roster, catena.ssh.connection, catena.ssh.push\n"
+        "print('paramiko' in sys.modules)\n"
+        "from catena.ssh import library\n"
+        "assert library.paramiko() is library.paramiko() is sys.modules['paramiko']\n"
+        "print(sorted({'invoke', 'asyncio', 'unittest.mock'} & set(sys.modules)))\n"
+        "logging.getLogger('paramiko.transport').error('loud')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["False", "[]"]
+    assert done.stderr == ""
