@@ -28,9 +28,9 @@ from catena.runtime.session import Session, session_on
 from catena.runtime.ssh import asking, protocol
 from catena.runtime.ssh.files import ShippedFiles
 from catena.runtime.ssh.host import sync_custom
+from catena.runtime.ssh.outcome import boot_id
 from catena.runtime.ssh.protocol import TargetError, Trouble
 from catena.runtime.ssh.room import Room, trouble_of
-from catena.runtime.ssh.runner import boot_id
 from catena.transport.framing import FrameReader, frame
 
 #: prctl(2): told when the serving process is gone.

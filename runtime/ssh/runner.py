@@ -13,7 +13,6 @@ says that nobody knows.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import select
@@ -21,36 +20,26 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Callable, Iterator, Optional
 
 from catena.core import failpoints
-from catena.core.clock import SystemClock, read_boot_id
-from catena.core.context import Context
 from catena.core.errors import CatenaError
-from catena.core.job import JobReturn, JobSpec
-from catena.core.records import encode
+from catena.core.files import read_limited
+from catena.core.records import decode
 from catena.runtime import processes
-from catena.runtime.executor import execute
-from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
 from catena.runtime.processes import ProcessRef
-from catena.runtime.session import Session
-from catena.runtime.ssh.host import session_of
+from catena.runtime.ssh.outcome import boot_id, failed, lost
 from catena.runtime.ssh.protocol import (
-    LowState,
+    JOB_LIMIT,
     PushedJob,
     RunPhase,
-    RunResult,
     TargetError,
     Trouble,
+    unpack_result,
 )
 from catena.runtime.ssh.room import Room
-from catena.runtime.ssh.runs import RunFolder, StepReader
-from catena.states.compiler import api
-from catena.states.compiler.faults import StateArgumentsError
-from catena.states.compiler.model import TAG_SEPARATOR, Low, Row
-from catena.states.compiler.run import ProgressHooks
+from catena.runtime.ssh.runs import RunFolder
 
 #: How often the runner looks at what no descriptor tells.
 LOOK_SECONDS = 0.25
@@ -58,13 +47,6 @@ LOOK_SECONDS = 0.25
 OUTPUT_FLOOR = 1024 * 1024
 #: From the result to a reboot that the run asked for, so that the master can collect it before.
 COLLECT_SECONDS = 5.0
-
-INTERRUPTED = (
-    "Interrupted: {why} while this ran, and it may have happened in part, wholly or not at all. "
-    "Look at the host before it is run again."
-)
-_DIED = "the process of this run was killed, or its host stopped,"
-_NO_JOB = JobSpec("0" * 20, "")
 
 
 def begin(room: Room, run: RunFolder) -> None:
@@ -231,7 +213,10 @@ def _become_worker(room: Room, run: RunFolder, job: PushedJob) -> None:
         failpoints.hit("ssh.run.named")
         # Whoever finds this run without processes cancels it before it looks for this name.
         if run.cancelled() is None and not run.is_done():
-            _work(room, run, job)
+            # Imported here: who only serves the channel has no use for the compiler of states.
+            from catena.runtime.ssh import worker
+
+            worker.work(room, run, job)
         code = 0
     except BaseException:  # noqa: BLE001  # never returns to the runner's loop
         traceback.print_exc()
@@ -239,63 +224,6 @@ def _become_worker(room: Room, run: RunFolder, job: PushedJob) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _work(room: Room, run: RunFolder, job: PushedJob) -> None:
-    look_seldom()
-    try:
-        session = session_of(room, run, job)
-        with _turn(session, job):
-            outcome = execute(session, job.spec, _states(job.low) if job.low is not None else None)
-        after = encode(outcome.after) if outcome.after else None
-        run.finish(RunResult(outcome.ret, after, outcome.raised))
-    except (CatenaError, OSError) as error:
-        run.finish(failed(run, job.spec, str(error) or type(error).__name__))
-    except (Exception, SystemExit):  # noqa: BLE001  # custom code may raise what it likes
-        run.finish(failed(run, job.spec, traceback.format_exc()))
-
-
-@contextlib.contextmanager
-def _turn(session: Session, job: PushedJob) -> Iterator[None]:
-    """Hold the host's place for one state run; other functions need none."""
-    functions = session.context.functions
-    queued = job.spec.fun in functions and functions[job.spec.fun].mark.queued
-    if not queued or job.spec.kwargs.get("concurrent") is True:
-        yield
-        return
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(session.host.cache_dir / "states.lock", flags, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            session.host.progress("note", {"text": "waits behind another state run"})
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-class StepHooks(ProgressHooks):
-    """Tells of the begin of every state too, so that an interruption can be told."""
-
-    def before(self, low: Low) -> Optional[Row]:
-        """Tell of the begin."""
-        row = super().before(low)
-        if row is None:
-            self._host.progress("begin", {"key": low.key, "id": low.id, "sls": low.sls})
-        return row
-
-
-def _states(low: Tuple[LowState, ...]) -> Callable[[Context], Any]:
-    def run(context: Context) -> Any:
-        lows = [one.low() for one in low]
-        try:
-            return api.run(context, lows, StepHooks(context, len(lows)))
-        except StateArgumentsError as error:
-            return str(error).splitlines()
-
-    return run
 
 
 def look(room: Room, run: RunFolder) -> RunPhase:
@@ -346,73 +274,6 @@ def _settle(run: RunFolder, boot: str) -> None:
     run.finish(lost(run, f"cancelled: {reason}" if reason else ""))
 
 
-def lost(run: RunFolder, why: str = "") -> RunResult:
-    """Return the result of a run that has none of its own, from its journal.
-
-    Args:
-        run: its processes are gone.
-        why: it was killed on purpose; "": nobody knows why it ended.
-    """
-    spec = _spec(run)
-    steps = StepReader(run.steps).all()
-    rows: Dict[str, Any] = {}
-    under_way: Dict[str, Any] = {}
-    for step in steps:
-        if step.kind == "state":
-            rows[str(step.data.get("key"))] = step.data.get("ret")
-            under_way = {}
-        elif step.kind == "begin":
-            under_way = step.data
-    text = INTERRUPTED.format(why=f"this was {why}" if why else _DIED)
-    if under_way:
-        rows[str(under_way.get("key"))] = _row(under_way, len(rows), text)
-    tail = run.output_tail()
-    said = f"\nIts last words:\n{tail}" if tail and not why else ""
-    value: Any = rows or (why or INTERRUPTED.format(why=_DIED)) + said
-    interrupted = not why or bool(under_way)
-    return replace(failed(run, spec, value), interrupted=interrupted)
-
-
-def _row(under_way: Dict[str, Any], number: int, text: str) -> Dict[str, Any]:
-    key = str(under_way.get("key"))
-    parts = key.split(TAG_SEPARATOR)
-    return {
-        "name": parts[2] if len(parts) == 4 else key,
-        "result": False,
-        "changes": {},
-        "comment": text,
-        "__id__": under_way.get("id"),
-        "__sls__": under_way.get("sls"),
-        "__run_num__": number,
-    }
-
-
-def failed(run: RunFolder, spec: Optional[JobSpec], value: Any) -> RunResult:
-    """Return the result of a run that failed as a whole."""
-    spec = spec or _spec(run)
-    began = _began(run)
-    lasted = max(0.0, SystemClock().now().timestamp() - began)
-    out = "highstate" if isinstance(value, dict) else ""
-    ret = JobReturn(
-        spec.jid, spec.fun, (), False, 1, value, began, lasted, out=out, boot_id=boot_id()
-    )
-    return RunResult(ret, raised=not isinstance(value, dict))
-
-
-def _spec(run: RunFolder) -> JobSpec:
-    try:
-        return run.read_job().spec
-    except (CatenaError, OSError):
-        return _NO_JOB
-
-
-def _began(run: RunFolder) -> float:
-    try:
-        return (run.path / "runner").stat().st_mtime
-    except OSError:
-        return SystemClock().now().timestamp()
-
-
 def _afterwards(run: RunFolder) -> None:
     """Reboot the host where the run asked for it; its result is durable."""
     after = _after(run)
@@ -427,20 +288,8 @@ def _afterwards(run: RunFolder) -> None:
 
 
 def _after(run: RunFolder) -> Optional[After]:
-    from catena.core.files import read_limited
-    from catena.core.records import decode
-    from catena.runtime.ssh.protocol import JOB_LIMIT, unpack_result
-
     try:
         found = unpack_result(read_limited(run.result, JOB_LIMIT)).after
         return decode(After, found, "after") if found else None
     except (CatenaError, OSError):
         return None
-
-
-def boot_id() -> str:
-    """Return the id of the running boot; "" where the host has none: nothing counts as alive."""
-    try:
-        return read_boot_id()
-    except OSError:
-        return ""

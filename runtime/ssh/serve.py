@@ -30,6 +30,7 @@ from catena.runtime.ssh.caller import Caller, ChannelEndedError
 from catena.runtime.ssh.compiled import compile_bundle
 from catena.runtime.ssh.files import ShippedFiles
 from catena.runtime.ssh.incoming import Incoming
+from catena.runtime.ssh.outcome import boot_id
 from catena.runtime.ssh.protocol import RunPhase, TargetError, Trouble
 from catena.runtime.ssh.room import Room, machine_id, trouble_of
 from catena.runtime.ssh.runs import RunFolder, StepReader
@@ -159,7 +160,7 @@ class Server:
             os.geteuid(),
             _user(),
             str(self._room.path),
-            runner.boot_id(),
+            boot_id(),
             machine_id(),
             self._room.free(),
             briefs,
@@ -233,7 +234,7 @@ class Server:
         reader = self._readers.setdefault(run.run_id, StepReader(run.steps))
         steps = reader.after(after, p.STEPS_LIMIT)
         more = len(steps) == p.STEPS_LIMIT
-        return p.Polled(phase, tuple(steps), more, runner.boot_id())
+        return p.Polled(phase, tuple(steps), more, boot_id())
 
     def _supply(self, question: p.Supply, blob: bytes) -> Answer:
         if question.number < 1:

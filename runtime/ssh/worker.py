@@ -1,0 +1,83 @@
+"""The process that works on a run: one job to its end, nobody asked but through the journal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import traceback
+from typing import Any, Callable, Iterator, Optional, Tuple
+
+from catena.core.context import Context
+from catena.core.errors import CatenaError
+from catena.core.records import encode
+from catena.runtime.executor import execute
+from catena.runtime.garbage import look_seldom
+from catena.runtime.session import Session
+from catena.runtime.ssh.host import session_of
+from catena.runtime.ssh.outcome import failed
+from catena.runtime.ssh.protocol import LowState, PushedJob, RunResult
+from catena.runtime.ssh.room import Room
+from catena.runtime.ssh.runs import RunFolder
+from catena.states.compiler import api
+from catena.states.compiler.faults import StateArgumentsError
+from catena.states.compiler.model import Low, Row
+from catena.states.compiler.run import ProgressHooks
+
+
+def work(room: Room, run: RunFolder, job: PushedJob) -> None:
+    """Run the job of a run in this process, and make its return durable."""
+    look_seldom()
+    try:
+        session = session_of(room, run, job)
+        with _turn(session, job):
+            outcome = execute(session, job.spec, _states(job.low) if job.low is not None else None)
+        after = encode(outcome.after) if outcome.after else None
+        run.finish(RunResult(outcome.ret, after, outcome.raised))
+    except (CatenaError, OSError) as error:
+        run.finish(failed(run, job.spec, str(error) or type(error).__name__))
+    except (Exception, SystemExit):  # noqa: BLE001  # custom code may raise what it likes
+        run.finish(failed(run, job.spec, traceback.format_exc()))
+
+
+@contextlib.contextmanager
+def _turn(session: Session, job: PushedJob) -> Iterator[None]:
+    """Hold the host's place for one state run; other functions need none."""
+    functions = session.context.functions
+    queued = job.spec.fun in functions and functions[job.spec.fun].mark.queued
+    if not queued or job.spec.kwargs.get("concurrent") is True:
+        yield
+        return
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(session.host.cache_dir / "states.lock", flags, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            session.host.progress("note", {"text": "waits behind another state run"})
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+class StepHooks(ProgressHooks):
+    """Tells of the begin of every state too, so that an interruption can be told."""
+
+    def before(self, low: Low) -> Optional[Row]:
+        """Tell of the begin."""
+        row = super().before(low)
+        if row is None:
+            self._host.progress("begin", {"key": low.key, "id": low.id, "sls": low.sls})
+        return row
+
+
+def _states(low: Tuple[LowState, ...]) -> Callable[[Context], Any]:
+    def run(context: Context) -> Any:
+        lows = [one.low() for one in low]
+        try:
+            return api.run(context, lows, StepHooks(context, len(lows)))
+        except StateArgumentsError as error:
+            return str(error).splitlines()
+
+    return run
