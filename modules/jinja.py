@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from catena.core.context import Context
-from catena.core.errors import UsageError
+from catena.core.errors import NotFoundError, UsageError
 from catena.core.plugins import function
+from catena.core.suggest import unknown
 
 
 def _rendered(context: Context, text: str, saltenv: str = "base") -> Any:
@@ -50,3 +51,25 @@ def import_json(context: Context, path: str) -> Any:
     return _rendered(
         context, f"{{% import_json {_quoted(path)} as data %}}{{{{ data | tojson }}}}"
     )
+
+
+@function(reads=True)
+def host_filter(context: Context, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return what a filter that looks at this host gives (which, get_uid, file_hashsum, ...).
+
+    Templates for a host that SSH alone reaches are rendered elsewhere, and ask it this way.
+
+    Args:
+        context: the call's context.
+        name: of the filter.
+        args: its value, and its arguments.
+        kwargs: its named arguments.
+
+    Raises:
+        NotFoundError: no filter of that name looks at the host.
+    """
+    from catena.renderers.filters_host import FILTERS
+
+    if name not in FILTERS:
+        raise NotFoundError(unknown("filter of hosts", name, FILTERS))
+    return FILTERS[name](*args, **kwargs)

@@ -72,6 +72,8 @@ def path_join(*parts: str, use_posixpath: bool = True) -> str:
     return posixpath.normpath(posixpath.join(first, *(part.lstrip("/") for part in rest)))
 
 
+#: Looks at no host.
+PURE = frozenset(("path_join",))
 FILTERS: Dict[str, Callable[..., Any]] = {
     "is_empty": is_empty_file,
     "is_empty_file": is_empty_file,

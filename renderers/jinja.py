@@ -14,6 +14,7 @@ from bisect import bisect_right
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from dis import findlinestarts
+from functools import partial
 from itertools import islice
 from types import CodeType
 from typing import (
@@ -131,9 +132,20 @@ def environment_for(context: Context, saltenv: str, options: Options = ()) -> En
     kept: Optional[Tuple[FileClient, Environment]] = context.scratch.get(key)
     if kept is None or kept[0] is not context.files:
         cache = _bytecode_cache(context, options)
-        kept = (context.files, Environment(context.files, saltenv, cache, options))
+        environment = Environment(context.files, saltenv, cache, options)
+        if context.running is not None:
+            environment.filters.update(_filters_there(context))
+        kept = (context.files, environment)
         context.scratch[key] = kept
     return kept[1]
+
+
+def _filters_there(context: Context) -> Dict[str, Any]:
+    """Return the filters that look at a host, for a context whose host is not this one."""
+    from catena.renderers.filters_host import FILTERS as ON_HOST
+    from catena.renderers.filters_host import PURE
+
+    return {n: partial(context.call, "jinja.host_filter", n) for n in ON_HOST if n not in PURE}
 
 
 class _Undefined(jinja2.StrictUndefined):

@@ -24,7 +24,15 @@ WHOLE = ("core", "modules", "runtime", "states")
 PARTLY = {
     "fileserver": ("__init__", "index", "manifest", "remote", "roots"),
     "renderers": (
-        *("__init__", "calls", "config_files", "pipeline", "plain", "source", "templates", "yaml"),
+        "__init__",
+        "calls",
+        "config_files",
+        "filters_host",
+        "pipeline",
+        "plain",
+        "source",
+        "templates",
+        "yaml",
     ),
     "transport": ("__init__", "framing", "keys", "messages/__init__", "messages/files"),
 }

@@ -29,6 +29,8 @@ _ALSO_HERE = frozenset(
     state.show_states state.show_top state.single state.sls state.sls_exists state.sls_id
     state.template_str state.test state.top""".split()
 )
+#: What these tell is the host's own.
+_THERE = frozenset(("jinja.host_filter",))
 #: Here where what they are given lies in the roots; a path is one of the target's.
 _BY_ADDRESS = frozenset(("cp.get_file_str", "cp.hash_file", "slsutil.renderer"))
 _QUOTED = re.compile(r"""['"]([A-Za-z0-9_]+)['"]""")
@@ -52,7 +54,7 @@ class Remote(Protocol):
 
 def runs_here(name: str, mark: Any) -> bool:
     """Return whether a built-in function is answered here, on behalf of the target."""
-    reads = isinstance(mark, FunctionMark) and mark.reads
+    reads = isinstance(mark, FunctionMark) and mark.reads and name not in _THERE
     return name in _ALSO_HERE or (reads and name.partition(".")[0] in _HERE)
 
 

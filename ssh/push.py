@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,10 +84,6 @@ def _bound_here(low: Sequence[Low]) -> Iterator[str]:
                 )
 
 
-def _outcome(result: RunResult) -> Outcome:
-    return Outcome(result.ret, None, result.raised)
-
-
 class _Push:
     """One job on a host that is reached."""
 
@@ -108,13 +105,20 @@ class _Push:
             mark = functions[self._spec.fun].mark
             if not self._is_compiled(mark):
                 self._watch(Phase.start, self._spec.fun)
-                return _outcome(self._function(self._session.context, self._spec))
+                return self._own(self._function(self._session.context, self._spec), mark)
         self._watch(Phase.compile, self._spec.fun)
         answered = execute(self._session, self._spec)
         if self._failed is not None:
-            return _outcome(self._failed)
+            return self._own(self._failed, FunctionMark(out="highstate"))
         self._calls.check_compiled()
         return answered
+
+    def _own(self, result: RunResult, mark: Any) -> Outcome:
+        """Return a return of the target under our own names: of its words, only its outcome."""
+        ret = dataclasses.replace(
+            result.ret, jid=self._spec.jid, fun=self._spec.fun, out=str(getattr(mark, "out", ""))
+        )
+        return Outcome(ret, None, result.raised)
 
     def _is_compiled(self, mark: Any) -> bool:
         """Return whether the job's function is ours to answer, or one short question."""

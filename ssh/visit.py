@@ -112,7 +112,10 @@ class Visit:
         self._persist(run_id, lambda program: _start(program, run_id, whole, parts))
         self._watch(Phase.run, "started")
         after = 0
+        ends = time.monotonic() + job.spec.deadline_seconds + AWAY_SECONDS
         while True:
+            if time.monotonic() > ends:
+                raise self._unknown(run_id, "it does not end, although its deadline has passed")
             polled = self._persist(run_id, partial(_poll, run_id=run_id, after=after))
             for step in polled.steps:
                 after = step.seq
@@ -151,13 +154,13 @@ class Visit:
                 self.close()
                 lost = lost if lost is not None else time.monotonic()
                 if time.monotonic() - lost > AWAY_SECONDS:
-                    raise self._unknown(run_id, error) from error
+                    what = f"the connection was lost and did not come back ({error.what})"
+                    raise self._unknown(run_id, what) from error
                 self._watch(Phase.connect, f"lost, the run goes on there: {error.what}")
                 time.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
 
-    def _unknown(self, run_id: str, error: SshError) -> SshError:
-        what = f"the connection was lost and did not come back ({error.what})"
+    def _unknown(self, run_id: str, what: str) -> SshError:
         advice = f"run {run_id} may go on there, or have ended: look at the host before you repeat"
         return SshError(self._seat.target.id, Phase.run, what, advice, waits=True)
 

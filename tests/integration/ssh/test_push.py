@@ -175,6 +175,28 @@ def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engin
     assert not proof.exists()
 
 
+def test_filters_that_look_at_a_host_look_at_the_target(site: Site) -> None:
+    site.write(
+        t__sls="t:\n  test.succeed_without_changes:\n"
+        "    - name: '{{ '@/f' | file_hashsum }} {{ '@/f' | is_text_file }} "
+        "{{ 'a' | path_join('b') }}'\n"
+    )
+    (site.there / "f").write_text("x")
+    called: list[str] = []
+    original = Program.call
+
+    def call(self: Program, one: Any) -> Any:
+        called.append(f"{one.fun} {one.args[0]}")
+        return original(self, one)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "call", call)
+        (row,) = site.run("state.apply", "t").ret.value.values()
+    digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    assert row["name"] == f"{digest} True a/b"
+    assert called == ["jinja.host_filter file_hashsum", "jinja.host_filter is_text_file"]
+
+
 def test_a_lost_connection_loses_nothing(site: Site) -> None:
     """Cut while a state runs, and while the run waits for a template."""
     site.write(
