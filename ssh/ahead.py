@@ -7,7 +7,7 @@ can't be rendered yet, is asked for when its turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catena.core.context import Context
@@ -18,8 +18,9 @@ from catena.renderers.templates import render_file
 from catena.runtime.ssh.asking import AskText, timeless_key, view_of
 from catena.ssh.program import Part
 from catena.states.compiler.model import Low
-from catena.states.file.managed import managed_order, new_content
+from catena.states.file.managed import Order, managed_order, new_content
 from catena.states.file.options import ManagedOptions
+from catena.states.file.recurse import member_orders
 
 _SCHEME = "salt://"
 
@@ -75,13 +76,29 @@ def rendered_ahead(
     """
     notes = _Notebook(context, acted)
     for low in lows:
-        if low.state == "file" and low.fun == "managed" and _is_from_roots(low):
+        if low.state == "file" and low.fun in _ORDERS and _is_from_roots(low):
             _look(context.with_(rendering=notes), low)
     made = {key: Part.of(text.encode("utf-8")) for key, text in notes.texts.items()}
     return (
         {key: part.sha256 for key, part in made.items()},
         {part.sha256: part for part in made.values()},
     )
+
+
+def _managed(context: Context, low: Low) -> Iterator[Order]:
+    chosen, _ = split(ManagedOptions, dict(low.args))
+    yield managed_order(context, low.name, chosen)
+
+
+def _recursed(context: Context, low: Low) -> Iterator[Order]:
+    return member_orders(context, low.name, **low.args)
+
+
+#: Functions of `file` that make files of templates -> what they do with each.
+_ORDERS: Mapping[str, Callable[[Context, Low], Iterator[Order]]] = {
+    "managed": _managed,
+    "recurse": _recursed,
+}
 
 
 def _is_from_roots(low: Low) -> bool:
@@ -101,13 +118,12 @@ def _is_from_roots(low: Low) -> bool:
 
 
 def _look(context: Context, low: Low) -> None:
-    """Find out what a file.managed would write, as far as that can be known here."""
+    """Find out what a state would write, as far as that can be known here."""
     saltenv = str(low.keywords.get("saltenv") or low.env)
     inside = context.with_(saltenv=saltenv) if saltenv != context.saltenv else context
     try:
-        chosen, _ = split(ManagedOptions, dict(low.args))
-        order = managed_order(inside, low.name, chosen)
-        new_content(inside, order)
+        for order in _ORDERS[low.fun](inside, low):
+            new_content(inside, order)
     except (CatenaError, UnicodeError):
         # Told when its turn comes, by the state itself.
         return

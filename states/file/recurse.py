@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CommandExecutionError, UsageError
@@ -23,7 +23,7 @@ from catena.states.file.directory import (
     remove_all,
 )
 from catena.states.file.kept import keep
-from catena.states.file.managed import manage, managed_order
+from catena.states.file.managed import Order, manage, managed_order
 from catena.states.file.options import ManagedOptions
 from catena.states.file.patterns import chosen as chosen_by
 from catena.states.file.symlink import LinkOptions, manage_link
@@ -198,14 +198,34 @@ def _member(
             mode=options.sym_mode,
         )  # fmt: skip
         return manage_link(context, path, entry.link, wanted)
-    location = f"salt://{entry.path}"
-    if options.file_mode == KEEP:
-        options = replace(options, file_mode=f"{entry.mode & 0o7777:04o}")
     try:
-        order = managed_order(context, str(path), _file_options(options, location, env))
-        return manage(context, order)
+        return manage(context, _order(context, path, entry, env, options))
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
+
+
+def _order(
+    context: Context, path: Path, entry: FileEntry, env: str, options: RecurseOptions
+) -> Order:
+    """Return what to do with one file."""
+    if options.file_mode == KEEP:
+        options = replace(options, file_mode=f"{entry.mode & 0o7777:04o}")
+    location = f"salt://{entry.path}"
+    return managed_order(context, str(path), _file_options(options, location, env))
+
+
+def member_orders(context: Context, name: str, source: Any, **options: Any) -> Iterator[Order]:
+    """Yield what a recurse with these arguments would do with each file; nothing is done.
+
+    Raises:
+        CommandExecutionError: the source is not there.
+        UsageError: an argument makes no sense.
+    """
+    chosen, _ = split(RecurseOptions, options)
+    env = chosen.saltenv or context.saltenv
+    places = _places(context, source, env, truth(chosen.merge))
+    for relative, (entry, saltenv) in sorted(_members(context, places, chosen).items()):
+        yield _order(context, Path(name) / relative, entry, saltenv, chosen)
 
 
 def _clean(context: Context, path: Path, options: RecurseOptions, tally: _Tally) -> None:

@@ -175,6 +175,32 @@ def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engin
     assert not proof.exists()
 
 
+def test_templates_that_ask_nothing_of_the_host_travel_before_the_run(site: Site) -> None:
+    (site.states / "all").mkdir()
+    (site.states / "all" / "a").write_text("a {{ grains.id }} {{ pillar.get('x', 1) }}\n")
+    (site.states / "all" / "b").write_text("b {{ salt['grains.get']('id') }}\n")
+    site.write(
+        t__sls="m:\n  file.managed: [{name: @/m}, {source: salt://all/a}, {template: jinja}]\n"
+        "r:\n  file.recurse: [{name: @/r}, {source: salt://all}, {template: jinja}]\n"
+        "p:\n  file.managed:\n    - {name: @/p, source: salt://all/b, template: jinja}\n"
+        "    - prereq: [{file: m}]\n"
+    )
+
+    def refused(self: Program, *args: Any) -> None:
+        raise AssertionError("the run asked for something")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "supply", refused)
+        found = site.run("state.apply", "t")
+    assert rows(found) == {"m": True, "r": True, "p": True}
+    assert [site.made(name) for name in ("m", "r/a", "r/b", "p")] == [
+        "a web1 1\n",
+        "a web1 1\n",
+        "b web1\n",
+        "b web1\n",
+    ]
+
+
 def test_filters_that_look_at_a_host_look_at_the_target(site: Site) -> None:
     site.write(
         t__sls="t:\n  test.succeed_without_changes:\n"
