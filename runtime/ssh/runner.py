@@ -48,6 +48,8 @@ OUTPUT_FLOOR = 1024 * 1024
 #: From the result to a reboot that the run asked for, so that the master can collect it before.
 COLLECT_SECONDS = 5.0
 
+_TOO_LATE = "it came too late: it may not start any more"
+
 
 def begin(room: Room, run: RunFolder) -> None:
     """Start a detached runner of a run; returns when it has taken the run, or could not.
@@ -124,6 +126,9 @@ class _Runner:
             self._job = self._run.read_job()
         except (CatenaError, OSError) as error:
             self._run.finish(failed(self._run, None, f"the job can't be read: {error}"))
+            return
+        if 0 < self._job.spec.not_after < time.time():
+            self._run.finish(failed(self._run, self._job.spec, _TOO_LATE))
             return
         worker = os.fork()
         if worker == 0:
@@ -246,8 +251,7 @@ def look(room: Room, run: RunFolder) -> RunPhase:
         return RunPhase.running
     worker = run.process("worker")
     if _lives(worker, boot):
-        reason = run.cancelled()
-        if reason is None:
+        if run.cancelled() is None and not _is_overdue(run):
             return RunPhase.running
         assert worker is not None
         processes.kill_tree(worker, boot)
@@ -257,6 +261,16 @@ def look(room: Room, run: RunFolder) -> RunPhase:
 
 def _lives(process: Optional[ProcessRef], boot: str) -> bool:
     return process is not None and processes.is_alive(process, boot)
+
+
+def _is_overdue(run: RunFolder) -> bool:
+    """Keep the deadline of a run whose runner was killed; its worker lives."""
+    with contextlib.suppress(CatenaError, OSError):
+        seconds = run.read_job().spec.deadline_seconds
+        if time.time() - (run.path / "runner").stat().st_mtime > seconds:
+            run.cancel(f"not done after {seconds} seconds")
+            return True
+    return False
 
 
 def _settle(run: RunFolder, boot: str) -> None:

@@ -7,12 +7,17 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from catena.core.failpoint_rules import FAILPOINTS
+from catena.core.records import encode
+from catena.runtime.host import After, AfterKind
 from catena.runtime.ssh import protocol as p
+from catena.runtime.ssh import runner
+from catena.runtime.ssh.outcome import boot_id
 from catena.runtime.ssh.protocol import TargetError, Trouble
 from catena.runtime.ssh.runs import RunFolder
 from catena.ssh.errors import ChannelLostError
@@ -155,6 +160,41 @@ def test_a_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path)
         assert program.cancel(RUN, "enough").phase is p.RunPhase.done
         assert gone(pid)
         assert "cancelled: enough" in str(finished(program).ret.value)
+
+
+def test_a_run_without_its_runner_keeps_its_deadline(bench: Bench, tmp_path: Path) -> None:
+    with bench.program() as program:
+        pid, _ = waiting(program, tmp_path)
+        kill(bench, "runner")
+        os.utime(bench.room / "runs" / RUN / "runner", (1, 1))
+        assert "not done after" in str(finished(program).ret.value)
+        assert gone(pid)
+
+
+def test_a_reboot_that_a_run_asked_for_waits_until_its_return_was_collected(
+    bench: Bench, tmp_path: Path
+) -> None:
+    proof = tmp_path / "rebooted"
+    after = After(AfterKind.reboot, 1, 0, ("touch", str(proof)), boot_id())
+    with bench.program() as program:
+        begin(program, job(grains={"os": "x"}))
+        finished(program)
+    run = RunFolder(bench.room / "runs" / RUN)
+    done = p.unpack_result(run.result.read_bytes())
+    run.result.unlink()
+    run.finish(replace(done, after=encode(after)))
+    child = os.fork()
+    if child == 0:
+        try:
+            runner._afterwards(run)
+        finally:
+            os._exit(1)
+    with bench.program() as program:
+        assert program.collect(RUN, 1 << 20).after == encode(after)
+        assert not proof.exists()
+        program.ack(RUN)
+    assert os.waitpid(child, 0)[1] == 0
+    assert proof.exists()
 
 
 def test_a_killed_worker_takes_its_commands_with_it(bench: Bench, tmp_path: Path) -> None:

@@ -351,6 +351,16 @@ def test_a_run_that_is_not_done_in_time_is_killed(bench: Bench) -> None:
     assert not result.interrupted
 
 
+def test_a_run_that_comes_too_late_does_not_start(bench: Bench, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    with bench.program() as program:
+        begin(program, job("cmd.run", f"touch {ran}", grains={"os": "x"}, not_after=1.0))
+        result = finished(program)
+    assert (result.ret.success, result.interrupted) == (False, False)
+    assert "too late" in result.ret.value
+    assert not ran.exists()
+
+
 def test_state_runs_wait_for_each_other(bench: Bench, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
