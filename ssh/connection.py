@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,9 +14,11 @@ from catena.ssh.link import Completed, Probed
 from catena.ssh.probe import probe
 from catena.ssh.session import Session
 from catena.ssh.target import Target
-from catena.ssh.transport import Line, connect
+from catena.ssh.transport import CutOffError, Line, connect
 
 DEFAULT_SECONDS = 60.0
+#: How often a host may close the connection before it greets.
+CUT_OFF_TRIES = 4
 #: Input that fits into the window of any server; more is written beside the reading.
 _SMALL = 16 * 1024
 
@@ -107,8 +110,19 @@ def open_connection(
         ConfigError: the SSH configuration can't be used.
     """
     bound = float(target.timeout_seconds or seconds)
-    line = connect(route(target, files), target.id, files.trust_command, bound)
-    return SshConnection(target, line, bound)
+    way = route(target, files)
+    left = CUT_OFF_TRIES
+    while True:
+        try:
+            line = connect(way, target.id, files.trust_command, bound)
+        except CutOffError:
+            # sshd, above all a jump host's, drops some of many logins at a time (MaxStartups).
+            left -= 1
+            if not left:
+                raise
+            time.sleep(random.uniform(0.2, 1.0))
+        else:
+            return SshConnection(target, line, bound)
 
 
 def _feed(session: Session, data: bytes, deadline: float) -> None:

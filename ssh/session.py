@@ -180,7 +180,8 @@ class Session:
                 if self._asked:
                     raise self._error("sudo refuses the password", _PASSWORD)
                 self._asked = True
-                self._channel.sendall(self._target.password.encode("utf-8") + b"\n")
+                word = self._target.password.encode("utf-8") + b"\n"
+                self.send(word, time.monotonic() + _LAST_SECONDS)
             if len(stream.before) > NOISE_LIMIT:
                 what = f"it prints more than {NOISE_LIMIT // 1024} KiB before a command begins"
                 raise self._error(what, "look at its .bashrc or .profile")

@@ -10,7 +10,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from catena.ssh import host_keys, library
@@ -31,6 +31,10 @@ _DISABLED = {
 }
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 _ECDSA = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
+
+
+#: From the algorithms that are possible to those that are asked for, in their order.
+Choose = Callable[[Sequence[str]], Sequence[str]]
 
 
 class _Wire:
@@ -130,9 +134,10 @@ def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> Line
         for hop in route:
             last = hop is route[-1]
             label = host if last else f"{host} (through {hop.host})"
-            transport = _greeted(hop, label, line.transport, seconds)
-            line.add(transport)
             entries = host_keys.read(hop.known_hosts)
+            known = host_keys.kinds_known(entries, hop.key_name)
+            transport = _greeted(hop, label, line.transport, seconds, _known_first(known))
+            line.add(transport)
             settled = f"{trust} {hop.asked}"
             host_keys.check(entries, label, settled, hop.key_name, _key_of(transport))
             transport.auth_timeout = seconds
@@ -156,7 +161,7 @@ def shown_keys(route: Sequence[Hop], host: str, trust: str, seconds: float) -> l
     for kinds in (("ssh-ed25519",), _ECDSA, _RSA):
         line = connect(route[:-1], host, trust, seconds)
         try:
-            line.add(_greeted(route[-1], host, line.transport, seconds, kinds))
+            line.add(_greeted(route[-1], host, line.transport, seconds, _exactly(kinds)))
             found.append(_key_of(line.transport))
         except _NoCommonKeyError:
             continue
@@ -165,11 +170,15 @@ def shown_keys(route: Sequence[Hop], host: str, trust: str, seconds: float) -> l
     return found
 
 
+class CutOffError(SshError):
+    """The host closed the connection without a word: it has too many logins, starts or stops."""
+
+
 class _NoCommonKeyError(SshError):
     """The host has no key of the kinds asked for, or speaks no cipher of ours."""
 
 
-def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str] = ()) -> Any:
+def _greeted(hop: Hop, host: str, via: Any, seconds: float, choose: Choose) -> Any:
     """Return a transport that has exchanged keys with *hop*; its host key is not checked yet.
 
     Args:
@@ -177,7 +186,7 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str]
         host: for messages.
         via: transport of the jump host before it, or None.
         seconds: until keys are exchanged.
-        kinds: algorithms of the only host keys that are wanted; () for any, known ones first.
+        choose: algorithms of host keys that are wanted, of those that are possible.
     """
     paramiko = library.paramiko()
     wire = _socket(hop, host, via, seconds)
@@ -187,7 +196,7 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str]
         transport.banner_timeout = transport.handshake_timeout = seconds
         transport.channel_timeout = seconds
         options = transport.get_security_options()
-        options.key_types = tuple(kinds or _known_first(hop, options.key_types))
+        options.key_types = tuple(choose(options.key_types))
         transport.start_client(timeout=seconds)
         if not transport.initial_kex_done:
             # It returns quietly when its time is up.
@@ -195,7 +204,8 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, kinds: Sequence[str]
     except (paramiko.SSHException, EOFError, OSError) as error:
         _close(transport, wire)
         if isinstance(error, paramiko.IncompatiblePeer):
-            raise _NoCommonKeyError(host, Phase.connect, str(error)) from None
+            advice = "it offers only algorithms that are no longer safe"
+            raise _NoCommonKeyError(host, Phase.connect, str(error), advice) from None
         raise _no_greeting(hop, host, error) from None
     wire.trust()
     return transport
@@ -211,26 +221,36 @@ def _close(transport: Any, wire: _Wire) -> None:
 _CUT_OFF = ("banner", "existing session", "negotiation", "timeout", "timed out", "without end")
 
 
+#: The other side ended it.
+_CLOSED = ("reset by peer", "broken pipe", "negotiation failed")
+
 #: What it puts before the reason, and Python before an error of the system.
 _PARAMIKO = re.compile(r"Error reading SSH protocol banner|\[Errno \d+\] ")
 
 
 def _no_greeting(hop: Hop, host: str, error: BaseException) -> SshError:
     text = _PARAMIKO.sub("", str(error))
-    # sshd that has too many logins, starts or stops closes without a word.
     lost = isinstance(error, (EOFError, OSError)) or any(w in str(error).lower() for w in _CUT_OFF)
     what = f"no SSH greeting from {hop.host}:{hop.port}: {text or 'it closed the connection'}"
+    if any(word in str(error).lower() for word in _CLOSED) or not text:
+        return CutOffError(host, Phase.connect, what, waits=True)
     advice = "" if lost else "is that port sshd's?"
     return SshError(host, Phase.connect, what, advice, waits=lost)
 
 
-def _known_first(hop: Hop, possible: Sequence[str]) -> list[str]:
-    """Return algorithms with those of keys known of *hop* first, so that it shows a known one."""
-    known: list[str] = []
-    for kind in host_keys.kinds_known(host_keys.read(hop.known_hosts), hop.key_name):
-        known += _RSA if kind == "ssh-rsa" else [kind]
-    wanted = [kind for kind in known if kind in possible]
-    return [*wanted, *(kind for kind in possible if kind not in wanted)]
+def _exactly(names: Sequence[str]) -> Choose:
+    return lambda possible: names
+
+
+def _known_first(kinds: Sequence[str]) -> Choose:
+    """Return a choice with the algorithms of known kinds first, so that a known key is shown."""
+    known = [name for kind in kinds for name in (_RSA if kind == "ssh-rsa" else (kind,))]
+
+    def choose(possible: Sequence[str]) -> Sequence[str]:
+        wanted = [name for name in known if name in possible]
+        return [*wanted, *(name for name in possible if name not in wanted)]
+
+    return choose
 
 
 def _key_of(transport: Any) -> HostKey:

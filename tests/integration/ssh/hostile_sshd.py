@@ -131,14 +131,14 @@ class HostileSshd:
 
     Args:
         script: what it does once SSH is spoken.
-        raw: takes each connection instead, before any SSH.
+        raw: gets each connection before any SSH; it takes it unless it returns False.
     """
 
     def __init__(
         self,
         folder: Path,
         script: Script | None = None,
-        raw: Callable[[socket.socket], None] | None = None,
+        raw: Callable[[socket.socket], object] | None = None,
     ) -> None:
         self.script = script or Script()
         self._raw = raw
@@ -185,8 +185,7 @@ class HostileSshd:
 
     def _one(self, wire: socket.socket) -> None:
         try:
-            if self._raw is not None:
-                self._raw(wire)
+            if self._raw is not None and self._raw(wire) is not False:
                 return
             transport = paramiko.Transport(wire)
             transport.add_server_key(self.key)

@@ -70,6 +70,21 @@ def test_a_closed_port_may_open_later(tmp_path: Path) -> None:
     assert refused(server, Phase.connect).waits
 
 
+def test_a_login_that_was_dropped_among_many_is_tried_again(tmp_path: Path) -> None:
+    dropped: list[socket.socket] = []
+
+    def raw(wire: socket.socket) -> bool:
+        if len(dropped) == 2:
+            return False
+        dropped.append(wire)
+        wire.close()
+        return True
+
+    with HostileSshd(tmp_path, raw=raw) as server:
+        server.connect().close()
+    assert len(dropped) == 2
+
+
 # -- its key (attack row 2013-4436) --------------------------------------------------------------
 
 
