@@ -61,10 +61,11 @@ def _run_calls(context: Context, calls: Mapping[str, Any]) -> StateResult:
         passed, value = _call(context, name, written)
         if passed:
             changes[name] = value
-            good.append(f"{name}: {value if isinstance(value, (str, bool)) else 'Success'}")
+            said = value.get("comment", "Success") if isinstance(value, Mapping) else value
+            good.append(f"{name}: {said}")
         else:
             bad.append(f"'{name}': {value}")
-    return StateResult(not bad, changes, ", ".join([*good, *bad]))
+    return StateResult(not bad, changes, ", ".join([*bad, *good]))
 
 
 def _call(context: Context, name: str, written: Any) -> Tuple[bool, Any]:

@@ -17,6 +17,8 @@ _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128:
 _HEX = re.compile(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
 #: How alike a path is to the one that was meant.
 _NEAR = 0.75
+#: A root with no more folders is small enough to be read for a hint.
+_FEW = 50
 DOWNLOAD_LIMIT = 2 * 1024 * 1024 * 1024
 _DOWNLOAD_SECONDS = 60
 _CHUNK = 1024 * 1024
@@ -229,9 +231,19 @@ def missing(context: Context, source: Source) -> SourceMissingError:
 
 
 def meant(context: Context, location: str, saltenv: str) -> str:
-    """Return "; did you mean 'salt://…'?", or nothing where no path is near."""
+    """Return "; did you mean 'salt://…'?", or nothing where no path is near.
+
+    Of a large root only the folder that is named, or the nearest one, is looked into: a list of
+    files comes with their hashes, and all of it would be read for the sake of a hint.
+    """
     path = location[len("salt://") :].partition("?")[0]
-    near = nearest(path, (entry.path for entry in context.files.entries(saltenv)), _NEAR)
+    folder, _, name = path.rpartition("/")
+    folders = context.files.folders(saltenv)
+    inside = folder if folder in folders else nearest(folder, folders, _NEAR) if folder else ""
+    if inside is None or (not inside and len(folders) > _FEW):
+        return ""
+    paths = (entry.path for entry in context.files.entries(saltenv, inside))
+    near = nearest(f"{inside}/{name}" if inside else name, paths, _NEAR)
     return f"; did you mean 'salt://{near}'?" if near else ""
 
 

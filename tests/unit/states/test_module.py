@@ -93,7 +93,8 @@ def test_new_syntax_calls_each_function(world: Any) -> None:
 def test_new_syntax_keeps_the_changes_of_what_succeeded(world: Any) -> None:
     row = one(world, "module.run", [{"probe.options": ["f"]}, {"probe.answer": [False]}])
     assert row["result"] is False and list(row["changes"]) == ["probe.options"]
-    assert row["comment"].endswith("'probe.answer': False")
+    # What failed stands first, what a function gave behind its name, as in Salt.
+    assert row["comment"].startswith("'probe.answer': False, probe.options: ")
 
 
 @pytest.mark.parametrize(
