@@ -75,6 +75,8 @@ def options(place: Place) -> Dict[str, Any]:
             "pillarenv": place.settings.pillarenv or None,
             "saltversion": catena.__version__,
             "__role": "minion",
+            # Many formulas ask which of Salt's programs runs them before they merge a tree.
+            "__cli": "salt-minion" if place.session else "salt-call",
             "hash_type": "sha256",
         }
     )

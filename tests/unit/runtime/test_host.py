@@ -78,6 +78,12 @@ def test_what_only_the_agent_knows_is_asked_of_it(agent: Agent, place: Place) ->
     assert agent.asked == [("grains", "web1")]
 
 
+def test_formulas_learn_which_of_salts_programs_runs_them(place: Place) -> None:
+    assert hosts.options(place)["__cli"] == "salt-call"
+    under_an_agent = dataclasses.replace(place, session="s1")
+    assert hosts.options(under_an_agent)["__cli"] == "salt-minion"
+
+
 def test_progress_is_numbered_from_one(agent: Agent, place: Place) -> None:
     spec = JobSpec("20260101000000000000", "test.ping")
     host = RemoteHost(place, RootsClient({}), agent, spec)
