@@ -154,7 +154,8 @@ class Session:
             if left <= 0:
                 raise self._late()
             over = self._channel.exit_status_ready()
-            seen = self._poll.poll((min(left, _LAST_SECONDS) if over else left) * 1000)
+            # Nothing wakes us when the code comes while somebody else keeps the streams open.
+            seen = self._poll.poll(min(left, _LAST_SECONDS) * 1000)
             if over and not seen:
                 return None
 
