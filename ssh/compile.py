@@ -18,7 +18,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import load
 from catena.core.context import Context, FileClient, Running
-from catena.core.errors import CatenaError, CommandExecutionError
+from catena.core.errors import CatenaError, CommandExecutionError, ConfigError
 from catena.core.files import private_folder
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark, StateMark
@@ -30,7 +30,7 @@ from catena.runtime.host import LocalHost, Place, options
 from catena.runtime.loader import CustomRegistry, Loader
 from catena.runtime.master_session import master_session
 from catena.runtime.session import LazyMapping, Session, execution_index
-from catena.runtime.ssh.protocol import Called, Fault, Identity, Welcome
+from catena.runtime.ssh.protocol import Fault, Identity, Welcome
 from catena.ssh.functions import CustomNames, Remote, TargetRegistry
 from catena.ssh.roots import Shipment, custom_files
 from catena.ssh.target import Target
@@ -148,18 +148,7 @@ def session_for(
     Raises:
         ConfigError: the roster's minion_opts can't be used.
     """
-    settings, loaded = load(MinionSettings, seat.identity.settings, SALT_KEYS)
-    own = Path(welcome.room) / "hosts" / seat.target.id
-    place = Place(
-        settings=settings,
-        id=seat.target.id,
-        machine_id=settings.machine_id or welcome.machine_id,
-        conf_dir=own / "conf",
-        cache_dir=own / "cache",
-        pki_dir=own / "pki",
-        grains=grains,
-        module_options=loaded.module_options,
-    )
+    place = _place(seat, welcome, grains)
     cache = _cache(seat.settings)
     pillar = _pillar_of(seat, grains)
     host = TargetHost(place, seat.files, pillar, watch, welcome, cache, collect)
@@ -174,18 +163,40 @@ def session_for(
         files=seat.files,
         host=host,
         job=spec,
-        test=settings.test,
-        saltenv=settings.saltenv or "base",
+        test=place.settings.test,
+        saltenv=place.settings.saltenv or "base",
         running=running,
     )
     renderers.bind(context)
     return Session(context, host)
 
 
+def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
+    """Return where the target lives, in its own folders (`runtime.ssh.room`)."""
+    settings, loaded = load(MinionSettings, seat.identity.settings, SALT_KEYS)
+    own = Path(welcome.room) / "hosts" / seat.target.id
+    return Place(
+        settings=settings,
+        id=seat.target.id,
+        machine_id=settings.machine_id or welcome.machine_id,
+        conf_dir=own / "conf",
+        cache_dir=own / "cache",
+        pki_dir=own / "pki",
+        grains=grains,
+        module_options=loaded.module_options,
+    )
+
+
 def _cache(settings: MasterSettings) -> Path:
     folder = Path(settings.cache_dir)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return private_folder(folder / "ssh")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return private_folder(folder / "ssh")
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: {error.strerror}; this user must be able to write to cache_dir",
+            "cache_dir",
+        ) from None
 
 
 def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegistry:
@@ -240,18 +251,6 @@ def _pillar_of(seat: Seat, grains: Mapping[str, Any]) -> Any:
 
 class RemoteFaultError(CatenaError):
     """A function of the target raised an error that is none of catena's own."""
-
-
-def value_of(called: Called) -> Any:
-    """Return what a function of the target returned.
-
-    Raises:
-        CatenaError: what it raised, of the same class where that is one of catena's.
-        Exception: one of Python's own, by its name: templates and custom code may expect it.
-    """
-    if called.fault is None:
-        return called.value
-    raise raised(called.fault)
 
 
 _PYTHONS = {
