@@ -20,6 +20,7 @@ from catena.ssh.errors import Phase, SshError
 from catena.ssh.host_keys import HostKey
 
 KEEPALIVE_SECONDS = 15
+VANISHED_SECONDS = 60
 #: What a server may send before its key is checked: greeting, key exchange.
 HANDSHAKE_LIMIT = 512 * 1024
 
@@ -296,7 +297,8 @@ def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
             why = error.strerror or str(error)
         else:
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            # A host that vanished acknowledges no keepalive: the kernel ends the connection then.
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_SECONDS * 1000)
             return wire
     raise SshError(host, Phase.connect, f"{where}: {why}", waits=True)
 

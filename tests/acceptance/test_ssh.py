@@ -23,8 +23,23 @@ ROSTER = """\
 {{{{ name }}}}:
   host: 127.0.0.1
   port: {{{{ port }}}}
+  thin_dir: {folder}/thin-{{{{ name }}}}
+  minion_opts:
+    grains: {{{{ {{"colour": name}} }}}}
 {{% endfor %}}
 """
+MASTER = """\
+ssh_user: {user}
+ssh_timeout: 20
+file_roots: {{base: [{states}]}}
+pillar_roots: {{base: [{states}/none]}}
+"""
+STATES = {
+    "hello.sls": (
+        "{{ grains['colour'] }}-of-{{ grains['id'] }}:\n  test.succeed_with_changes: []\n"
+    ),
+    "bad.sls": "no:\n  test.fail_without_changes: []\n",
+}
 
 
 class Done(NamedTuple):
@@ -45,8 +60,13 @@ class Cli:
         self.folder = folder
         self._capture = capture
         self.folder.mkdir()
-        (folder / "master").write_text(f"ssh_user: {USER}\nssh_timeout: 20\n")
-        (folder / "roster").write_text(ROSTER.format(ports=dict(server.ports)))
+        states = folder / "states"
+        states.mkdir()
+        for name, text in STATES.items():
+            (states / name).write_text(text)
+        (folder / "master").write_text(MASTER.format(user=USER, states=states))
+        roster = ROSTER.format(ports=dict(server.ports), folder=server.folder)
+        (folder / "roster").write_text(roster)
         server.known_hosts.unlink(missing_ok=True)
 
     def __call__(self, *words: str) -> Done:
@@ -126,6 +146,22 @@ def test_a_command_runs_on_every_host_of_a_glob(catena: Cli) -> None:
     each = {"retcode": 0, "stdout": "42\n", "stderr": "e\n"}
     assert json.loads(done.stdout) == {"noisy": each, "plain": each}
     assert done.stderr == ""
+
+
+def test_a_function_answers_as_catena_run_does(catena: Cli) -> None:
+    trusted(catena)
+    done = catena("ssh", "*", "test.ping", "--out", "json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"noisy": True, "plain": True})
+    assert done.stderr == ""
+    applied = catena("ssh", "*", "state.apply", "hello", "--out", "json")
+    assert applied.returncode == 0, applied.stderr
+    for kind, rows in json.loads(applied.stdout).items():
+        (row,) = rows.values()
+        assert row["__id__"] == f"{kind}-of-{kind}"
+    assert catena("ssh", "plain", "state.apply", "bad").returncode == 1
+    unknown = catena("ssh", "plain", "test.pong")
+    assert unknown.returncode == 1
+    assert "test.pong" in unknown.stdout + unknown.stderr
 
 
 def test_exit_codes(catena: Cli) -> None:
