@@ -40,7 +40,6 @@ class Journal:
     def __init__(self, run: RunFolder, clock: Clock) -> None:
         self._run = run
         self._writer = StepWriter(run.steps, clock)
-        self._asked = 0
 
     def add(self, kind: str, data: Mapping[str, Any]) -> None:
         """Add a step. On a full disk steps are left out: the result has all that they say."""
@@ -57,11 +56,10 @@ class Journal:
             CalledOffError: the run was cancelled.
             OSError: the question can't be written.
         """
-        self._asked += 1
         kind, data = asking.packed(question)
-        self._writer.add("ask", {"number": self._asked, "kind": kind, "data": data})
+        number = self._writer.add("ask", {"kind": kind, "data": data}, "number")
         while True:
-            blob = self._run.supplied(self._asked)
+            blob = self._run.supplied(number)
             if blob is not None:
                 return asking.unpack_reply(blob)
             if self._run.cancelled() is not None:

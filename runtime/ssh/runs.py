@@ -17,6 +17,7 @@ says which states nobody can vouch for.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -281,7 +282,7 @@ def is_orphan(path: Path) -> bool:
 
 
 class StepWriter:
-    """Appends to a run's journal; one process at a time does.
+    """Appends to a run's journal. States that run in processes of their own write there too.
 
     Args:
         path: the file; made when missing. A torn last line of a killed process is cut off.
@@ -289,32 +290,46 @@ class StepWriter:
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
         self._clock = clock
-        reader = StepReader(path)
-        self._seq = len(reader.all())
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._handle = os.open(path, flags, 0o600)
-        os.ftruncate(self._handle, reader.good)
-        os.lseek(self._handle, reader.good, os.SEEK_SET)
+        self._reader = StepReader(path)
 
-    def add(self, kind: str, data: Dict[str, Any]) -> None:
-        """Add one step; its longest texts are cut where it is too large.
+    def add(self, kind: str, data: Dict[str, Any], number: str = "") -> int:
+        """Add one step; its longest texts are cut where it is too large. Return its number.
+
+        Args:
+            kind: of the step.
+            data: of the step.
+            number: key under which the step's own number stands in its data; "": nowhere.
 
         Raises:
             OSError: it could not be written; the journal is as before.
         """
         ready, _ = shorten(json_ready(plain(data)), STEP_LIMIT)
-        step = {"kind": kind, "data": ready if isinstance(ready, dict) else {"text": ready}}
+        kept = ready if isinstance(ready, dict) else {"text": ready}
         when = self._clock.now().timestamp()
-        line = encode_line({"seq": self._seq + 1, "when": when, **step})
-        at = os.lseek(self._handle, 0, os.SEEK_CUR)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Opened each time: a lock belongs to an opening, which forked processes would share.
+        handle = os.open(self._path, flags, 0o600)
         try:
-            write_all(self._handle, line)
-        except OSError:
-            os.ftruncate(self._handle, at)
-            os.lseek(self._handle, at, os.SEEK_SET)
-            raise
-        self._seq += 1
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            seq = self._reader.catch_up() + 1
+            step = {"kind": kind, "data": {**kept, **({number: seq} if number else {})}}
+            _append(handle, self._reader.good, encode_line({"seq": seq, "when": when, **step}))
+        finally:
+            os.close(handle)
+        return seq
+
+
+def _append(handle: int, at: int, line: bytes) -> None:
+    """Write *line* behind the good ones; a torn one of a killed process goes."""
+    os.ftruncate(handle, at)
+    os.lseek(handle, at, os.SEEK_SET)
+    try:
+        write_all(handle, line)
+    except OSError:
+        os.ftruncate(handle, at)
+        raise
 
 
 class StepReader:
@@ -330,6 +345,11 @@ class StepReader:
         """Return the steps from the start; a torn or damaged line ends them."""
         self.good = self._seq = 0
         return self._read()
+
+    def catch_up(self) -> int:
+        """Read on to the end; return the number of the last step, 0 without any."""
+        self._read()
+        return self._seq
 
     def after(self, seq: int, limit: int) -> List[protocol.Step]:
         """Return up to *limit* steps after number *seq*."""

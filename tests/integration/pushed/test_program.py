@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -286,6 +287,36 @@ def test_a_run_that_asks_waits_for_its_master_and_goes_on(bench: Bench, tmp_path
                 answered += 1
         assert finished(program).ret.success
     assert target.read_text() == "late\n"
+
+
+def test_states_beside_each_other_share_the_journal(bench: Bench, tmp_path: Path) -> None:
+    states = tuple(
+        replace(
+            low("file.managed", str(tmp_path / f"f{n}"), source=f"salt://unforeseen{n}"),
+            keywords={"parallel": True},
+        )
+        for n in range(4)
+    )
+    data = Part.of(b"late\n")
+    with bench.program() as program:
+        begin(program, job("state.apply", low=states, grains={"os": "x"}))
+        seen: list[p.Step] = []
+        phase = p.RunPhase.running
+        while phase is p.RunPhase.running:
+            polled = program.poll(RUN, len(seen), 5.0)
+            phase = polled.phase
+            seen.extend(polled.steps)
+            program.put([data])
+            for step in polled.steps:
+                if step.kind == "ask":
+                    question = asking.unpacked(step.data["kind"], step.data["data"])
+                    entry = FileEntry(question.path, data.sha256, data.size, 0o644)
+                    reply = asking.pack_reply(asking.Reply(entry))
+                    program.supply(RUN, step.data["number"], reply)
+        assert finished(program).ret.success
+    assert [step.seq for step in seen] == list(range(1, len(seen) + 1))
+    assert sum(step.kind == "state" for step in seen) == 4
+    assert [(tmp_path / f"f{n}").read_text() for n in range(4)] == ["late\n"] * 4
 
 
 def test_an_event_of_a_run_waits_in_its_journal(bench: Bench) -> None:
