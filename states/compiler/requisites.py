@@ -119,8 +119,8 @@ _NO_LINKS = Links()
 #: `*_in` that become requisites of other states before the run; of `listen_in` only the end of the
 #: run asks, and `use_in` has done its work.
 _PUT = frozenset(REVERSE) - {"listen_in", "use_in"}
-#: A requisite: its kind, and (module, id).
-Wanted = Tuple[str, Tuple[str, str]]
+#: What others put into one state: (module, id)s by kind of requisite.
+_Puts = Dict[str, List[Tuple[str, str]]]
 
 
 def pairs(low: Low, kind: str) -> Iterator[Tuple[str, str]]:
@@ -152,11 +152,11 @@ def link(lows: Sequence[Low], gone: Sequence[Low] = (), linked_before: bool = Fa
         return plan
     for position, low in enumerate(lows):
         if low.keywords or position in puts:
-            _need_all(plan, position, puts.get(position, ()))
+            _need_all(plan, position, puts.get(position, {}))
     return plan
 
 
-def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
+def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, _Puts]:
     """Return what every `*_in` makes the states need that it names."""
     every = [*plan.lows, *gone]
     if not any(key in _PUT for low in every for key in low.keywords):
@@ -164,7 +164,7 @@ def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
     targets = Targets(every)
     unknown: Set[str] = set()
     seen: Set[Tuple[str, str]] = set()
-    puts: Dict[int, List[Wanted]] = {}
+    puts: Dict[int, _Puts] = {}
     for low in every:
         own = (low.state, low.id)
         if own in seen:
@@ -178,7 +178,7 @@ def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, List[Wanted]]:
                     plan.errors.append(_unknown(plan, low, kind, wanted))
                 for member in members or ():
                     if member < len(plan.lows):
-                        puts.setdefault(member, []).append((REVERSE[kind], own))
+                        puts.setdefault(member, {}).setdefault(REVERSE[kind], []).append(own)
     return puts
 
 
@@ -192,14 +192,16 @@ class Targets:
     """What `*_in` means, which is less than what requisites mean elsewhere, as in Salt.
 
     The id, or the `name` (not one of `names`) where one state alone has it; no globs; an SLS file
-    without what it includes; of a bare id its first module.
+    without what it includes; of a bare id its first module, of a bare name the first id.
     """
 
     def __init__(self, lows: Sequence[Low]) -> None:
-        self._lows = lows
         self._by_id: Dict[Tuple[str, str], List[int]] = {}
         self._first: Dict[str, Low] = {}
         self._ids: Dict[Tuple[str, str], Set[str]] = {}
+        self._by_sls: Dict[str, List[int]] = {}
+        #: The first module and id that have a name.
+        self._named: Dict[str, Tuple[str, str]] = {}
         for position, low in enumerate(lows):
             self._by_id.setdefault((low.state, low.id), []).append(position)
             first = self._first.setdefault(low.id, low)
@@ -207,11 +209,13 @@ class Targets:
                 self._first[low.id] = low
             if not _one_of_names(low):
                 self._ids.setdefault((low.state, low.name), set()).add(low.id)
+                self._named.setdefault(low.name, (low.state, low.id))
+            self._by_sls.setdefault(str(low.sls), []).append(position)
 
     def find(self, module: str, target: str) -> Optional[Sequence[int]]:
         """Return positions; None where that is a fault."""
         if module == "sls":
-            return [place for place, low in enumerate(self._lows) if low.sls == target]
+            return self._by_sls.get(target, ())
         if module in ("", "id"):
             return self._bare(target)
         if (module, target) in self._by_id:
@@ -222,17 +226,12 @@ class Targets:
     def _bare(self, target: str) -> Sequence[int]:
         if target in self._first:
             return self._by_id[self._first[target].state, target]
-        named = [
-            (state, id_)
-            for (state, name), ids in self._ids.items()
-            for id_ in ids
-            if name == target
-        ]
+        named = self._named.get(target)
         if not named:
             log.warning(
                 "nothing is called %r, which a requisite_in names without a module", target
             )
-        return self._by_id[named[-1]] if named else ()
+        return self._by_id[named] if named else ()
 
 
 def _one_of_names(low: Low) -> bool:
@@ -253,10 +252,10 @@ def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
             _own(plan, member).prereq_owners.append(position)
 
 
-def _need_all(plan: Plan, position: int, puts: Sequence[Wanted]) -> None:
+def _need_all(plan: Plan, position: int, puts: _Puts) -> None:
     low = plan.lows[position]
     for kind in FORWARD:
-        wanted = [*pairs(low, kind), *(target for put, target in puts if put == kind)]
+        wanted = [*pairs(low, kind), *puts.get(kind, ())]
         for module, target in wanted:
             group = plan.index.find(module, target)
             if group is None:

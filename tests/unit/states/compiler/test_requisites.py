@@ -142,6 +142,16 @@ def test_missing_target_is_a_fault_with_place_and_nearest(world: Any) -> None:
     assert w.host.steps == []
 
 
+@pytest.mark.parametrize("second", ["test.nop", "test.succeed_with_changes"])
+def test_a_bare_name_of_several_states_means_the_first(world: Any, second: str) -> None:
+    # As recorded from Salt 3008.5.
+    text = f"one: {{test.nop: [{{name: n}}]}}\ntwo: {{{second}: [{{name: n}}]}}\n"
+    rows = world(f"{text}s: {{test.fail_without_changes: [{{require_in: [n]}}]}}\n").ran()
+    assert {id_: row["result"] for id_, row in rows.items()} == {
+        "s": False, "one": False, "two": True,
+    }  # fmt: skip
+
+
 def test_whole_file_with_what_it_includes(world: Any) -> None:
     files = {
         "lib.sls": "include: [deep]\nl: test.nop\n",
