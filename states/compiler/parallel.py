@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import select
@@ -9,8 +10,11 @@ import signal
 import threading
 from typing import Callable, Collection, NoReturn, Optional
 
+from catena.core.own_code import told
 from catena.modules.cmd import tree
 from catena.states.compiler.model import Row
+
+log = logging.getLogger(__name__)
 
 #: prctl(2): the signal that a process gets when the one that made it ends, however it does.
 _PR_SET_PDEATHSIG = 1
@@ -46,6 +50,8 @@ class Child:
         if self.pid == 0:
             _be(work, write, parent, prctl)
         os.close(write)
+        #: Why there is no row, where the child could say so; known once the row was asked for.
+        self.fault = ""
 
     def speaks(self, seconds: float) -> bool:
         """Return whether `row` has something to read, or the child's end, within some time."""
@@ -56,7 +62,10 @@ class Child:
         with os.fdopen(self._read, "rb") as stream:
             data = stream.read()
         os.waitpid(self.pid, 0)
-        row: Optional[Row] = pickle.loads(data) if data else None
+        said = pickle.loads(data) if data else None
+        if isinstance(said, str):
+            self.fault, said = said, None
+        row: Optional[Row] = said
         return row
 
     def close(self) -> None:
@@ -81,13 +90,21 @@ def _be(
         signal.signal(signal.SIGTERM, _leave)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() == parent:
-            data = pickle.dumps(work())
             with os.fdopen(write, "wb") as stream:
-                stream.write(data)
+                stream.write(_said(work))
             code = 0
     finally:
         # Nothing of the parent's may end twice: its buffers, its files, its handlers.
         os._exit(code)
+
+
+def _said(work: Callable[[], Row]) -> bytes:
+    """Return the row, or why there is none, for the parent."""
+    try:
+        return pickle.dumps(work())
+    except Exception as error:  # a state may put anything into its row
+        log.debug("a parallel state failed", exc_info=True)
+        return pickle.dumps(told(error))
 
 
 def _leave(*_: object) -> NoReturn:

@@ -208,7 +208,9 @@ class Run:
                 if self._hooks.cancelled():
                     self._end_children()
                     return
-            self._take(position, self._children.pop(position).row(), _NO_ROW)
+            child = self._children.pop(position)
+            row = child.row()
+            self._take(position, row, f"{_NO_ROW}: {child.fault}" if child.fault else _NO_ROW)
 
     def _end_children(self) -> None:
         self._stopped = True

@@ -138,6 +138,15 @@ def test_a_process_that_dies_fails_its_own_row(world: Any) -> None:
     assert "left no row" in rows[0]["comment"]
 
 
+def test_a_row_that_can_not_be_handed_over_says_so(world: Any) -> None:
+    def odd(context: Any, name: str) -> StateResult:
+        return StateResult(True, {"made": lambda: name})
+
+    (row,) = run(world("a: {own.odd: [{parallel: true}]}\n"), odd=odd)
+    assert row["result"] is False
+    assert "left no row: " in row["comment"] and "pickle" in row["comment"].lower()
+
+
 def test_failhard_of_what_runs_beside_stops_what_waits_for_it(world: Any) -> None:
     text = """
 a: {test.fail_without_changes: [{parallel: true}, {failhard: true}]}
