@@ -11,18 +11,41 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catena.core.context import Context
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, NotAllowedError
 from catena.modules.arguments import split
 from catena.renderers.source import Rendered, Source
 from catena.renderers.templates import render_file
 from catena.runtime.ssh.asking import AskText, timeless_key, view_of
 from catena.ssh.program import Part
+from catena.ssh.roots import referenced
 from catena.states.compiler.model import Low
 from catena.states.file.managed import Order, managed_order, new_content
 from catena.states.file.options import ManagedOptions
 from catena.states.file.recurse import member_orders
 
 _SCHEME = "salt://"
+
+
+def code_templates(context: Context, lows: Sequence[Low]) -> frozenset[tuple[str, str]]:
+    """Return (engine, path) of the templates of states that are code: what runs here later.
+
+    Args:
+        context: in which the states were compiled; one that limits its renderers, because a
+            target's own words led to it, names no code.
+        lows: the states.
+    """
+    found: set[tuple[str, str]] = set()
+    for low in lows:
+        engine = str(low.args.get("template") or "jinja")
+        if engine != "jinja" and _may_run(context, engine):
+            for entries in referenced(context.files, [low]).entries.values():
+                found.update((engine, path) for path in entries)
+    return frozenset(found)
+
+
+def _may_run(context: Context, engine: str) -> bool:
+    allowed = context.opts.get("renderer_whitelist")
+    return not allowed or engine in allowed
 
 
 class _Notebook:
@@ -43,6 +66,8 @@ class _Notebook:
         self, context: Context, source: Source, engine: str, variables: Mapping[str, Any]
     ) -> str:
         """Return the text of a managed file, and keep it where it is always the same."""
+        if engine != "jinja" and not _may_run(context, engine):
+            raise NotAllowedError(f"{engine} may not render here")
         before = self._acted()
         question = AskText(source, engine, dict(variables), view_of(context, self._run))
         text = render_file(context.with_(rendering=None), source, engine, variables)

@@ -1,9 +1,10 @@
 """What a run on a target asks of the master while it goes on, answered.
 
 The target is somebody else's machine. It may ask for what a minion may ask for, files of the roots
-and its own pillar, and to have templates rendered with its own data. A text that is no file of the
-roots is the target's word: only renderers that can do nothing here (Jinja in its sandbox, YAML and
-other plain data) read it, never Python or the key ring of this master.
+and its own pillar, and to have templates rendered with its own data. What it sends is read by
+renderers that can do nothing here: Jinja in its sandbox, YAML and other plain data. Python and
+Mako are for files of the roots that say so in their first line, and for templates named by states
+that were compiled here, since the roots hold scripts for hosts too; the key ring is for neither.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from catena.core.context import Context, FileEntry
 from catena.core.errors import CatenaError, NotAllowedError, PillarError
 from catena.core.own_code import told
 from catena.core.records import encode
-from catena.renderers.pipeline import render
+from catena.renderers.pipeline import DEFAULT, pipeline_of, render
 from catena.renderers.source import Source
 from catena.renderers.templates import render_file
 from catena.runtime.ssh import asking
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 #: Renderers that a text of the target's own may go through.
 HARMLESS = ("jinja", "yaml", "json", "toml", "text", "stateconf")
+#: What one host may read with this master's keys, another one may not.
+_NEVER = ("gpg",)
 #: Options that a call of state functions may change for what it runs.
 _CHANGING = frozenset(("environment", "mock", "pillarenv", "saltenv", "state_top", "test"))
 #: Sends one content of the roots to the target.
@@ -40,11 +43,15 @@ class Answers:
     Args:
         context: of the run, as it was compiled here.
         send: brings the content of a file to the target.
+        code: (engine, path below the roots) of templates that may be code of ours.
     """
 
-    def __init__(self, context: Context, send: Send) -> None:
+    def __init__(
+        self, context: Context, send: Send, code: frozenset[tuple[str, str]] = frozenset()
+    ) -> None:
         self._context = context
         self._send = send
+        self._code = code
 
     def __call__(self, question: Any) -> Reply:
         """Return the answer to a record of `runtime.ssh.asking`; a fault is one too.
@@ -66,9 +73,7 @@ class Answers:
         if isinstance(question, asking.AskText):
             return self._text(question)
         if isinstance(question, asking.AskData):
-            context = self._trusting(question.source, self._seen(question.view))
-            made = render(context, question.source, question.default, question.variables)
-            return [made.data, dict(made.lines)]
+            return self._data(question)
         if isinstance(question, asking.AskFile):
             return self._file(question)
         if isinstance(question, asking.AskFolder):
@@ -80,6 +85,15 @@ class Answers:
             return self._pillar(question)
         return self._context.files.environments()
 
+    def _data(self, question: asking.AskData) -> list[Any]:
+        context = self._trusting(question.source, self._seen(question.view))
+        usual = (DEFAULT, str(context.opts.get("renderer") or DEFAULT))
+        for stage in pipeline_of("", question.default):
+            if stage.name not in HARMLESS and question.default not in usual:
+                raise NotAllowedError(f"over SSH, {stage.name} is no renderer for any text")
+        made = render(context, question.source, question.default, question.variables)
+        return [made.data, dict(made.lines)]
+
     def _pillar(self, question: asking.AskPillar) -> list[Any]:
         host = self._context.host
         try:
@@ -89,10 +103,13 @@ class Answers:
 
     def _text(self, question: asking.AskText) -> str:
         context = self._seen(question.view)
-        if question.engine != "jinja" and not self._is_ours(question.source):
+        code = (question.engine, question.source.path)
+        if question.engine != "jinja" and not (
+            code in self._code and self._is_ours(question.source)
+        ):
             raise NotAllowedError(
-                f"{question.engine} templates over SSH must lie in the file roots; "
-                f"{question.source.name[:200]} does not"
+                f"over SSH, {question.engine} renders only files of the roots that a state of the "
+                f"job itself names; {question.source.name[:200]} is none"
             )
         context = self._trusting(question.source, context)
         return render_file(context, question.source, question.engine, question.variables)
@@ -121,7 +138,8 @@ class Answers:
     def _trusting(self, source: Source, context: Context) -> Context:
         """Return *context*, its renderers limited where the text is not one of the roots."""
         if self._is_ours(source):
-            return context
+            refused = [*(context.opts.get("renderer_blacklist") or ()), *_NEVER]
+            return context.with_(opts={**context.opts, "renderer_blacklist": refused})
         allowed = context.opts.get("renderer_whitelist") or HARMLESS
         limited = [name for name in HARMLESS if name in allowed]
         return context.with_(opts={**context.opts, "renderer_whitelist": limited})

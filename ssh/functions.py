@@ -139,6 +139,8 @@ class TargetRegistry(CustomRegistry):
             return plugin
         if name in _BY_ADDRESS:
             return self._either(plugin)
+        if name.startswith("state.") and runs_here(name, plugin.mark):
+            return self._unless_configured(plugin)
         return plugin if runs_here(name, plugin.mark) else self._there(plugin)
 
     def _open(self, name: str) -> Plugin:
@@ -167,6 +169,16 @@ class TargetRegistry(CustomRegistry):
             if given is None or str(given).startswith(_SCHEME):
                 return plugin.call(context, *args, **kwargs)
             return self._remote.call(context, plugin.name, args, kwargs)
+
+        return Plugin(plugin.name, _like(function, plugin), plugin.mark)
+
+    def _unless_configured(self, plugin: Plugin) -> Plugin:
+        """Return a state function; a configuration file that it names is one of the target's."""
+
+        def function(context: Context, *args: Any, **kwargs: Any) -> Any:
+            if kwargs.get("localconfig"):
+                return self._remote.call(context, plugin.name, args, kwargs)
+            return plugin.call(context, *args, **kwargs)
 
         return Plugin(plugin.name, _like(function, plugin), plugin.mark)
 

@@ -17,7 +17,7 @@ from catena.runtime.executor import Outcome, execute
 from catena.runtime.session import Session
 from catena.runtime.ssh.asking import Reply
 from catena.runtime.ssh.protocol import LowState, PushedJob, RunResult, Step, TargetError
-from catena.ssh.ahead import rendered_ahead
+from catena.ssh.ahead import code_templates, rendered_ahead
 from catena.ssh.answers import Answers
 from catena.ssh.calls import TargetCalls
 from catena.ssh.compile import Seat, seat_of, session_for
@@ -174,8 +174,10 @@ class _Push:
             low=tuple(LowState.of(one) for one in low),
             test=context.test,
             saltenv=context.saltenv,
+            mock=bool(context.opts.get("mock")),
         )
-        result = self._run(context, job, {**files.parts, **texts})
+        answers = Answers(context, self._send, code_templates(context, low))
+        result = self._run(job, {**files.parts, **texts}, answers)
         if isinstance(result.ret.value, list):
             raise StateArgumentsError("\n".join(str(line) for line in result.ret.value))
         if result.raised or result.interrupted or not isinstance(result.ret.value, dict):
@@ -199,12 +201,11 @@ class _Push:
             test=context.test,
             saltenv=context.saltenv,
         )
-        return self._run(context, job, files.parts)
+        return self._run(job, files.parts, Answers(context, self._send))
 
-    def _run(self, context: Context, job: PushedJob, parts: Mapping[str, Part]) -> RunResult:
+    def _run(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
         self._runs += 1
         who = hashlib.sha256(self._seat.target.id.encode()).hexdigest()[:8]
-        answers = Answers(context, self._send)
 
         def answer(question: Any) -> Reply:
             reply = answers(question)

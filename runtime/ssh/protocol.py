@@ -167,6 +167,8 @@ class PushedJob:
     test: bool = False
     #: Environment of the run; "": base.
     saltenv: str = ""
+    #: Call no state function: say what would run, in which order.
+    mock: bool = False
 
 
 @dataclass(frozen=True)

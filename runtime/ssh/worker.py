@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import traceback
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
@@ -16,13 +16,13 @@ from catena.runtime.garbage import look_seldom
 from catena.runtime.session import Session
 from catena.runtime.ssh.host import session_of
 from catena.runtime.ssh.outcome import failed
-from catena.runtime.ssh.protocol import LowState, PushedJob, RunResult
+from catena.runtime.ssh.protocol import PushedJob, RunResult
 from catena.runtime.ssh.room import Room
 from catena.runtime.ssh.runs import RunFolder
 from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
-from catena.states.compiler.run import ProgressHooks
+from catena.states.compiler.run import MockHooks, ProgressHooks
 
 
 def work(room: Room, run: RunFolder, job: PushedJob) -> None:
@@ -31,7 +31,7 @@ def work(room: Room, run: RunFolder, job: PushedJob) -> None:
     try:
         session = session_of(room, run, job)
         with _turn(session, job):
-            outcome = execute(session, job.spec, _states(job.low) if job.low is not None else None)
+            outcome = execute(session, job.spec, _states(job) if job.low is not None else None)
         after = encode(outcome.after) if outcome.after else None
         run.finish(RunResult(outcome.ret, after, outcome.raised))
     except (CatenaError, OSError) as error:
@@ -72,11 +72,12 @@ class StepHooks(ProgressHooks):
         return row
 
 
-def _states(low: Tuple[LowState, ...]) -> Callable[[Context], Any]:
+def _states(job: PushedJob) -> Callable[[Context], Any]:
     def run(context: Context) -> Any:
-        lows = [one.low() for one in low]
+        lows = [one.low() for one in job.low or ()]
+        hooks = (MockHooks if job.mock else StepHooks)(context, len(lows))
         try:
-            return api.run(context, lows, StepHooks(context, len(lows)))
+            return api.run(context, lows, hooks)
         except StateArgumentsError as error:
             return str(error).splitlines()
 

@@ -204,7 +204,7 @@ def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) 
     Raises:
         StateArgumentsError: arguments don't fit their functions; nothing ran.
     """
-    if context.running is not None and hooks is None:
+    if context.running is not None:
         rows = context.running(context, low)
     else:
         rows = Run(context, low, hooks or ProgressHooks(context, len(low))).rows()

@@ -175,6 +175,19 @@ def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engin
     assert not proof.exists()
 
 
+def test_code_templates_that_a_state_names_run_and_mocked_runs_call_nothing(site: Site) -> None:
+    site.write(
+        t__sls="c:\n  file.managed: [{name: @/c}, {source: salt://c.py}, {template: py}]\n"
+        "d:\n  cmd.run: [{name: touch @/d}, {onlyif: touch @/cond}, {prereq: [{file: c}]}]\n",
+        c__py="def run():\n    return __salt__['cmd.run']('echo from there')\n",
+    )
+    mocked = site.run("state.apply", "t", mock=True)
+    assert [row["comment"] for row in mocked.ret.value.values()] == ["Not called, mocked"] * 2
+    assert list(site.there.iterdir()) == []
+    assert rows(site.run("state.apply", "t")) == {"c": True, "d": True}
+    assert site.made("c") == "from there"
+
+
 def test_templates_that_ask_nothing_of_the_host_travel_before_the_run(site: Site) -> None:
     (site.states / "all").mkdir()
     (site.states / "all" / "a").write_text("a {{ grains.id }} {{ pillar.get('x', 1) }}\n")

@@ -9,7 +9,7 @@ import pytest
 
 from catena.core.config.master import MasterSettings
 from catena.core.context import Context, FileEntry
-from catena.core.errors import RenderError
+from catena.core.errors import CatenaError, RenderError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.renderers.source import Source, SourceError
@@ -64,7 +64,8 @@ class Desk:
         )
         self.sent: list[str] = []
         self.context = session.context
-        self._answers = Answers(session.context, self._send)
+        code = frozenset({("py", "ours"), ("mako", "ours")})
+        self._answers = Answers(session.context, self._send, code)
 
     def _send(self, entry: FileEntry, local: Path) -> None:
         self.sent.append(entry.path)
@@ -121,11 +122,25 @@ def test_code_of_the_host_s_own_is_refused(desk: Desk, text: str) -> None:
 def test_engines_that_run_code_read_files_of_the_roots_only(desk: Desk, engine: str) -> None:
     (desk.states / "ours").write_text("def run():\n    return 'ours'\n")
     theirs = Source("def run():\n    return 'theirs'\n", "salt://ours", path="ours")
-    with pytest.raises(RenderError, match="must lie in the file roots"):
+    with pytest.raises(RenderError, match="only files of the roots"):
         desk.ask(asking.AskText(theirs, engine))
+    # A script for hosts is no template, however the host asks.
+    (desk.states / "script").write_text("def run():\n    return 'ran'\n")
+    script = Source("def run():\n    return 'ran'\n", "salt://script", path="script")
+    with pytest.raises(RenderError, match="only files of the roots"):
+        desk.ask(asking.AskText(script, engine))
+    with pytest.raises(CatenaError, match="no renderer for any text"):
+        desk.ask(asking.AskData(script, engine))
     if engine == "py":
         ours = Source("def run():\n    return 'ours'\n", "salt://ours", path="ours")
         assert desk.ask(asking.AskText(ours, engine)) == "ours"
+
+
+def test_the_key_ring_of_this_master_opens_nothing_for_a_host(desk: Desk) -> None:
+    (desk.states / "s.sls").write_text("#!yaml|gpg\na: 1\n")
+    ours = Source("#!yaml|gpg\na: 1\n", "salt://s.sls", path="s.sls")
+    with pytest.raises(SourceError, match="forbids the renderer 'gpg'"):
+        desk.ask(asking.AskData(ours, "jinja|yaml"))
 
 
 def test_a_host_can_not_widen_what_may_render(desk: Desk) -> None:
