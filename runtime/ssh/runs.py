@@ -17,6 +17,7 @@ says which states nobody can vouch for.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -251,6 +252,10 @@ def _keep_reserve(path: Path) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(handle, 0, RESERVE_BYTES)
+    except OSError as error:
+        # A file system that can't promise room (NFS under musl) is no reason not to run.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
     finally:
         os.close(handle)
 
