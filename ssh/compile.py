@@ -152,10 +152,16 @@ def session_for(
     cache = _cache(seat.settings)
     pillar = _pillar_of(seat, grains)
     host = TargetHost(place, seat.files, pillar, watch, welcome, cache, collect)
+    context = _context(seat, host, remote, spec).with_(running=running)
+    return Session(context, host)
+
+
+def _context(seat: Seat, host: TargetHost, remote: Remote, spec: JobSpec) -> Context:
+    place, cache = host.place, host.cache_dir
     renderers = _custom_renderers(seat, cache)
     context = Context(
         opts=options(place),
-        grains=grains,
+        grains=dict(place.grains or {}),
         pillar=LazyMapping(host.job_pillar),
         functions=_registry(seat, remote, "function", cache),
         states=_registry(seat, remote, "state", cache),
@@ -165,10 +171,9 @@ def session_for(
         job=spec,
         test=place.settings.test,
         saltenv=place.settings.saltenv or "base",
-        running=running,
     )
     renderers.bind(context)
-    return Session(context, host)
+    return context
 
 
 def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
