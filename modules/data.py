@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, ContextManager, Dict, List
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.core.files import write_durable
+from catena.core.files import alone, write_durable
 from catena.core.plugins import function
 
 _FILE = "datastore.json"
@@ -17,6 +17,11 @@ _LIMIT = 4 * 1024 * 1024
 
 def _path(context: Context) -> Path:
     return context.host.cache_dir / _FILE
+
+
+def _alone(context: Context) -> ContextManager[None]:
+    """Keep other jobs away from the store while it is read, changed and written."""
+    return alone(_path(context).with_suffix(".lock"))
 
 
 @function(reads=True)
@@ -66,25 +71,28 @@ def dump(context: Context, new_data: Any) -> bool:
 @function()
 def update(context: Context, key: str, value: Any) -> bool:
     """Keep *value* as *key*; True."""
-    return _save(context, {**load(context), str(key): value})
+    with _alone(context):
+        return _save(context, {**load(context), str(key): value})
 
 
 @function()
 def cas(context: Context, key: str, value: Any, old_value: Any) -> bool:
     """Keep *value* as *key* if it was *old_value*; return whether it was."""
-    values = load(context)
-    if key not in values or values[key] != old_value:
-        return False
-    return _save(context, {**values, key: value})
+    with _alone(context):
+        values = load(context)
+        if key not in values or values[key] != old_value:
+            return False
+        return _save(context, {**values, key: value})
 
 
 @function()
 def pop(context: Context, key: str, default: Any = None) -> Any:
     """Forget *key* and return its value, or *default*."""
-    values = load(context)
-    found = values.pop(key, default)
-    _save(context, values)
-    return found
+    with _alone(context):
+        values = load(context)
+        found = values.pop(key, default)
+        _save(context, values)
+        return found
 
 
 @function(name="get", reads=True)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError
+from catena.core.files import alone
 from catena.core.plugins import function
 from catena.states.compiler.pauses import EVERY, Pause, keep, read
 
@@ -28,13 +29,14 @@ def _known(context: Context, jid: Any) -> str:
 
 
 def _set(context: Context, jid: Any, state_id: Optional[str], pause: Optional[Pause]) -> None:
-    known, cache = _known(context, jid), context.host.cache_dir
-    pauses, key = read(cache, known), state_id or EVERY
-    if pause is None:
-        pauses.pop(key, None)
-    else:
-        pauses[key] = pause
-    keep(cache, known, pauses if pause is not None or state_id else {})
+    known, cache, key = _known(context, jid), context.host.cache_dir, state_id or EVERY
+    with alone(cache / "pauses.lock"):
+        pauses = read(cache, known)
+        if pause is None:
+            pauses.pop(key, None)
+        else:
+            pauses[key] = pause
+        keep(cache, known, pauses if pause is not None or state_id else {})
 
 
 @function()

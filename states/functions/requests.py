@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, ContextManager, Dict, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, NotFoundError
-from catena.core.files import read_limited, write_durable
+from catena.core.files import alone, read_limited, write_durable
 from catena.core.plugins import function
 from catena.core.suggest import unknown
 
@@ -31,9 +31,14 @@ def _read(context: Context) -> Dict[str, Any]:
 
 
 def _write(context: Context, kept: Mapping[str, Any]) -> None:
+    write_durable(_path(context), json.dumps(kept, default=str).encode("utf-8"))
+
+
+def _alone(context: Context) -> ContextManager[None]:
+    """Keep other jobs away from the requests while they are read, changed and written."""
     path = _path(context)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_durable(path, json.dumps(kept, default=str).encode("utf-8"))
+    return alone(path.with_suffix(".lock"))
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -49,7 +54,9 @@ def request(context: Context, mods: Any = None, name: str = "default", **options
     own = {key: value for key, value in options.items() if not key.startswith("__")}
     own["test"] = True
     answer = context.call("state.apply", mods, **own)
-    _write(context, {**_read(context), name: {"test_run": answer, "mods": mods, "kwargs": own}})
+    wish = {"test_run": answer, "mods": mods, "kwargs": own}
+    with _alone(context):
+        _write(context, {**_read(context), name: wish})
     return answer
 
 
@@ -71,9 +78,10 @@ def check_request(context: Context, name: Optional[str] = None) -> Dict[str, Any
 @function()
 def clear_request(context: Context, name: Optional[str] = None) -> bool:
     """Forget a request, or all of them; True."""
-    kept = _read(context) if name else {}
-    kept.pop(str(name), None)
-    _write(context, kept)
+    with _alone(context):
+        kept = _read(context) if name else {}
+        kept.pop(str(name), None)
+        _write(context, kept)
     return True
 
 
@@ -86,12 +94,13 @@ def run_request(context: Context, name: str = "default", **options: Any) -> Any:
         name: of the request.
         options: as for state.apply; they win over those of the request.
     """
-    kept = _read(context)
-    if name not in kept:
-        return {}
-    wish = kept.pop(name)
-    # A wish is granted once, whatever it comes to.
-    _write(context, kept)
+    with _alone(context):
+        kept = _read(context)
+        if name not in kept:
+            return {}
+        wish = kept.pop(name)
+        # A wish is granted once, whatever it comes to.
+        _write(context, kept)
     own = {key: value for key, value in options.items() if not key.startswith("__")}
     given = {key: value for key, value in wish["kwargs"].items() if key != "test"}
     return context.call("state.apply", wish["mods"], **{**given, **own})

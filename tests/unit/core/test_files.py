@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
 from catena.core.errors import LimitError
-from catena.core.files import UnsafeFolderError, private_folder, read_limited, write_durable
+from catena.core.files import (
+    UnsafeFolderError,
+    alone,
+    private_folder,
+    read_limited,
+    write_durable,
+)
 
 
 def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -105,3 +112,12 @@ def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(UnsafeFolderError):
         private_folder(tmp_path / "link")
+
+
+def test_one_is_alone_until_the_block_ends(tmp_path: Path) -> None:
+    lock = tmp_path / "x.lock"
+    with alone(lock), lock.open("rb") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with lock.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +108,12 @@ def test_a_store_keeps_values(context: Context) -> None:
     assert context.call("data.pop", "k") == 7
     assert context.call("data.pop", "k", "D") == "D"
     assert context.call("data.dump", "[1]") is False
+
+
+def test_what_jobs_write_at_once_is_all_kept(context: Context) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: context.call("data.update", key, 1), "abcdefghijklmnop"))
+    assert sorted(context.call("data.keys")) == list("abcdefghijklmnop")
 
 
 def test_a_serial_grows_within_a_day(context: Context) -> None:
