@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
@@ -24,6 +24,14 @@ def parse_line(line: str) -> Dict[str, Any]:
     return found
 
 
+def _lines(root: Optional[str]) -> List[str]:
+    path = Path(root or "/", "etc/shadow")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as problem:
+        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+
+
 @function(reads=True)
 def info(context: Context, name: str, root: Optional[str] = None) -> Dict[str, Any]:
     """Return name, passwd, lstchg, min, max, warn, inact and expire of a user.
@@ -31,30 +39,20 @@ def info(context: Context, name: str, root: Optional[str] = None) -> Dict[str, A
     Raises:
         CommandExecutionError: only root may read it.
     """
-    path = Path(root or "/", "etc/shadow")
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as problem:
-        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
-    for line in lines:
+    for line in _lines(root):
         if line.partition(":")[0] == str(name):
             return parse_line(line)
     return dict.fromkeys(_FIELDS, "")
 
 
 @function(reads=True)
-def list_users(context: Context, root: Optional[str] = None) -> list[str]:
+def list_users(context: Context, root: Optional[str] = None) -> List[str]:
     """Return the users that have an entry, sorted.
 
     Raises:
         CommandExecutionError: only root may read it.
     """
-    path = Path(root or "/", "etc/shadow")
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as problem:
-        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
-    return sorted(line.partition(":")[0] for line in lines if ":" in line)
+    return sorted(line.partition(":")[0] for line in _lines(root) if ":" in line)
 
 
 @function(inline=True)
