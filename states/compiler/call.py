@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: So alike is an argument to the requisite that it was meant to be.
 _SLIP = 0.8
+#: Conditions whose loss runs what was to be spared, so that a near miss is worth a word.
+_GUARDS = ("onlyif", "unless")
 RETRY_ATTEMPTS = 2
 RETRY_INTERVAL = 30.0
 #: A wait between attempts looks this often (seconds) whether the run was cancelled.
@@ -344,17 +346,19 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
     row = make_row(low, found.result, found.comment, found.changes)
-    warnings = [*found.warnings, *_near_requisites(low, callee)]
+    warnings = [*found.warnings, *_near_keywords(low, callee)]
     if warnings:
         row["warnings"] = warnings
     return row
 
 
-def _near_requisites(low: Low, callee: Callee) -> Iterator[str]:
-    """Yield a warning for each ignored argument that looks like a requisite mistyped."""
+def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
+    """Yield a warning for each ignored argument that looks like a requisite or guard mistyped."""
     for key, value in low.args.items() if callee.open else ():
-        near = isinstance(value, list) and key not in callee.accepts
-        meant_one = nearest(key, REQUISITES, _SLIP) if near else None
+        if key in callee.accepts:
+            continue
+        names = (*_GUARDS, *REQUISITES) if isinstance(value, list) else _GUARDS
+        meant_one = nearest(key, names, _SLIP)
         if meant_one:
             yield (
                 f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
