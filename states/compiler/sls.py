@@ -56,7 +56,9 @@ class SlsTree:
         names = self._expand(pattern, env)
         if not names:
             self._miss(env)
-            near = meant(pattern, self.available(env))
+            # Who comes with the name of the file instead of its SLS is told the latter.
+            plain = pattern.replace("/", ".").removesuffix(".sls").removesuffix(".init")
+            near = meant(plain, self.available(env))
             near += at(pattern.place) if isinstance(pattern, TopName) else ""
             self.errors.append(f"No matching sls found for '{pattern}' in env '{env}'{near}")
         for name in names:

@@ -71,6 +71,12 @@ def test_missing_sls_names_the_nearest(world: Any) -> None:
     assert "'webserver'" in fault
 
 
+@pytest.mark.parametrize("asked", ["a.sls", "a/init.sls"])
+def test_the_name_of_a_file_is_no_sls_but_names_it(world: Any, asked: str) -> None:
+    w = world(files={"a.sls": "x: test.nop\n"})
+    assert "did you mean 'a'?" in w.faults(asked)[0]
+
+
 def test_extend_replaces_arguments_adds_requisites_and_changes_functions(world: Any) -> None:
     w = world(
         "include: [base]\n"
