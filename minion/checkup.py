@@ -32,7 +32,7 @@ def check(config_dir: Path) -> Iterator[Finding]:
         yield Finding("configuration", Level.fault, str(error), "catena config check minion")
         return
     cache = Path(settings.cache_dir)
-    yield _running(cache)
+    yield _running(cache, settings.master)
     yield from _keys(settings)
     for folder in (cache, Path(settings.pki_dir), Path(settings.run_dir)):
         yield from checkup.private(folder)
@@ -44,9 +44,12 @@ def check(config_dir: Path) -> Iterator[Finding]:
     yield checkup.clock(_newest(cache))
 
 
-def _running(cache: Path) -> Finding:
+def _running(cache: Path, master: str) -> Finding:
     if checkup.is_locked(cache / "lock"):
         return Finding("agent", Level.ok, "the minion runs")
+    if not master:
+        told = "no master is set: the minion does not run, `catena call --local` works"
+        return Finding("agent", Level.note, told)
     return Finding("agent", Level.warning, "the minion does not run", "start catena-minion")
 
 

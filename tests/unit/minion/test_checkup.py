@@ -42,6 +42,12 @@ def test_a_host_that_never_ran_has_no_fault_and_nothing_is_made(conf: Path) -> N
     assert sorted(conf.rglob("*")) == before
 
 
+def test_a_host_without_a_master_is_not_told_to_start_its_minion(conf: Path) -> None:
+    (conf / "minion").write_text("id: web1\nfile_client: local\n")
+    (agent,) = found(conf, "agent")
+    assert agent.level is Level.note and "catena call --local" in agent.what
+
+
 def test_a_running_agent_is_seen_by_its_lock(conf: Path) -> None:
     private_folder(state(conf))
     handle = lock(private_folder(state(conf) / "cache"))
