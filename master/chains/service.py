@@ -274,10 +274,10 @@ class ChainService:
         def run(ledger: Ledger) -> int:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
-                raise InvalidStateError(
-                    f"chain {row.label!r} is {row.state}; what is interrupted can be "
-                    "resolved when it has ended on every minion"
-                )
+                why = "what is interrupted can be resolved when it has ended on every minion"
+                if ChainState(row.state) in ENDED_CHAINS:
+                    why = "nothing of it is interrupted"
+                raise InvalidStateError(f"chain {row.label!r} is {row.state}; {why}")
             again.resolve(ledger, row, request)
             return int(row.id)
 

@@ -320,6 +320,8 @@ def test_only_what_is_interrupted_can_be_resolved(tmp_path: Path) -> None:
             await resolve(ChainResolve("patch", "cancel", ("web1",)), "ann")
         await bench.chains.service.cancel(ChainRef("patch"), "ann")
         assert (await bench.show("patch"))["state"] == "cancelled"
+        with pytest.raises(InvalidStateError, match="nothing of it is interrupted"):
+            await resolve(ChainResolve("patch", "mark_done"), "ann")
 
     with_bench(tmp_path, body)
 
