@@ -205,24 +205,27 @@ def _add_start(high: High) -> None:
 
 def _require_in_order(high: High) -> None:
     """Let each state require the one before it."""
-    order = [(name, _module(state)) for name, state, _ in _states(high)]
+    places = {(name, _module(state)): n for n, (name, state, _) in enumerate(_states(high))}
     before: Optional[Tuple[str, str]] = None
-    for index, (name, state, arguments) in enumerate(_states(high)):
+    for name, state, arguments in _states(high):
         if any(isinstance(each, dict) and "names" in each for each in arguments):
             raise UsageError(f"the id {name!r} has names, which stateconf -o can't order")
-        _check_order(name, arguments, set(order[:index]), set(order[index + 1 :]))
+        _check_order((name, _module(state)), arguments, places)
         if before is not None:
             _add_require(arguments, {before[1]: before[0]})
         before = (name, _module(state))
 
 
-def _check_order(name: str, arguments: List[Any], earlier: Any, later: Any) -> None:
-    for kinds, wrong, where in ((_KINDS, later, "after"), (_KINDS_IN, earlier, "before")):
+def _check_order(
+    own: Tuple[str, str], arguments: List[Any], places: Mapping[Tuple[str, str], int]
+) -> None:
+    here = places[own]
+    for kinds, sign, where in ((_KINDS, 1, "after"), (_KINDS_IN, -1, "before")):
         for target in _requisites(arguments, kinds):
             for state, other in target.items():
-                if (other, _module(state)) in wrong:
+                if (places.get((other, _module(state)), here) - here) * sign > 0:
                     raise UsageError(
-                        f"the id {name!r} has a requisite to {other!r}, which stands {where} it"
+                        f"the id {own[0]!r} has a requisite to {other!r}, which stands {where} it"
                     )
 
 
