@@ -1,7 +1,7 @@
 """Pauses of state runs: what state.pause asks for, kept where the run itself looks before a state.
 
 One small file per job in the private cache folder. Nobody else can reach into the process of a
-running job, and a run that is gone leaves nothing but this file.
+running job, and a run that is gone leaves nothing but this file, until somebody pauses another run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Collection, Dict, Optional
 
 from catena.core import ids
 from catena.core.files import read_limited, unlink_durable, write_durable
@@ -59,6 +59,13 @@ def keep(cache_dir: Path, jid: str, pauses: Dict[str, Pause]) -> None:
         write_durable(path, json.dumps(kept).encode("utf-8"))
     elif path.exists():
         unlink_durable(path)
+
+
+def forget_others(cache_dir: Path, running: Collection[str]) -> None:
+    """Remove what runs have left that are over: all but those of the job ids in *running*."""
+    for path in folder(cache_dir).glob("*"):
+        if path.name not in running:
+            path.unlink(missing_ok=True)
 
 
 class Gate:

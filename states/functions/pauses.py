@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.errors import NotFoundError
 from catena.core.files import alone
 from catena.core.plugins import function
-from catena.states.compiler.pauses import EVERY, Pause, keep, read
+from catena.states.compiler.pauses import EVERY, Pause, forget_others, keep, read
 
 
 def _running(context: Context) -> List[str]:
@@ -31,6 +31,7 @@ def _known(context: Context, jid: Any) -> str:
 def _set(context: Context, jid: Any, state_id: Optional[str], pause: Optional[Pause]) -> None:
     known, cache, key = _known(context, jid), context.host.cache_dir, state_id or EVERY
     with alone(cache / "pauses.lock"):
+        forget_others(cache, _running(context))
         pauses = read(cache, known)
         if pause is None:
             pauses.pop(key, None)

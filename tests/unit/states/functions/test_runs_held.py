@@ -9,7 +9,7 @@ import pytest
 
 from catena.core.errors import NotFoundError
 from catena.core.ids import BadNameError
-from catena.states.compiler.pauses import Gate, Pause, keep, read
+from catena.states.compiler.pauses import Gate, Pause, forget_others, keep, read
 
 JID = "20260102030405000006"
 SLS = "a: test.succeed_with_changes\nb:\n  test.nop:\n    - require: [{test: a}]\n"
@@ -68,6 +68,15 @@ def test_a_soft_kill_ends_the_run_before_its_state(tmp_path: Path) -> None:
     assert not gate.killed
     gate.pass_("b")
     assert gate.killed
+
+
+def test_the_pauses_of_runs_that_are_over_go(tmp_path: Path) -> None:
+    forget_others(tmp_path, [])
+    other = JID[:-1] + "7"
+    keep(tmp_path, JID, {"b": Pause(kill=True)})
+    keep(tmp_path, other, {"b": Pause()})
+    forget_others(tmp_path, [other])
+    assert read(tmp_path, JID) == {} and read(tmp_path, other) == {"b": Pause()}
 
 
 def test_a_pause_is_of_a_job_and_of_nothing_else(tmp_path: Path, w: Any) -> None:
