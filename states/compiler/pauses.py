@@ -1,7 +1,7 @@
 """Pauses of state runs: what state.pause asks for, kept where the run itself looks before a state.
 
 One small file per job in the private cache folder. Nobody else can reach into the process of a
-running job, and a run that is gone leaves nothing but this file, until somebody pauses another run.
+running job, and a run that is gone leaves nothing but this file, until another run is paused.
 """
 
 from __future__ import annotations
