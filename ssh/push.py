@@ -21,7 +21,7 @@ from catena.ssh.ahead import code_templates, rendered_ahead
 from catena.ssh.answers import Answers
 from catena.ssh.calls import TargetCalls
 from catena.ssh.compile import Seat, seat_of, session_for
-from catena.ssh.errors import Phase, SshError
+from catena.ssh.errors import Phase, SshError, one_line
 from catena.ssh.functions import addresses, runs_here
 from catena.ssh.link import Connector, Watch
 from catena.ssh.program import Part
@@ -64,6 +64,8 @@ def outcome(
         return _Push(seat, visit, spec, watch).run()
     except TargetError as error:
         raise SshError(target.id, Phase.install, str(error)) from None
+    except OSError as error:
+        raise CommandExecutionError(f"{target.id}: {error}") from error
     finally:
         visit.close()
 
@@ -141,9 +143,11 @@ class _Push:
 
     def _progress(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "state":
-            self._watch(Phase.run, f"{data.get('run_num', 0) + 1}/{data.get('total', 0)}")
+            number, total = data.get("run_num"), data.get("total")
+            if isinstance(number, int) and isinstance(total, int):
+                self._watch(Phase.run, f"{number + 1}/{total}")
         elif kind == "note":
-            self._watch(Phase.run, str(data.get("text", "")))
+            self._watch(Phase.run, one_line(str(data.get("text", ""))))
 
     def _told(self, step: Step) -> None:
         self._progress(step.kind, step.data)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, PeerError
 from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
@@ -132,7 +132,9 @@ class Visit:
         return result
 
     def _supply(self, run_id: str, step: p.Step, answer: Callable[[Any], Reply]) -> None:
-        number = int(step.data.get("number", 0))
+        number = step.data.get("number")
+        if type(number) is not int:
+            raise PeerError(f"{self._seat.target.id}: a question without a number")
         question = asking.unpacked(str(step.data.get("kind")), step.data.get("data"))
 
         def supply(program: Program) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catena.core.config.master import MasterSettings
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, PeerError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.runtime.executor import Outcome
+from catena.runtime.ssh.protocol import Step
 from catena.ssh import push
 from catena.ssh.link import Connection
 from catena.ssh.program import Program
@@ -234,6 +236,28 @@ def test_filters_that_look_at_a_host_look_at_the_target(site: Site) -> None:
     digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     assert row["name"] == f"{digest} True a/b"
     assert called == ["jinja.host_filter file_hashsum", "jinja.host_filter is_text_file"]
+
+
+def test_a_host_answers_for_its_own_job_alone(site: Site) -> None:
+    collect, poll = Program.collect, Program.poll
+
+    def forged(self: Program, *args: Any) -> Any:
+        found = collect(self, *args)
+        return replace(found, ret=replace(found.ret, jid="9" * 20, fun="evil.fun", out="evil"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "collect", forged)
+        found = site.run("cmd.run", "echo own").ret
+    assert (found.fun, found.value, found.out) == ("cmd.run", "own", "")
+    assert found.jid.startswith("2026112119")
+
+    def nonsense(self: Program, *args: Any) -> Any:
+        return replace(poll(self, *args), steps=(Step(1, "ask", {"number": "x", "kind": "text"}),))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "poll", nonsense)
+        with pytest.raises(PeerError, match="web1: a question without a number"):
+            site.run("cmd.run", "true")
 
 
 def test_a_lost_connection_loses_nothing(site: Site) -> None:
