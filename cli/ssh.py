@@ -20,6 +20,7 @@ from catena.cli.settings import master_settings
 from catena.cli.watch import JobPrinter
 from catena.core.config.folders import CONFIG_DIR
 from catena.core.errors import CatenaError, UnreachableError, UsageError
+from catena.core.own_code import told
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
@@ -157,6 +158,9 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
                 text = str(error)
                 prefix = "" if text.startswith(f"{host}: ") else f"{host}: "
                 print(printable(prefix + text), file=sys.stderr, flush=True)
+            except Exception as error:  # noqa: BLE001  # one host makes nothing go wrong for others
+                failed[host] = "error"
+                print(printable(f"{host}: {told(error)}"), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         print("interrupted; what hosts have begun goes on there", file=sys.stderr)
