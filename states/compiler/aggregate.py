@@ -85,7 +85,7 @@ class Joins:
                 for one in members
                 if one == position or (is_free(one) and _unconditional(self._plan.lows[one]))
             ]
-            chunk = self._joined(context, low, offered, rows) or chunk
+            chunk = self._joined(context, chunk, offered, rows) or chunk
             self._chunks[position] = chunk
         args = {
             key: value
@@ -100,21 +100,21 @@ class Joins:
         return self._chunks[position]
 
     def _joined(
-        self, context: Context, low: Low, offered: List[Dict[str, Any]], rows: Mapping[str, Row]
+        self,
+        context: Context,
+        own: Dict[str, Any],
+        offered: List[Dict[str, Any]],
+        rows: Mapping[str, Row],
     ) -> Optional[Dict[str, Any]]:
-        callee = self._callees.get(low.state, JOIN)
-        own = next(chunk for chunk in offered if _is_of(chunk, low))
+        module, id_ = own["state"], own["__id__"]
+        callee = self._callees.get(module, JOIN)
         try:
             found = callee.call(context, own, offered, dict(rows)) if callee else None
         except Exception as error:  # a plug-in may raise anything; alone the state does its own
-            log.debug("%s.%s failed", low.state, JOIN, exc_info=True)
-            log.error("%s.%s failed, %s runs alone: %s", low.state, JOIN, low.id, told(error))
+            log.debug("%s.%s failed", module, JOIN, exc_info=True)
+            log.error("%s.%s failed, %s runs alone: %s", module, JOIN, id_, told(error))
             return None
         return dict(found) if isinstance(found, Mapping) else None
-
-
-def _is_of(chunk: Mapping[str, Any], low: Low) -> bool:
-    return (chunk["__id__"], chunk["name"], chunk["fun"]) == (low.id, low.name, low.fun)
 
 
 def _may_join(low: Low, setting: Any) -> bool:

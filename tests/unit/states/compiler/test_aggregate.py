@@ -55,6 +55,15 @@ def test_nothing_is_joined_unasked(world: Any, setting: Any) -> None:
     assert run(world(TWO), setting) == ["a: a", "b: x y"]
 
 
+def test_a_module_may_write_what_it_likes_into_the_chunks(world: Any) -> None:
+    def rename(context: Any, low: Any, chunks: Any, running: Any) -> Any:
+        for chunk in chunks:
+            chunk["name"] = "other"
+        return low
+
+    assert run(world(TWO), joins=rename) == ["a: a", "b: x y"]
+
+
 def test_a_state_says_for_itself_whether_it_joins(world: Any) -> None:
     text = (
         "a: {own.done: [aggregate: true]}\nb: {own.done: []}\nc: {own.done: [aggregate: true]}\n"
