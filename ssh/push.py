@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,17 @@ from catena.states.compiler.model import Low, Row
 
 
 def run(
-    target: Target, connect: Connector, spec: JobSpec, settings: MasterSettings, watch: Watch
+    target: Target,
+    connect: Connector,
+    spec: JobSpec,
+    settings: MasterSettings,
+    watch: Watch,
+    keep: Callable[[JobReturn], None] | None = None,
 ) -> JobReturn:
     """Run the function of *spec* on *target* and return what it came to.
+
+    Called again with the same job id, after this process died, it finds the run that it began and
+    goes on with it; so nothing runs twice as long as *keep* makes the return durable.
 
     Args:
         target: the host.
@@ -44,24 +52,34 @@ def run(
         spec: the job: jid, function, arguments, deadline, output limit, user.
         settings: file roots, pillar roots and renderers of this master.
         watch: told of each step.
+        keep: makes the return durable; the host forgets the run after that.
 
     Raises:
         SshError: the host could not be reached or used; nothing was run, or it is unknown
             whether it ended (the text says which).
         CatenaError: what was asked makes no sense, or does not compile.
     """
-    return outcome(target, connect, spec, settings, watch).ret
+    return outcome(target, connect, spec, settings, watch, keep).ret
 
 
 def outcome(
-    target: Target, connect: Connector, spec: JobSpec, settings: MasterSettings, watch: Watch
+    target: Target,
+    connect: Connector,
+    spec: JobSpec,
+    settings: MasterSettings,
+    watch: Watch,
+    keep: Callable[[JobReturn], None] | None = None,
 ) -> Outcome:
     """Do the same; say also whether the value is the text of why there is none."""
     seat = seat_of(target, settings, str(spec.kwargs.get("saltenv") or ""))
     visit = Visit(seat, connect, watch)
     try:
         visit.begin()
-        return _Push(seat, visit, spec, watch).run()
+        found = _Push(seat, visit, spec, watch).run()
+        if keep is not None:
+            keep(found.ret)
+        visit.forget()
+        return found
     except TargetError as error:
         raise SshError(target.id, Phase.install, str(error)) from None
     except OSError as error:

@@ -7,6 +7,7 @@ host has been away for too long; then it is said that nobody knows.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,6 +22,8 @@ from catena.ssh.compile import Seat
 from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
+
+log = logging.getLogger(__name__)
 
 #: A host that has been away for so long while a run goes on: nobody knows what becomes of it.
 AWAY_SECONDS = 900.0
@@ -46,6 +49,8 @@ class Visit:
         self._watch = watch
         self._connection: Connection | None = None
         self._program: Program | None = None
+        #: Runs whose returns are here, and still there.
+        self._collected: list[str] = []
         #: What the program said when it was first reached.
         self.welcome = p.Welcome("", "", 0, 0, "", "", "", "", 0)
         self.grains: dict[str, Any] = {}
@@ -128,8 +133,20 @@ class Visit:
         self._watch(Phase.collect, "result")
         limit = RETURN_FLOOR + 2 * job.spec.output_limit
         result: p.RunResult = self._persist(run_id, lambda program: program.collect(run_id, limit))
-        self._persist(run_id, lambda program: program.ack(run_id))
+        self._collected.append(run_id)
         return result
+
+    def forget(self) -> None:
+        """Have the host forget the runs that were collected: what they came to is safe.
+
+        A host that can't be told does so by itself after a week.
+        """
+        collected, self._collected = self._collected, []
+        for run_id in collected:
+            try:
+                self.program().ack(run_id)
+            except CatenaError:
+                log.debug("run %s stays on %s", run_id, self._seat.target.id, exc_info=True)
 
     def _supply(self, run_id: str, step: p.Step, answer: Callable[[Any], Reply]) -> None:
         number = step.data.get("number")

@@ -310,6 +310,26 @@ asks:
     assert site.bench.debris() == []
 
 
+def test_a_master_that_dies_before_it_kept_the_return_finds_the_run_again(site: Site) -> None:
+    site.write(t__sls="t:\n  cmd.run: [{name: echo x >> @/count}]\n")
+    spec = JobSpec("20261121193000000000", "state.apply", ("t",))
+    kept: list[Any] = []
+
+    def dies(ret: Any) -> None:
+        raise KeyboardInterrupt
+
+    for keep in (dies, kept.append):
+        try:
+            push.run(
+                site.host(), connector(site.bench), spec, site.settings, lambda *_: None, keep
+            )
+        except KeyboardInterrupt:
+            assert site.bench.debris() != []
+    assert [row["result"] for row in kept[0].value.values()] == [True]
+    assert site.made("count") == "x\n"
+    assert site.bench.debris() == []
+
+
 def test_a_connection_lost_while_compiling_runs_nothing(site: Site) -> None:
     site.write(
         t__sls="{% set x = salt['cmd.run']('true') %}\nt:\n  cmd.run: [{name: touch @/t}]\n"
