@@ -353,12 +353,14 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
 
 
 def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
-    """Yield a warning for each ignored argument that looks like a requisite or guard mistyped."""
+    """Yield a warning for each extra argument that looks like one with a meaning, mistyped."""
+    # `m_name` is how module.run gives a name, and no slip.
+    own = {*callee.accepts, *_GUARDS} - {"name"}
     for key, value in low.args.items() if callee.open else ():
         if key in callee.accepts:
             continue
-        names = (*_GUARDS, *REQUISITES) if isinstance(value, list) else _GUARDS
-        meant_one = nearest(key, names, _SLIP)
+        names = own | REQUISITES if isinstance(value, list) else own
+        meant_one = nearest(key, sorted(names), _SLIP)
         if meant_one:
             yield (
                 f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
