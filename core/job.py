@@ -116,6 +116,9 @@ class JobReturn:
     #: Boot of the host in which it ended; "" where the sender does not say. A return that was
     #: kept over a reboot is thereby known to be older than it.
     boot_id: str = ""
+    #: Epoch of each chain whose actions are in the value, by its id: a job that resumes knows of
+    #: no chain, and may be older than the run that it goes on with.
+    epochs: Dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,8 @@ class Daemon:
         """Become the agent that `current` names, in this process."""
         self._stopping = "restart of the agent"
         self._close()
-        argv = upgrade.restart_argv(self.agent.start)
+        start = self.agent.start
+        argv = upgrade.restart_argv(start.settings, start.conf_dir)
         self._log.info(f"goes on as {argv[0]}")
         os.execv(argv[0], argv)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, NoReturn
 
 from catena.core import records
+from catena.core.checkup import is_locked
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.privileges import become
 from catena.minion import blob, configure, upgrade
@@ -47,10 +48,21 @@ def launch(config_dir: Path) -> NoReturn:
     if not configured.settings.master and configured.settings.file_client == "remote":
         sys.stderr.write("no `master:` is set: this minion has nothing to do but its own jobs\n")
     become(configured.settings.user)
+    if _owes_change(Path(configured.settings.cache_dir)):
+        argv = upgrade.restart_argv(configured.settings, str(config_dir.resolve()))
+        os.execv(argv[0], argv)
     start = prepare(configure.start_of(configured, config_dir))
     handle = blob.write(start)
     argv = python_argv("catena.minion.daemon", str(handle))
     os.execv(argv[0], argv)
+
+
+def _owes_change(cache_dir: Path) -> bool:
+    """Return whether an agent was to become another version, and ended before it could.
+
+    One that runs has its reasons to wait: a second one beside it changes nothing.
+    """
+    return upgrade.wants_restart(cache_dir) and not is_locked(cache_dir / "lock")
 
 
 def prepare(start: Start) -> Start:

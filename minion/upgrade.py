@@ -15,9 +15,9 @@ from typing import List
 
 from catena.core import failpoints
 from catena.core.clock import read_boot_id
+from catena.core.config.minion import MinionSettings
 from catena.minion import processes
 from catena.minion.afterwards import spawn
-from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv, site_folder
 from catena.minion.processes import ProcessRef
 from catena.runtime import agent_versions
@@ -39,22 +39,22 @@ def confirm(cache_dir: Path, session: str) -> bool:
     return agent_versions.confirm(cache_dir, session)
 
 
-def restart_argv(start: Start) -> List[str]:
+def restart_argv(settings: MinionSettings, conf_dir: str) -> List[str]:
     """Return the argv that becomes the next agent: the version asked for, else the current one.
 
     With a change to try, `current` is switched and a guard is started.
     """
-    agent_dir = Path(start.settings.agent_dir)
-    upgrade = agent_versions.begin_switch(agent_dir, start.cache_dir)
+    agent_dir, cache_dir = Path(settings.agent_dir), Path(settings.cache_dir)
+    upgrade = agent_versions.begin_switch(agent_dir, cache_dir)
     if upgrade is not None:
         failpoints.hit("agent.upgrade.switched")
-        boot_id = read_boot_id(start.settings.boot_id_file)
+        boot_id = read_boot_id(settings.boot_id_file)
         me = processes.reference(os.getpid(), boot_id)
         assert me is not None
-        argv = python_argv("catena.minion.upgrade", start.conf_dir, str(agent_dir))
-        argv += [str(start.cache_dir), str(me.pid), str(me.start), str(upgrade.deadline)]
+        argv = python_argv("catena.minion.upgrade", conf_dir, str(agent_dir))
+        argv += [str(cache_dir), str(me.pid), str(me.start), str(upgrade.deadline)]
         spawn(argv)
-    return launch_argv(agent_dir, start.conf_dir)
+    return launch_argv(agent_dir, conf_dir)
 
 
 def launch_argv(agent_dir: Path, conf_dir: str) -> List[str]:

@@ -177,6 +177,7 @@ class ChainHost:
         for seen in self.store.chains() if jid else ():
             for number in sorted(seen.view.ended):
                 if seen.view.jobs.get(number) == jid:
+                    self._worked_on(seen)
                     found.update(seen.results(number))
         return found
 
@@ -234,6 +235,7 @@ class ChainHost:
 
     def _refuse(self, chain: Chain, number: int) -> Dict[str, Any]:
         """Fail the boundary's action with the reason that the agent gave."""
+        self._worked_on(chain)
         why = chain.view.refused
         action = chain.boundary_action(number)
         results = chain.results(number)
@@ -271,6 +273,7 @@ class ChainHost:
     # -- both ----------------------------------------------------------------------------------
 
     def _run(self, chain: Chain, context: Context, number: int) -> Dict[str, Any]:
+        self._worked_on(chain)
         # An agent that starts only looks where its chain stands: it needs no compiler.
         from catena.runtime.chunk_run import ChunkRunner
 
@@ -287,6 +290,11 @@ class ChainHost:
             # A reboot that an SLS asked for by itself, in the chain's last chunk.
             self.host.after = self._reboot(chain, self.host.armed.at_minutes * 60)
         return results
+
+    def _worked_on(self, chain: Chain) -> None:
+        """Let the return say which run of a chain it is about."""
+        if chain.manifest.epoch:
+            self.host.epochs[str(chain.manifest.chain_id)] = chain.manifest.epoch
 
     @contextmanager
     def waiting_chain(self) -> Iterator[Optional[Chain]]:

@@ -161,6 +161,7 @@ class ChunkHooks:
     def _tell(self, action: ActionManifest, event: str, more: Dict[str, Any]) -> None:
         data = {
             "chain_id": self._chain.manifest.chain_id,
+            "epoch": self._chain.manifest.epoch,
             "chunk": self._number,
             "action_id": action.action_id,
             "state_id": action.state_id,

@@ -84,6 +84,7 @@ def execute(
         out=mark.out,
         truncated=truncated,
         boot_id=_boot_id(session),
+        epochs=dict(session.host.epochs),
     )
     return Outcome(ret, session.host.after, raised)
 

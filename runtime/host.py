@@ -172,6 +172,8 @@ class BaseHost:
         self.cancelled: Callable[[], bool] = _never
         #: What the executor hands to the agent beside the return.
         self.after: Optional[After] = None
+        #: Epoch of each chain that the job has worked on, by its id.
+        self.epochs: Dict[str, int] = {}
 
     @property
     def conf_dir(self) -> Path:

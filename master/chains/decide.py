@@ -169,6 +169,8 @@ class Report:
     boot_id: str = ""
     #: Boot that the minion is known to be in now; "" if unknown.
     current_boot: str = ""
+    #: Why the next chunk can't follow, by the chunk that should have scheduled it.
+    unscheduled: Mapping[int, str] = field(default_factory=dict)
 
 
 def waits_of(manifest: ChainManifest) -> dict[int, tuple[int, Boundary]]:
@@ -216,6 +218,10 @@ def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
     proof = _of_proof(fact, report)
     if proof is not None:
         return replace(proof, outcome=proof.outcome or outcome)
+    if fact.chunk in report.unscheduled:
+        # It was done; but the minion has given the chain up, and nobody will prove it.
+        why = f"the next chunk could not be scheduled: {report.unscheduled[fact.chunk]}"
+        return Change(fact.action_id, ExecutionEvent.fail, "", replace(outcome, comment=why))
     if fact.waits_for is Boundary.reboot and _booted(report):
         return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
     return Change(

@@ -83,7 +83,7 @@ class ChainResults:
         conn.execute(sa.update(RUNS).where(rule).values(fence=True))
 
     def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
-        if not _is_current(run, ret.jid):
+        if not _is_current(run, ret.jid, ret.epochs.get(str(run.chain_id))):
             ledger.late(run, ret.jid)
             return
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
@@ -148,7 +148,9 @@ class ChainResults:
         if not 0 < chain_id < ID_LIMIT:
             return ()
         run = rows.newest_run(conn, chain_id, minion)
-        if run is None or not run.open or not _is_current(run, progress.jid):
+        if run is None or not run.open:
+            return ()
+        if not _is_current(run, progress.jid, data.get("epoch")):
             return ()
         found = rows.executions(conn, chain_id, minion, run.epoch)
         row = next((row for row in found if row.action_id == action_id), None)
@@ -217,8 +219,16 @@ class ChainResults:
         return ledger.events
 
 
-def _is_current(run: sa.Row[Any], jid: str) -> bool:
-    """Return whether a job belongs to *run* and not to an older one: jids grow."""
+def _is_current(run: sa.Row[Any], jid: str, epoch: Any = None) -> bool:
+    """Return whether what a job says is about *run*, and not about an older one.
+
+    Args:
+        run: the newest run of its chain on the minion.
+        jid: of the job. A job that resumes may be older than the run that it goes on with.
+        epoch: of the run that the minion says it is about; without one, jids decide: they grow.
+    """
+    if type(epoch) is int and epoch > 0:
+        return bool(run.jid) and epoch == run.epoch
     return bool(run.jid) and jid >= run.jid
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from catena.core.job import JobReturn
 from catena.master.chains.decide import Outcome, Report
-from catena.master.chains.render import VERIFY_AGENT, VERIFY_PACKAGES
+from catena.master.chains.render import SCHEDULE_NEXT, VERIFY_AGENT, VERIFY_PACKAGES
 
 #: The reference's pattern of result keys.
 _KEY = re.compile(r".*\|-mgr_actionchain_([0-9]{1,18})_action_([0-9]{1,18})_chunk_([0-9]{1,6}).*")
@@ -27,20 +27,26 @@ class ChainResult:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
     failed_verifies: dict[int, str] = field(default_factory=dict)
+    unscheduled: dict[int, str] = field(default_factory=dict)
 
     def report(self, known: frozenset[int], boot_id: str, current_boot: str) -> Report:
         """Return it as the decisions see it, without actions that are not of this minion."""
         outcomes = {key: value for key, value in self.outcomes.items() if key in known}
         return Report(
-            outcomes, frozenset(self.chunks), dict(self.failed_verifies), boot_id, current_boot
+            outcomes,
+            frozenset(self.chunks),
+            dict(self.failed_verifies),
+            boot_id,
+            current_boot,
+            dict(self.unscheduled),
         )
 
 
 def read(ret: JobReturn) -> dict[int, ChainResult]:
     """Return what *ret* says, by chain id; empty when it has no results of chains.
 
-    Keys that are neither an action's nor a verify state's are passed over: a chunk has other
-    states too (schedule_next_chunk).
+    Of a chunk's other states only those that verify it, and the one that schedules the next, say
+    anything about the chain.
     """
     found: dict[int, ChainResult] = {}
     if not isinstance(ret.value, Mapping):
@@ -63,10 +69,12 @@ def _read_row(
         chain, chunk = found.setdefault(int(action[1]), ChainResult()), int(action[3])
         chain.chunks.add(chunk)
         chain.outcomes[int(action[2])] = _outcome(chunk, row, base)
-    elif place and row.get("__id__") in (VERIFY_AGENT, VERIFY_PACKAGES):
-        if row.get("result") is False:
-            comment = str(row.get("comment", ""))[:_TEXT_LIMIT]
-            found[int(place[1])].failed_verifies[int(place[2])] = comment
+    elif place and row.get("result") is False:
+        chain, comment = found[int(place[1])], str(row.get("comment", ""))[:_TEXT_LIMIT]
+        if row.get("__id__") in (VERIFY_AGENT, VERIFY_PACKAGES):
+            chain.failed_verifies[int(place[2])] = comment
+        elif row.get("__id__") == SCHEDULE_NEXT:
+            chain.unscheduled[int(place[2])] = comment
 
 
 def _outcome(chunk: int, row: Mapping[str, Any], base: tuple[float, float]) -> Outcome:

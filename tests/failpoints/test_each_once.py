@@ -7,10 +7,12 @@ is killed at one place after the other. A place that is never passed fails the r
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from catena.core.failpoint_rules import FAILPOINTS
+from tests.acceptance.test_long_chain import newer_wheel
 from tests.failpoints.rig import Rig, rig
 
 pytestmark = pytest.mark.timeout(200)
@@ -68,6 +70,25 @@ def test_a_host_that_is_killed_at_any_place_goes_on_where_it_was() -> None:
             else:
                 reasons = {a["reason"] for a in verdicts[name]["actions"]}
                 assert name in INTERRUPTS and "interrupted" in reasons, f"{name}: {shown}"
+
+
+def test_an_agent_that_is_killed_while_it_changes_its_version_has_the_new_one_or_says_why(
+    tmp_path: Path,
+) -> None:
+    wheel = newer_wheel(tmp_path)
+    names = {"due": "agent.after.due", "switched": "agent.upgrade.switched"}
+    with rig({h: f"{name}=kill" for h, name in names.items()}) as fleet:
+        one, two = (f'- cmd: "{fleet.note(word)}"' for word in ("one", "two"))
+        lines = ("label: steps", "target: '*'", "actions:", one, f"- upgrade_agent: {wheel}", two)
+        shown = fleet.run_chain("steps", "\n".join(lines))
+        assert all(fleet.hits(h)[name] for h, name in names.items())
+        assert max(fleet.witness().values()) == 1
+        states = {m["minion"]: [a["state"] for a in m["actions"]] for m in shown["minions"]}
+        assert set(states["due"]) == {"DONE"}, json.dumps(shown, indent=1)
+        assert fleet.witness()["due:two"] == 1
+        for minion in shown["minions"]:
+            for action in minion["actions"]:
+                assert action["state"] == "DONE" or action["reason"] or action["comment"]
 
 
 def test_a_master_that_is_killed_at_every_place_loses_nothing() -> None:

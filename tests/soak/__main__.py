@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -58,6 +59,7 @@ class Soak:
         self._began = time.monotonic()
         self._stop = threading.Event()
         self.chains: list[str] = []
+        self._labels = itertools.count()
         self.counts: Counter[str] = Counter()
         self.master: list[Sample] = []
         self.agents: dict[str, list[Sample]] = {name: [] for name in fleet.minions}
@@ -102,7 +104,7 @@ class Soak:
         self._ask("event", "event", "send", "soak/hello")
 
     def _chain(self) -> None:
-        label = f"soak{len(self.chains)}"
+        label = f"soak{next(self._labels)}"
         one, two = (f'- cmd: "{self.fleet.note(f"{label}.{word}")}"' for word in WORDS)
         target = f"target: [{self._some(8)}]"
         text = "\n".join((f"label: {label}", target, "actions:", one, "- reboot", two))

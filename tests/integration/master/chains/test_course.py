@@ -233,6 +233,65 @@ def test_an_interrupted_action_is_failed_visibly(tmp_path: Path) -> None:
     with_bench(tmp_path, body)
 
 
+def test_a_resume_that_is_older_than_the_run_it_goes_on_with_is_believed(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        # Made for the minion's first start, lost on its way, sent again after the chain's reboot.
+        old = bench.jobs.new_jid()
+        chain = await bench.begin("patch", CMD, REBOOT, CMD)
+        one, two, three = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        value = {key(chain, one, 1): row(True), key(chain, two, 1): row(True, "armed")}
+        await bench.returns(ret(jid, START, value, epochs={str(chain): 1}))
+        await bench.starts("web1-boot-2")
+        place = {"chain_id": chain, "chunk": 2, "epoch": 1, "action_id": three}
+        await bench.progresses(old, 1, **place, event="begin")
+        assert await bench.states("patch") == ["DONE", "DONE", "RUNNING"]
+        last = {key(chain, three, 2): row(True)}
+        await bench.returns(ret(old, RESUME, last, epochs={str(chain): 1}))
+        assert (await bench.show("patch"))["state"] == "done"
+
+    with_bench(tmp_path, body)
+
+
+def test_a_return_about_an_older_run_is_late_however_new_its_job(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("patch", CMD)
+        (one,) = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        new = ret(bench.jobs.new_jid(), RESUME, {key(chain, one, 1): row(True)}, epochs={"1": 7})
+        await bench.returns(new)
+        assert await bench.states("patch") == ["NEW"]
+        await bench.returns(ret(jid, START, {key(chain, one, 1): row(True)}, epochs={"1": 1}))
+        assert await bench.states("patch") == ["DONE"]
+
+    with_bench(tmp_path, body)
+
+
+def test_a_next_chunk_that_could_not_be_scheduled_fails_what_waits_for_it(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        wheel = ("upgrade_agent", {"version": "9.9"})
+        chain = await bench.begin("patch", CMD, wheel, CMD)
+        one, two, _ = await ids(bench, "patch")
+        (jid,) = await bench.job_ids(START)
+        sls = f"actionchains.actionchain_{chain}_machine0_1"
+        unscheduled = row(False, "No space left on device")
+        value = {
+            key(chain, one, 1): row(True),
+            key(chain, two, 1): row(True),
+            "mgrcompat_|-schedule_next_chunk_|-mgractionchains.next_|-module_run": {
+                **unscheduled, "__id__": "schedule_next_chunk", "__sls__": sls,
+            },
+        }  # fmt: skip
+        await bench.returns(ret(jid, START, value))
+        view = await bench.show("patch")
+        assert await bench.states("patch") == ["DONE", "FAILED", "FAILED"]
+        comment = view["minions"][0]["actions"][1]["comment"]
+        assert "could not be scheduled: No space left" in comment
+        assert view["state"] == "failed"
+
+    with_bench(tmp_path, body)
+
+
 def test_a_chain_that_meets_a_fault_of_the_master_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
