@@ -109,7 +109,7 @@ def waiting(program: Program, tmp_path: Path) -> tuple[int, Path]:
     os.mkfifo(go)
     states = (
         low("test.nop", "first"),
-        low("cmd.run", f"echo $$ > {pids}; cat {go}", "second"),
+        low("cmd.run", f"echo $$ > {pids}; exec cat {go}", "second"),
         low("test.nop", "third"),
     )
     begin(program, job("state.apply", low=states, grains={"os": "x"}))

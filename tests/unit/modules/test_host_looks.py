@@ -178,7 +178,8 @@ class Server(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 302:
             host = "127.0.0.1" if self.path == "/near" else "localhost"
-            self.send_header("Location", f"http://{host}:{self.server.server_address[1]}/x")
+            _, port = self.connection.getsockname()
+            self.send_header("Location", f"http://{host}:{port}/x")
         self.send_header("Content-Type", kind)
         self.end_headers()
         self.wfile.write(told.encode())

@@ -243,7 +243,7 @@ def test_a_resume_that_is_older_than_the_run_it_goes_on_with_is_believed(tmp_pat
         value = {key(chain, one, 1): row(True), key(chain, two, 1): row(True, "armed")}
         await bench.returns(ret(jid, START, value, epochs={str(chain): 1}))
         await bench.starts("web1-boot-2")
-        place = {"chain_id": chain, "chunk": 2, "epoch": 1, "action_id": three}
+        place: dict[str, Any] = {"chain_id": chain, "chunk": 2, "epoch": 1, "action_id": three}
         await bench.progresses(old, 1, **place, event="begin")
         assert await bench.states("patch") == ["DONE", "DONE", "RUNNING"]
         last = {key(chain, three, 2): row(True)}
