@@ -28,8 +28,12 @@ AT = {
 }  # fmt: skip
 #: The master writes fewer files, and no journal.
 AT_MASTER = {**AT, "file.write": 2, "file.rename": 3, "file.renamed": 4}
-#: A process that ends here was in the middle of a command, as far as anybody can tell.
-INTERRUPTS = {"chain.begin.after", "chain.end.before", "journal.synced", "journal.written"}
+#: A process that ends here may have been in the middle of a command, as far as anybody can tell.
+#: Files and journal are written there, too; at which hit depends on who comes first.
+INTERRUPTS = {
+    "chain.begin.after", "chain.end.before",
+    *(name for name in FAILPOINTS if name.startswith(("file.", "journal."))),
+}  # fmt: skip
 #: Passed only where an agent changes its version, or a chain is called off: tested apart.
 APART = {"agent.upgrade.switched", "master.chain.fence"}
 SHARED = ("file.", "journal.")
