@@ -108,6 +108,24 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
     return data
 
 
+def size_of(path: AnyPath) -> int:
+    """Return the size of a file in bytes; 0 where there is none."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def tail_of(path: AnyPath, size: int) -> str:
+    """Return the last *size* bytes of a text file, without the space around; "" without one."""
+    try:
+        with Path(path).open("rb") as stream:
+            stream.seek(max(0, size_of(path) - size))
+            return stream.read(size).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
 def private_folder(path: AnyPath) -> Path:
     """Return *path* as a folder of mode 0700 that this user owns, made (durably) if missing.
 

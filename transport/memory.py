@@ -137,17 +137,31 @@ class MemoryGateway:
             self.deliver()
 
     def _take(self, peer: Peer, frame: bytes) -> None:
-        try:
-            envelope = wire.unpack(frame, socket=peer.socket, receiver="master")
-        except wire.WireError as error:
-            self.send(peer, failure_of(error), error.msg_id)
-            return
-        if isinstance(envelope.message, Ping):
-            self.send(peer, Pong(envelope.message.seq), envelope.msg_id)
-        try:
-            self._on_message(peer, envelope)
-        except CatenaError as error:
-            self.send(peer, failure_of(error), envelope.msg_id)
+        take_frame(peer, frame, self.send, self._on_message)
+
+
+def take_frame(
+    peer: Peer, frame: bytes, send: Callable[[Peer, Any, bytes], Any], on_message: OnMessage
+) -> None:
+    """Do with a minion's frame what a gateway does: decode, answer pings and faults, hand over.
+
+    Args:
+        peer: who sent it.
+        frame: as it travelled.
+        send: takes a peer, a message and the id of the message that it answers.
+        on_message: the program; its CatenaErrors become Failures.
+    """
+    try:
+        envelope = wire.unpack(frame, socket=peer.socket, receiver="master")
+    except wire.WireError as error:
+        send(peer, failure_of(error), error.msg_id)
+        return
+    if isinstance(envelope.message, Ping):
+        send(peer, Pong(envelope.message.seq), envelope.msg_id)
+    try:
+        on_message(peer, envelope)
+    except CatenaError as error:
+        send(peer, failure_of(error), envelope.msg_id)
 
 
 class MemoryLink:

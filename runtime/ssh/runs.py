@@ -34,7 +34,9 @@ from catena.core.files import (
     no_room,
     private_folder,
     read_limited,
+    size_of,
     sync_folder,
+    tail_of,
     write_all,
     write_durable,
 )
@@ -179,19 +181,11 @@ class RunFolder:
 
     def output_size(self) -> int:
         """Return how much was printed, in bytes."""
-        try:
-            return self.output.stat().st_size
-        except OSError:
-            return 0
+        return size_of(self.output)
 
     def output_tail(self, size: int = 2048) -> str:
         """Return the last *size* bytes of what was printed."""
-        try:
-            with self.output.open("rb") as stream:
-                stream.seek(max(0, self.output_size() - size))
-                return stream.read(size).decode("utf-8", "replace").strip()
-        except OSError:
-            return ""
+        return tail_of(self.output, size)
 
     def age(self) -> float:
         """Return how long ago something happened in the folder, seconds; 0 where it is gone."""

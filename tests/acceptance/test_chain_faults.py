@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -130,15 +129,21 @@ def test_an_agent_that_is_killed_at_any_moment_costs_a_chain_nothing(fleet: Flee
             if not pid:
                 continue
             os.kill(pid, signal.SIGKILL)
-            tell_host(fleet, "web1", "agent")
+            fleet.tell_host("web1", "agent")
         shown = ended(fleet, label)
         assert shown["state"] == "done", (SEED, shown)
         assert set(witness(fleet, label).values()) == {1}, SEED
 
 
-def tell_host(fleet: Fleet, name: str, verb: str) -> None:
-    """Start a host, or only its agent (as systemd does), from a process that ends at once."""
-    subprocess.run([sys.executable, host.__file__, verb, str(fleet.home(name))], check=True)
+def cut_power(fleet: Fleet, name: str) -> None:
+    """End every process of a host at once, then start the host again."""
+    while pids := list(host.processes(fleet.home(name))):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    fleet.tell_host(name, "start")
 
 
 @pytest.mark.timeout(120)
@@ -152,13 +157,7 @@ def test_after_a_power_cut_a_command_is_not_run_twice_but_shown_as_interrupted(
     fleet.catena("chain", "add", label, "-t", "web*", "--cmd", note(fleet, label, "after"))
     fleet.catena("chain", "schedule", label)
     wait_for("the command", lambda: witness(fleet, label)["web2:begun"])
-    while pids := list(host.processes(fleet.home("web2"))):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    tell_host(fleet, "web2", "start")
+    cut_power(fleet, "web2")
     fleet.wait_up()
     wait_for("the word", lambda: actions(view(fleet, label), "web2")[0][0] == "Failed")
     assert actions(view(fleet, label), "web2") == [
@@ -181,13 +180,7 @@ def test_who_looked_at_the_host_marks_an_interrupted_command_done_and_the_chain_
     fleet.catena("chain", "add", label, "-t", "web2", "--cmd", note(fleet, label, "after"))
     fleet.catena("chain", "schedule", label)
     wait_for("the command", lambda: witness(fleet, label)["web2:begun"])
-    while pids := list(host.processes(fleet.home("web2"))):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    tell_host(fleet, "web2", "start")
+    cut_power(fleet, "web2")
     fleet.wait_up()
     wait_for("the verdict to be due", lambda: view(fleet, label)["state"] == "failed")
     fleet.catena("chain", "resolve", label, "--mark-done", "--minion", "web2")

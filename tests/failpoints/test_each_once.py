@@ -36,7 +36,6 @@ INTERRUPTS = {
 }  # fmt: skip
 #: Passed only where an agent changes its version, or a chain is called off: tested apart.
 APART = {"agent.upgrade.switched", "master.chain.fence"}
-SHARED = ("file.", "journal.")
 
 #: "ssh." ones are passed on hosts without an agent (tests/integration/pushed).
 ON_HOSTS = sorted(

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from catena.core.errors import CatenaError
 from catena.transport import wire
 from catena.transport.agent import Connected, LinkEvent, Lost, Received
-from catena.transport.failures import failure_of
 from catena.transport.keys import fingerprint
+from catena.transport.memory import take_frame
 from catena.transport.messages import Ping, Pong
 from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.wire import ZERO
@@ -191,17 +190,7 @@ class SimGateway:
         """A frame of a minion is here."""
         if peer.routing_id not in self._connections or peer.user_id not in self._accepted:
             return
-        try:
-            envelope = wire.unpack(frame, socket=peer.socket, receiver="master")
-        except wire.WireError as error:
-            self.send(peer, failure_of(error), error.msg_id)
-            return
-        if isinstance(envelope.message, Ping):
-            self.send(peer, Pong(envelope.message.seq), envelope.msg_id)
-        try:
-            self._on_message(peer, envelope)
-        except CatenaError as error:
-            self.send(peer, failure_of(error), envelope.msg_id)
+        take_frame(peer, frame, self.send, self._on_message)
 
 
 class SimLink:
