@@ -80,18 +80,7 @@ class Host:
         self.halts = 0
         #: Says under which epoch an action runs here: its name.
         self.epoch_of: Callable[[str], int] = lambda key: 0
-        self.settings = MinionSettings(
-            id=name,
-            master="sim",
-            machine_id=f"mach-{name}",
-            cache_dir=str(root / "cache"),
-            pki_dir=str(root / "pki"),
-            run_dir=str(root / "run"),
-            agent_dir=str(root / "agent"),
-            boot_id_file=str(self._boot_file),
-            reboot_command=["reboot"],
-            **options,
-        )
+        self.settings = self._settings(root, options)
         self.conf = root / "conf"
         self.up = False
         self.agent: Agent | None = None
@@ -110,6 +99,20 @@ class Host:
         #: What becomes of the next agent and of the next job; taken when it starts.
         self.next_agent: Fate | None = None
         self.next_job: Fate | None = None
+
+    def _settings(self, root: Path, options: Mapping[str, Any]) -> MinionSettings:
+        return MinionSettings(
+            id=self.name,
+            master="sim",
+            machine_id=f"mach-{self.name}",
+            cache_dir=str(root / "cache"),
+            pki_dir=str(root / "pki"),
+            run_dir=str(root / "run"),
+            agent_dir=str(root / "agent"),
+            boot_id_file=str(self._boot_file),
+            reboot_command=["reboot"],
+            **options,
+        )
 
     # -- power ---------------------------------------------------------------------------------
 

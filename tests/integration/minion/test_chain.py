@@ -20,14 +20,12 @@ START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
 NAME = "mgr_actionchain_{chain}_action_{action}_chunk_{chunk}"
 
 
-def chain(
-    root: Path, witness: Path, number: int = 7, gate: str = "/dev/null", minutes: int = 0
-) -> ChainManifest:
-    """Write a chain of three actions: mark, reboot, mark; return its manifest."""
-    first, second, third = (
-        NAME.format(chain=number, action=a, chunk=1 + a // 3) for a in (1, 2, 3)
-    )
-    texts = (
+def _texts(
+    names: tuple[str, str, str], witness: Path, number: int, gate: str, minutes: int
+) -> tuple[str, str]:
+    """Return both chunks."""
+    first, second, third = names
+    return (
         f"""{first}:
     mgrcompat.module_run:
     -   name: probe.hold
@@ -56,6 +54,16 @@ schedule_next_chunk:
     -   text: {number}-3
 """,
     )
+
+
+def chain(
+    root: Path, witness: Path, number: int = 7, gate: str = "/dev/null", minutes: int = 0
+) -> ChainManifest:
+    """Write a chain of three actions: mark, reboot, mark; return its manifest."""
+    first, second, third = (
+        NAME.format(chain=number, action=a, chunk=1 + a // 3) for a in (1, 2, 3)
+    )
+    texts = _texts((first, second, third), witness, number, gate, minutes)
     ids = (((1, first), (2, second)), ((3, third),))
     kinds = {1: ActionKind.idempotent, 2: ActionKind.reboot, 3: ActionKind.idempotent}
     (root / "actionchains").mkdir(exist_ok=True)
@@ -72,8 +80,14 @@ schedule_next_chunk:
     return ChainManifest(number, "mach1", 1, tuple(chunks))
 
 
-def prepare(master: MasterDouble, agent: Agent, reboots: Path) -> dict[str, Any]:
-    """Return settings of a host whose reboot leaves a line and changes the boot id."""
+async def ready(
+    master: MasterDouble, agent: Agent, reboots: Path, **settings: Any
+) -> dict[str, Any]:
+    """Start the agent again on a host whose reboot leaves a line and changes the boot id.
+
+    Returns:
+        The settings that it has now, for the next start.
+    """
     (agent.cache / "extmods" / "modules" / "state.py").unlink()
     # The start of a chain syncs custom modules with the master's.
     (master.file_root / "_modules").mkdir()
@@ -82,7 +96,11 @@ def prepare(master: MasterDouble, agent: Agent, reboots: Path) -> dict[str, Any]
     script = agent.home / "reboot.sh"
     script.write_text(f"#!/bin/sh\necho reboot >> {reboots}\necho boot-2 > {boot}\n")
     script.chmod(0o700)
-    return {"reboot_command": [str(script)]}
+    more = {"reboot_command": [str(script)], **settings}
+    agent.kill()
+    agent.launch(**more)
+    await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+    return more
 
 
 def lines(path: Path) -> list[str]:
@@ -95,10 +113,7 @@ def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(**more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness)
         other = chain(master.file_root, witness, 8)
         ret = await master.run(START, "mgractionchains.start", 7, chain=manifest)
@@ -131,10 +146,7 @@ def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(**more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        more = await ready(master, agent, reboots)
         await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
         await until(lambda: lines(reboots), "the reboot")
         other = chain(master.file_root, witness, 8)
@@ -161,10 +173,7 @@ def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(**more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, minutes=1)
         await master.run(START, "mgractionchains.start", 7, chain=manifest)
         assert (await master.run(RESUME, "mgractionchains.clean")).value["removed"]
@@ -180,10 +189,7 @@ def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
     witness, reboots, gate = (tmp_path / name for name in ("witness", "reboots", "gate"))
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(**more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, gate=str(gate))
         master.order(START, "mgractionchains.start", 7, chain=manifest)
         await until(lambda: lines(witness), "the first action")
@@ -207,10 +213,7 @@ def test_a_reboot_waits_for_the_return_but_not_for_ever(
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(**more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        more = await ready(master, agent, reboots)
         master.stores = False
         manifest = chain(master.file_root, witness)
         master.order(START, "mgractionchains.start", 7, chain=manifest)
@@ -232,15 +235,12 @@ def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        more = prepare(master, agent, reboots)
-        agent.kill()
-        agent.launch(resume="local", resume_after_seconds=0, **more)
-        await until(lambda: len(master.got(Hello)) == 2, "the Hello")
+        more = await ready(master, agent, reboots, resume="local", resume_after_seconds=0)
         await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
         await until(lambda: lines(reboots), "the reboot")
         await master.stop()
         agent.kill()
-        agent.launch(resume="local", resume_after_seconds=0, **more)
+        agent.launch(**more)
         await until(lambda: lines(witness) == ["7-1", "7-3"], "the second chunk")
         await master.restart()
         await until(lambda: len(master.returns) == 2, "the return of the second chunk")
