@@ -1,0 +1,129 @@
+"""What one simulated minion says: orders in, messages out; no sockets and no clock.
+
+It is as honest as a real one where the master can tell: it confirms what a real one confirms, its
+returns of chains have the form of state runs, and a reboot ends its session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catena.core.job import ActionKind, ChainManifest, ChunkManifest, JobReturn, JobSpec
+from catena.transport import messages as m
+
+START = "mgractionchains.start"
+RESUME = "mgractionchains.resume"
+#: Answered without a word before the return, as the real minion's inline functions are.
+INLINE: Mapping[str, Any] = {"test.ping": True, "saltutil.running": []}
+VERSION = "1"
+
+
+@dataclass
+class Waiting:
+    """A chain that waits at a reboot."""
+
+    manifest: ChainManifest
+    #: Number of the chunk that is next.
+    chunk: int
+
+
+class SimMinion:
+    """One minion.
+
+    Args:
+        id: its id.
+        machine_id: of its host.
+        value: what every ordinary job returns.
+    """
+
+    def __init__(self, id: str, machine_id: str, value: Any) -> None:
+        self.id = id
+        self.machine_id = machine_id
+        #: Job whose stored return lets the armed reboot happen; "" without one.
+        self.reboots_after = ""
+        self._value = value
+        self._waiting: Waiting | None = None
+        self.boot()
+
+    def boot(self) -> None:
+        """Begin a new boot with a new agent process."""
+        self.boot_id = os.urandom(16).hex()
+        self.session = os.urandom(16).hex()
+        self.reboots_after = ""
+
+    def hello(self) -> m.Hello:
+        """Return the greeting of a new connection."""
+        waiting = self._waiting
+        pending = {} if waiting is None else {"actionchain_id": waiting.manifest.chain_id}
+        return m.Hello(
+            id=self.id,
+            machine_id=self.machine_id,
+            boot_id=self.boot_id,
+            session=self.session,
+            version=VERSION,
+            role="minion",
+            first=True,
+            grains={"id": self.id, "os": "Debian", "os_family": "Debian", "kernel": "Linux"},
+            open_jobs=(),
+            pending_resume=pending,
+        )
+
+    def ordered(self, spec: JobSpec, now: float) -> list[Any]:
+        """Return what is said to an order; *now* is wall clock."""
+        if spec.fun in INLINE:
+            return [m.JobReturned(self._return(spec, INLINE[spec.fun], now))]
+        if spec.fun == START and spec.chain is not None:
+            value = self._run_chunk(spec.jid, spec.chain, 1)
+        elif spec.fun == RESUME:
+            value = self._resume(spec.jid)
+        else:
+            value = self._value
+        return [m.JobReceived(spec.jid, 0), m.JobReturned(self._return(spec, value, now))]
+
+    def _return(self, spec: JobSpec, value: Any, now: float) -> JobReturn:
+        return JobReturn(
+            jid=spec.jid,
+            fun=spec.fun,
+            fun_args=spec.args,
+            success=True,
+            retcode=0,
+            value=value,
+            started=now,
+            duration_seconds=0.001,
+            boot_id=self.boot_id,
+        )
+
+    def _resume(self, jid: str) -> dict[str, Any]:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return {}
+        return self._run_chunk(jid, waiting.manifest, waiting.chunk)
+
+    def _run_chunk(self, jid: str, manifest: ChainManifest, number: int) -> dict[str, Any]:
+        chunk = manifest.chunks[number - 1]
+        if any(action.kind is ActionKind.reboot for action in chunk.actions):
+            self.reboots_after = jid
+        if number < len(manifest.chunks):
+            self._waiting = Waiting(manifest, number + 1)
+        return chunk_results(chunk)
+
+
+def chunk_results(chunk: ChunkManifest) -> dict[str, Any]:
+    """Return the results of a chunk whose actions all went well, in the form of state runs."""
+    return {
+        f"mgrcompat_|-{action.state_id}_|-test.ping_|-module_run": {
+            "result": True,
+            "comment": "Module function test.ping executed",
+            "changes": {"test.ping": True},
+            "name": "test.ping",
+            "start_time": "12:00:00.000000",
+            "duration": 1.0,
+            "__run_num__": number,
+            "__id__": action.state_id,
+            "__sls__": chunk.sls,
+        }
+        for number, action in enumerate(chunk.actions)
+    }

@@ -1,0 +1,158 @@
+"""A master of its own with a swarm: what the rows of throughput, growth and the soak run on."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bench.measure import MARK, Tree
+from bench.row import BenchError
+from bench.swarm.population import Member, accept, make
+from bench.swarm.swarm import Swarm
+from catena.client.connection import MasterClient
+from catena.client.requests import RunJob
+from catena.transport.keys import load_or_create
+
+START_SECONDS = 60.0
+#: Room for all events that one simulated minion fires: what is measured is the master.
+SETTINGS: Mapping[str, Any] = {"events_per_second": 100000, "interface": "127.0.0.1"}
+
+
+class Station:
+    """A running master, its client, and simulated minions. Use it as a context manager.
+
+    Args:
+        minions: how many are accepted; they connect with `connect`.
+        settings: of the master, beside SETTINGS.
+        command: how the master is started, for profilers; None: as installed.
+    """
+
+    def __init__(
+        self,
+        minions: int,
+        settings: Mapping[str, Any] | None = None,
+        command: list[str] | None = None,
+    ) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="catena-swarm-")
+        self.folder = Path(self._temporary.name)
+        self.swarm: Swarm | None = None
+        mark = uuid.uuid4().hex
+        self._env = {**os.environ, MARK: mark}
+        #: The master and its workers (the swarm is not part of it).
+        self.tree = Tree(mark)
+        self.members: list[Member] = make(minions)
+        self.port = _free_port()
+        text = {**SETTINGS, **(settings or {}), "port": self.port}
+        (self.folder / "master").write_text(json.dumps(text), encoding="utf-8")
+        state = self.folder / "state" / "master"
+        self.database = state / "lib" / "master.db"
+        accept(f"sqlite:///{self.database}", self.members)
+        self._key = load_or_create(state / "pki").public
+        words = command or [str(Path(sys.executable).parent / "catena")]
+        log = (self.folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            [*words, "-c", str(self.folder), "master"], env=self._env, stdout=log, stderr=log
+        )
+        self.client = MasterClient(state / "run" / "master.sock", timeout=300.0)
+        self._await_start()
+
+    def _await_start(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                self.client.request("runner.call", _runner("manage.up"))
+            except Exception:  # noqa: BLE001  # not up yet, however that shows
+                time.sleep(0.1)
+            else:
+                return
+        raise BenchError(f"the master did not start: {(self.folder / 'log').read_text()[-500:]}")
+
+    def __enter__(self) -> Station:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def connect(self, count: int, processes: int = 2, return_bytes: int = 3000) -> Swarm:
+        """Let the first *count* minions connect, and wait for them."""
+        if self.swarm is not None:
+            self.swarm.stop()
+        self.swarm = Swarm(
+            self.folder, self.members[:count], f"tcp://127.0.0.1:{self.port}", self._key,
+            processes, return_bytes,
+        )  # fmt: skip
+        self.swarm.wait_connected()
+        return self.swarm
+
+    def job(self, fun: str, *args: Any, tgt: str = "*") -> float:
+        """Run a job, follow it until every minion has returned; return the seconds."""
+        began = time.monotonic()
+        ended = 0
+        request = RunJob(tgt=tgt, fun=fun, args=args, follow=True)
+        expected = None
+        for item in self.client.stream("job.run", request, silence=60.0):
+            if item["type"] == "new":
+                expected = len(item["minions"])
+            ended += item["type"] == "return"
+            if ended == expected:
+                return time.monotonic() - began
+        raise BenchError(f"{fun}: {ended} of {expected} returned")
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of the master and its workers so far."""
+        return self.tree.exact_cpu()
+
+    def stop(self) -> None:
+        """End swarm and master."""
+        if self.swarm is not None:
+            self.swarm.stop()
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._temporary.cleanup()
+
+
+def _runner(fun: str) -> Any:
+    from catena.client.requests import RunnerCall
+
+    return RunnerCall(fun)
+
+
+def _free_port() -> int:
+    """Return a port whose next two are free as well (control, bulk, enrol)."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port < 65000 and all(_is_free(port + offset) for offset in range(3)):
+            return port
+    raise BenchError("no free ports")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
