@@ -1,0 +1,224 @@
+"""Dataclasses that cost nothing until they are used.
+
+The standard library writes and compiles six methods for each dataclass when its module is
+imported: with the hundred records of a short command that was a quarter of its whole time, for
+records of which it makes half. Here one constructor is compiled, when the first instance is made;
+the other methods are shared. Types, rules and errors are those of `dataclasses`, whose own
+functions (`asdict`, `is_dataclass`, …) take these records too.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, NoReturn, Optional, Tuple
+
+if TYPE_CHECKING:
+    from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
+
+__all__ = [
+    "MISSING", "Field", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace",
+]  # fmt: skip
+
+#: The fields of a record, on its class.
+_FIELDS = "__catena_fields__"
+#: Returns what a record is compared by, on its class.
+_COMPARED = "__catena_compared__"
+#: What `dataclasses` asks a class for.
+_STANDARD = "__dataclass_fields__"
+_OPTIONS = ("default", "default_factory", "repr", "compare", "metadata")
+
+if not TYPE_CHECKING:
+
+    class MISSING:
+        """Stands for a default that is not there."""
+
+    class Field:
+        """One field of a record, as declared."""
+
+        __slots__ = ("compare", "default", "default_factory", "metadata", "name", "repr", "type")
+
+        def __init__(
+            self,
+            default: Any = MISSING,
+            default_factory: Any = MISSING,
+            repr: bool = True,
+            compare: bool = True,
+            metadata: Optional[Mapping[Any, Any]] = None,
+        ) -> None:
+            if default.__class__.__hash__ is None:
+                raise ValueError(
+                    f"mutable default {default!r} is not allowed: use default_factory"
+                )
+            self.name = ""
+            self.type: Any = None
+            self.default = default
+            self.default_factory = default_factory
+            self.repr = repr
+            self.compare = compare
+            self.metadata = metadata or {}
+
+    def field(**options: Any) -> Field:
+        """Return what a field is beside its type; see `dataclasses.field`."""
+        return Field(**options)
+
+    def fields(record: Any) -> Tuple[Field, ...]:
+        """Return the fields of a record or its class, in order; also of a standard dataclass."""
+        found = getattr(record, _FIELDS, None)
+        return tuple(found.values()) if found is not None else _of_standard(record)
+
+    def is_dataclass(record: Any) -> bool:
+        """Return whether this is a record or its class; also a standard dataclass."""
+        return hasattr(record, _FIELDS) or hasattr(record, _STANDARD)
+
+    def asdict(record: Any) -> Dict[str, Any]:
+        """Return a record as a dict, with those in it; see `dataclasses.asdict`."""
+        import dataclasses
+
+        return dataclasses.asdict(record)
+
+    def replace(record: Any, /, **changes: Any) -> Any:
+        """Return a copy of *record* with some fields changed."""
+        given = {one.name: getattr(record, one.name) for one in fields(record)}
+        return record.__class__(**{**given, **changes})
+
+    def dataclass(cls: Optional[type] = None, *, frozen: bool = False) -> Any:
+        """Make a record of a class; see `dataclasses.dataclass`."""
+
+        def make(cls: type) -> type:
+            return _made(cls, frozen)
+
+        return make if cls is None else make(cls)
+
+
+def _made(cls: type, frozen: bool) -> type:
+    found = _collected(cls)
+    setattr(cls, _FIELDS, found)
+    setattr(cls, _STANDARD, _Standard())
+    setattr(cls, "__match_args__", tuple(found))  # noqa: B010 - mypy knows it as final
+    own = vars(cls)
+    shared: Dict[str, Any] = {"__repr__": _shown, "__eq__": _equal, "__init__": _first_use(cls)}
+    if frozen:
+        # A class that has its own __eq__ gets None as __hash__ from Python.
+        if own.get("__hash__") is None:
+            setattr(cls, "__hash__", _hashed)  # noqa: B010 - mypy takes it for a method
+        shared.update(__setattr__=_no_change, __delattr__=_no_change)
+    elif "__hash__" not in own:
+        shared["__hash__"] = None
+    for name, method in shared.items():
+        if name not in own:
+            setattr(cls, name, method)
+    return cls
+
+
+def _collected(cls: type) -> Dict[str, Field[Any]]:
+    """Return the fields of a class by name, inherited ones first; its defaults become plain."""
+    found: Dict[str, Field[Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        found.update(vars(base).get(_FIELDS, {}))
+    for name, kind in vars(cls).get("__annotations__", {}).items():
+        if str(kind).startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        default = vars(cls).get(name, MISSING)
+        one: Any = default if isinstance(default, Field) else field(default=default)
+        one.name, one.type = name, kind
+        if one.default is not MISSING:
+            setattr(cls, name, one.default)
+        elif name in vars(cls):
+            delattr(cls, name)
+        found[name] = one
+    return found
+
+
+def _of_standard(record: Any) -> Tuple[Field[Any], ...]:
+    import dataclasses
+
+    found = []
+    for one in dataclasses.fields(record):
+        known = {name: getattr(one, name) for name in _OPTIONS}
+        found.append(field(**{k: v for k, v in known.items() if v is not dataclasses.MISSING}))
+        found[-1].name, found[-1].type = one.name, one.type
+    return tuple(found)
+
+
+def _first_use(cls: type) -> Callable[..., None]:
+    """Return a constructor that makes the real one, which takes its place."""
+
+    def construct(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        made = _constructor(cls)
+        setattr(cls, "__init__", made)  # noqa: B010 - mypy takes it for a method
+        made(self, *args, **kwargs)
+
+    return construct
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    names: Dict[str, Any] = {"_put": object.__setattr__, "_MISSING": MISSING}
+    frozen = cls.__setattr__ is _no_change
+    head, body = ["self"], []
+    for name, one in getattr(cls, _FIELDS).items():
+        value = name
+        if one.default_factory is not MISSING:
+            names[f"_made_{name}"] = one.default_factory
+            head.append(f"{name}=_MISSING")
+            value = f"_made_{name}() if {name} is _MISSING else {name}"
+        elif one.default is not MISSING:
+            names[f"_default_{name}"] = one.default
+            head.append(f"{name}=_default_{name}")
+        else:
+            head.append(name)
+        body.append(f"_put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    text = f"def __init__({', '.join(head)}):\n    " + "\n    ".join(body or ["pass"])
+    exec(text, names)  # the names are those of a class body: identifiers of our own code
+    made: Callable[..., None] = names["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
+
+
+class _Standard:
+    """Answers `dataclasses`, which asks a class for its fields, once it asks."""
+
+    def __get__(self, record: Any, cls: type) -> Any:
+        import dataclasses
+
+        spec = []
+        for one in fields(cls):
+            known = {name: getattr(one, name) for name in _OPTIONS}
+            known = {name: value for name, value in known.items() if value is not MISSING}
+            spec.append((one.name, one.type, dataclasses.field(**known)))
+        return vars(dataclasses.make_dataclass(cls.__name__, spec))[_STANDARD]
+
+
+@recursive_repr()
+def _shown(self: Any) -> str:
+    shown = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr]
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _values(record: Any) -> Tuple[Any, ...]:
+    """Return what a record is compared by."""
+    cls = record.__class__
+    found = vars(cls).get(_COMPARED)
+    if found is None:
+        names = [one.name for one in fields(cls) if one.compare]
+        # Without a name it would be none, with one alone it would return no tuple.
+        found = attrgetter(*names, "__class__", "__class__")
+        setattr(cls, _COMPARED, found)
+    values: Tuple[Any, ...] = found(record)
+    return values
+
+
+def _equal(self: Any, other: Any) -> Any:
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hashed(self: Any) -> int:
+    return hash(_values(self))
+
+
+def _no_change(self: Any, name: str, *value: Any) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"field {name!r} of a {self.__class__.__name__} can't be changed")
