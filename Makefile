@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-reboot soak lint format docs wheel clean
+.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -26,6 +26,14 @@ sim: $(STAMP)
 soak: $(STAMP)
 	PYTHONPATH=examples/demo $(BIN)/python -m tests.soak $(SOAK)
 
+# catena, Salt, Ansible, pyinfra and the bare machine on the same work: docs/benchmarks.md.
+# BENCH="--rows 'ping*' --salt /opt/salt/bin".
+bench: $(STAMP)
+	$(BIN)/python -m bench --page docs/benchmarks.md $(BENCH)
+
+bench-quick: $(STAMP)
+	$(BIN)/python -m bench --quick $(BENCH)
+
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)
 	$(BIN)/python -m pytest -m reboot tests/reboot
@@ -38,7 +46,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@# Through a missing link mypy would read a tenth of the house and call it clean.
-	@count=$$(find -L catena tests examples/demo -name '*.py' -not -path 'tests/cases/*' | wc -l); \
+	@count=$$(find -L catena tests examples/demo bench -name '*.py' -not -path 'tests/cases/*' | wc -l); \
 	    said=$$($(BIN)/mypy); echo "$$said"; \
 	    case "$$said" in *"no issues found in $$count source files"*) ;; *) exit 1;; esac
 	$(BIN)/lint-imports

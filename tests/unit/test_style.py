@@ -15,6 +15,7 @@ FUNCTION_LINES, FILE_LINES = 45, 600
 def sources() -> Iterator[Path]:
     for folder in (entry for entry in (ROOT / "catena").iterdir() if entry.is_symlink()):
         yield from sorted(folder.resolve().rglob("*.py"))
+    yield from sorted((ROOT / "bench").rglob("*.py"))
 
 
 @pytest.mark.parametrize("limit", [FILE_LINES])

@@ -1,0 +1,66 @@
+"""Long-lived clients of a master, each in a process of its own, and how they are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.lab import environment
+from bench.row import BenchError
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a batch of calls took, one after the other."""
+
+    #: Seconds of each call, from the question to the last answer of all minions.
+    seconds: list[float]
+    #: How many minions answered the last call.
+    minions: int
+    #: CPU seconds of the client alone.
+    cpu: float
+
+
+class LongClient:
+    """A process that runs one of the scripts beside this file and keeps its client.
+
+    It reads a JSON line per request and writes one per answer.
+
+    Args:
+        python: the interpreter that has the client's library.
+        script: name of the script.
+        where: what the script needs to find the master.
+    """
+
+    def __init__(self, python: Path, script: str, where: Path) -> None:
+        self._child = subprocess.Popen(
+            [str(python), str(Path(__file__).with_name(script)), str(where)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(), text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def ask(self, function: str, *args: Any, times: int = 1) -> Answers:
+        """Call *function* on all minions so many times, one call after the other.
+
+        Raises:
+            BenchError: the client ended instead.
+        """
+        assert self._child.stdin is not None and self._child.stdout is not None
+        question = {"function": function, "args": args, "times": times}
+        with contextlib.suppress(BrokenPipeError):
+            self._child.stdin.write(json.dumps(question) + "\n")
+            self._child.stdin.flush()
+        line = self._child.stdout.readline()
+        if not line:
+            _, said = self._child.communicate()
+            raise BenchError(f"the client ended with {self._child.returncode}: {said[-300:]}")
+        return Answers(**json.loads(line))
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.kill()
+        self._child.communicate()

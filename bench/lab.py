@@ -1,0 +1,159 @@
+"""The laboratory: scratch folders and fixtures, started when first asked for, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from bench.measure import MARK
+from bench.row import BenchError
+from bench.tools import Tools
+
+if TYPE_CHECKING:
+    from bench.fleets import CatenaFleet, SaltFleet
+
+
+class Fixture(Protocol):
+    """What a lab keeps while rows need it."""
+
+    def close(self) -> None:
+        """End it and everything that it started."""
+
+
+F = TypeVar("F", bound=Fixture)
+T = TypeVar("T")
+
+
+class Lab:
+    """Fixtures of the rows of one area; a context manager that ends them all.
+
+    Args:
+        tools: what is installed.
+        quick: whether this is a short run.
+    """
+
+    def __init__(self, tools: Tools, quick: bool = False) -> None:
+        self.tools = tools
+        self.quick = quick
+        self._kept: dict[str, Fixture | BenchError] = {}
+        self._made: dict[str, object] = {}
+        self._folder: Path | None = None
+
+    def folder(self, name: str) -> Path:
+        """Return a scratch folder of that name, made when first asked for.
+
+        Its path is short enough for unix sockets.
+        """
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="cab-"))
+        path = self._folder / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def keep(self, name: str, start: Callable[[], F]) -> F:
+        """Return the fixture of that name, started by *start* when first asked for.
+
+        One that could not be started is not tried again: every row that needs it says why.
+        """
+        if name not in self._kept:
+            try:
+                self._kept[name] = start()
+            except BenchError as error:
+                self._kept[name] = error
+        kept = self._kept[name]
+        if isinstance(kept, BenchError):
+            raise kept
+        return cast("F", kept)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what *make* returned when first asked for (a tree of files, say)."""
+        if name not in self._made:
+            self._made[name] = make()
+        return cast("T", self._made[name])
+
+    def drop(self, name: str) -> None:
+        """End the fixture of that name before the others, if it runs."""
+        kept = self._kept.pop(name, None)
+        if kept is not None and not isinstance(kept, BenchError):
+            kept.close()
+
+    def catena(self, minions: int) -> CatenaFleet:
+        """Return a catena master with so many minions, all up."""
+        from bench.fleets import CatenaFleet
+
+        return self.keep(f"catena-{minions}", lambda: CatenaFleet(self, minions))
+
+    def salt(self, minions: int) -> SaltFleet:
+        """Return a Salt master with so many minions, all up."""
+        from bench.fleets import SaltFleet
+
+        return self.keep(f"salt-{minions}", lambda: SaltFleet(self, minions))
+
+    def close(self) -> None:
+        """End all fixtures, the youngest first, and remove the scratch folders."""
+        for name in reversed(list(self._kept)):
+            try:
+                self.drop(name)
+            except (BenchError, OSError) as error:
+                print(f"bench: {name} did not end as it should: {error}", file=sys.stderr)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def environment(mark: str = "") -> dict[str, str]:
+    """Return the environment of a measured command, with the mark of a fixture.
+
+    Without what makes Python slower or different than it is for a user.
+    """
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTHON") and name != MARK
+    }
+    return {**mine, "LC_ALL": "C.UTF-8", **({MARK: mark} if mark else {})}
+
+
+def free_ports(count: int) -> int:
+    """Return the first of *count* ports in a row that are free on the loopback device."""
+    for _ in range(200):
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                for offset in range(1, count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
+            except (OSError, OverflowError):
+                continue
+            return port
+    raise BenchError(f"no {count} ports in a row are free")
+
+
+def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0) -> T:
+    """Return the first true value of *ready*.
+
+    Raises:
+        BenchError: it gave none in time.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        value = ready()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise BenchError(f"waited {patience:.0f} s for {what}")

@@ -1,0 +1,192 @@
+"""Wall time, CPU seconds and memory of commands and of whole process trees, from the kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.row import BenchError
+
+#: Environment variable whose value marks the processes of one fixture, wherever they fork to.
+MARK = "CATENA_BENCH"
+#: No single command of a benchmark takes longer.
+PATIENCE_SECONDS = 300.0
+_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command took."""
+
+    wall: float
+    #: User and system seconds of it and of all its children that it waited for.
+    cpu: float
+    code: int
+    out: str
+    err: str
+
+
+def run(
+    words: Sequence[str | Path],
+    env: Mapping[str, str] | None = None,
+    patience: float = PATIENCE_SECONDS,
+    check: bool = True,
+) -> Ran:
+    """Run a command to its end; its output goes through files, so that no pipe slows it.
+
+    Raises:
+        BenchError: it took too long, or failed and *check* is set.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        begun = time.monotonic()
+        child = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            env=dict(env or os.environ), start_new_session=True,
+        )  # fmt: skip
+        guard = threading.Timer(patience, _kill_group, (child.pid,))
+        guard.start()
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+        finally:
+            guard.cancel()
+        wall = time.monotonic() - begun
+        child.returncode = code = os.waitstatus_to_exitcode(status)
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read().decode(errors="replace"))
+    if wall >= patience:
+        raise BenchError(f"{Path(words[0]).name} took over {patience:.0f} s")
+    if check and code:
+        raise BenchError(
+            f"{Path(words[0]).name} ended with {code}: {' '.join(texts).strip()[-300:]}"
+        )
+    return Ran(wall, usage.ru_utime + usage.ru_stime, code, *texts)
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What /proc/PID/stat says of a process, in the kernel's ticks."""
+
+    pid: int
+    parent: int
+    #: Of the process itself.
+    own: int
+    #: Of its children that have ended and that it waited for, and theirs.
+    reaped: int
+
+
+def parse_stat(text: str) -> Stat:
+    """Return the record of one /proc/PID/stat; the name in it may hold spaces and brackets."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    user, system, children_user, children_system = (int(word) for word in fields[11:15])
+    pid = int(head.split("(", 1)[0])
+    return Stat(pid, int(fields[1]), user + system, children_user + children_system)
+
+
+def tree_of(roots: Iterable[int], stats: Iterable[Stat]) -> set[int]:
+    """Return *roots* and all their descendants."""
+    children: dict[int, list[int]] = {}
+    known = set()
+    for stat in stats:
+        children.setdefault(stat.parent, []).append(stat.pid)
+        known.add(stat.pid)
+    found: set[int] = set()
+    waiting = [pid for pid in roots if pid in known]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
+
+
+def ticks_of(pids: set[int], stats: Iterable[Stat]) -> int:
+    """Return the ticks that the processes *pids* and their ended children have used.
+
+    A child that ended is in its parent's sum once it was waited for, so that the sum over the
+    living counts everything once.
+    """
+    return sum(stat.own + stat.reaped for stat in stats if stat.pid in pids)
+
+
+def all_stats() -> list[Stat]:
+    """Return a record of every process."""
+    return list(_stats())
+
+
+def _stats() -> Iterator[Stat]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield parse_stat((entry / "stat").read_text())
+
+
+class Tree:
+    """The processes of a fixture: those that carry its mark, and everything below them.
+
+    Args:
+        mark: value of the environment variable MARK in the fixture's processes.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._wanted = f"{MARK}={mark}".encode()
+
+    def pids(self) -> set[int]:
+        """Return the processes that are alive now."""
+        stats = all_stats()
+        return tree_of((s.pid for s in stats if self._is_marked(s.pid)), stats)
+
+    def _is_marked(self, pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return self._wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return False
+
+    def cpu(self) -> float:
+        """Return the CPU seconds so far, to the kernel's tick (10 ms)."""
+        return ticks_of(self.pids(), all_stats()) / os.sysconf("SC_CLK_TCK")
+
+    def exact_cpu(self) -> float:
+        """Return the CPU seconds of the living processes, to the nanosecond; for idle ones."""
+        total = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    total += int((thread / "schedstat").read_text().split()[0])
+        return total / 1e9
+
+    def pss(self) -> float:
+        """Return the proportional set size of all processes, MB (10⁶ bytes)."""
+        kib = 0
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
+                kib += int(found[1]) if found else 0
+        return kib * 1024 / 1e6
+
+    def end(self, grace: float = 10.0) -> None:
+        """End every process of the tree, and wait until they are gone."""
+        deadline = time.monotonic() + grace
+        sign = signal.SIGTERM
+        while pids := self.pids():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, sign)
+            if time.monotonic() > deadline:
+                sign = signal.SIGKILL
+            time.sleep(0.1)

@@ -1,0 +1,150 @@
+"""What a row of the benchmark is: what is measured, for whom, and what it aims at."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.lab import Lab
+
+#: Who can be measured, in the order of the table's columns; "floor" is the bare machine.
+TOOLS = ("catena", "salt", "ansible", "pyinfra", "floor")
+
+
+class BenchError(Exception):
+    """A measurement could not be made; the text stands in its cell of the table."""
+
+
+class NotHereError(BenchError):
+    """The tool is not installed, or has no such thing: the cell says so, nothing has failed."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one measurement found."""
+
+    #: In the row's unit.
+    value: float
+    #: CPU seconds of all processes that worked for it; None where that is the value or unknown.
+    cpu: float | None = None
+
+
+#: Measures once, with the fixtures of a Lab; raises BenchError when it cannot.
+Measure = Callable[["Lab"], Sample]
+
+
+@dataclass(frozen=True)
+class Times:
+    """The aim is to be so many times better than a peer in the same run."""
+
+    factor: float
+    peer: str = "salt"
+
+    def __str__(self) -> str:
+        return f"{self.factor:g}× {self.peer.capitalize()}"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The aim is a figure in the row's unit: at most, or at least where more is better."""
+
+    figure: float
+
+    def __str__(self) -> str:
+        return f"{self.figure:,g}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table."""
+
+    #: Short and unique, for --rows: "ping-1".
+    name: str
+    #: What is measured, for readers of the table.
+    title: str
+    #: "s", "ms", "MB", "KB", "%", "/s", "× median" …
+    unit: str
+    #: Tool -> its measuring function.
+    tools: Mapping[str, Measure]
+    aim: Times | Limit | None = None
+    #: How often each tool is measured in a full run; the cell shows the median.
+    repeats: int = 5
+    #: The same for --quick; 0 leaves the row out, visibly.
+    quick: int = 3
+    less_is_better: bool = True
+    #: Tool -> repeats in a full run, where a slow peer is measured less often (0: not at all).
+    fewer: Mapping[str, int] = field(default_factory=dict)
+    #: Words below the table about this row.
+    note: str = ""
+
+    def rounds(self, tool: str, quick: bool) -> int:
+        """Return how often *tool* is measured."""
+        count = self.quick if quick else self.repeats
+        return min(count, self.fewer.get(tool, count))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a row came to for one tool."""
+
+    samples: Sequence[Sample] = ()
+    #: Why there is no figure.
+    why: str = ""
+    #: Whether that is a fault rather than a tool that is not there.
+    failed: bool = False
+
+    @property
+    def value(self) -> float | None:
+        """The median of the values."""
+        return statistics.median(s.value for s in self.samples) if self.samples else None
+
+    @property
+    def cpu(self) -> float | None:
+        """The median of the CPU seconds that were measured."""
+        seconds = [s.cpu for s in self.samples if s.cpu is not None]
+        return statistics.median(seconds) if seconds else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row and its cells; a row that was left out has none."""
+
+    row: Row
+    cells: Mapping[str, Cell]
+
+    def figure(self, tool: str) -> float | None:
+        """Return the median of *tool*; None without one."""
+        cell = self.cells.get(tool)
+        return cell.value if cell else None
+
+    def ratio(self, peer: str) -> float | None:
+        """Return how many times better catena is than *peer*; None without both figures."""
+        ours, theirs = self.figure("catena"), self.figure(peer)
+        if ours is None or theirs is None:
+            return None
+        above, below = (theirs, ours) if self.row.less_is_better else (ours, theirs)
+        return above / below if below else float("inf")
+
+    def verdict(self) -> str:
+        """Return "met", "missed", "not measured" or "", and who is ahead of catena."""
+        ours = self.figure("catena")
+        if not self.cells or ours is None:
+            return "not measured"
+        ahead = [p for p in TOOLS[1:-1] if (ratio := self.ratio(p)) is not None and ratio < 1]
+        behind = f"behind {', '.join(ahead)}" if ahead else ""
+        return ", ".join(word for word in (self._judged(ours), behind) if word)
+
+    def _judged(self, ours: float) -> str:
+        aim = self.row.aim
+        if aim is None:
+            return ""
+        if isinstance(aim, Limit):
+            met = ours <= aim.figure if self.row.less_is_better else ours >= aim.figure
+            return "met" if met else "missed"
+        ratio = self.ratio(aim.peer)
+        if ratio is None:
+            return "not measured"
+        return "met" if ratio >= aim.factor else "missed"

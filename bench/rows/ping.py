@@ -1,0 +1,153 @@
+"""Rows of one minion: how long a question takes, asked from the shell and by a kept client."""
+
+from __future__ import annotations
+
+import statistics
+
+from bench.fleets import Fleet
+from bench.lab import Lab, environment
+from bench.measure import run
+from bench.row import BenchError, Limit, Row, Sample, Times
+
+#: Calls of a kept client in one batch.
+CALLS = 100
+QUICK_CALLS = 30
+
+
+def whole_catena(lab: Lab) -> Sample:
+    """`catena run '*' test.ping`."""
+    return _whole(lab.catena(1))
+
+
+def whole_salt(lab: Lab) -> Sample:
+    """`salt '*' test.ping`."""
+    return _whole(lab.salt(1))
+
+
+def _whole(fleet: Fleet) -> Sample:
+    before = fleet.cpu()
+    ran = fleet.cli("*", "test.ping")
+    if "True" not in ran.out:
+        raise BenchError(f"no minion answered: {ran.out}{ran.err}")
+    return Sample(ran.wall, ran.cpu + fleet.cpu() - before)
+
+
+def whole_ansible(lab: Lab) -> Sample:
+    """`ansible localhost -c local -m ping`."""
+    command = lab.tools.command("ansible", "ansible")
+    ran = run([command, "localhost", "-c", "local", "-m", "ping"], environment())
+    return Sample(ran.wall, ran.cpu)
+
+
+def whole_pyinfra(lab: Lab) -> Sample:
+    """`pyinfra @local exec -- true`."""
+    command = lab.tools.command("pyinfra", "pyinfra")
+    ran = run([command, "@local", "exec", "--", "true"], environment())
+    return Sample(ran.wall, ran.cpu)
+
+
+def kept_catena(lab: Lab) -> Sample:
+    """The median of a batch."""
+    return _median(lab, lab.catena(1))
+
+
+def kept_salt(lab: Lab) -> Sample:
+    """The median of a batch."""
+    return _median(lab, lab.salt(1))
+
+
+def kept_floor(lab: Lab) -> Sample:
+    """A bare ZeroMQ question and its answer between two processes, the median of a batch."""
+    script = __file__.replace("rows/ping.py", "floors/zeromq.py")
+    ran = run([lab.tools.python("catena"), script, str(_calls(lab))], environment())
+    return Sample(float(ran.out) * 1e3)
+
+
+def slowest_catena(lab: Lab) -> Sample:
+    """The 99th percentile of a batch."""
+    return _slowest(lab, lab.catena(1))
+
+
+def slowest_salt(lab: Lab) -> Sample:
+    """The 99th percentile of a batch."""
+    return _slowest(lab, lab.salt(1))
+
+
+def tail_catena(lab: Lab) -> Sample:
+    """How many times slower the slowest of a hundred is than the median."""
+    seconds, _ = _batch(lab, lab.catena(1))
+    return Sample(_percentile_99(seconds) / statistics.median(seconds))
+
+
+def _calls(lab: Lab) -> int:
+    return QUICK_CALLS if lab.quick else CALLS
+
+
+def _median(lab: Lab, fleet: Fleet) -> Sample:
+    seconds, cpu = _batch(lab, fleet)
+    return Sample(statistics.median(seconds) * 1e3, cpu / len(seconds))
+
+
+def _slowest(lab: Lab, fleet: Fleet) -> Sample:
+    seconds, _ = _batch(lab, fleet)
+    return Sample(_percentile_99(seconds) * 1e3)
+
+
+def _percentile_99(seconds: list[float]) -> float:
+    return statistics.quantiles(seconds, n=100)[98]
+
+
+def _batch(lab: Lab, fleet: Fleet) -> tuple[list[float], float]:
+    client = fleet.client()
+    client.ask("test.ping", times=2)  # what is made with the first call is no part of the others
+    before = fleet.cpu()
+    answers = client.ask("test.ping", times=_calls(lab))
+    if answers.minions != 1:
+        raise BenchError(f"{answers.minions} minions answered the last call")
+    return answers.seconds, answers.cpu + fleet.cpu() - before
+
+
+ROWS = (
+    Row(
+        name="ping-cli",
+        title="`run '*' test.ping`, one minion, whole process",
+        unit="s",
+        tools={
+            "catena": whole_catena,
+            "salt": whole_salt,
+            "ansible": whole_ansible,
+            "pyinfra": whole_pyinfra,
+        },
+        aim=Times(6),
+        repeats=11,
+        quick=5,
+        note="Ansible and pyinfra: the same on this host, without a connection; CPU with daemons",
+    ),
+    Row(
+        name="ping-kept",
+        title="ping from a kept client",
+        unit="ms",
+        tools={"catena": kept_catena, "salt": kept_salt, "floor": kept_floor},
+        aim=Times(40),
+        repeats=3,
+        quick=1,
+        note=f"median of {CALLS} calls ({QUICK_CALLS} in a quick run); floor: bare ZeroMQ",
+    ),
+    Row(
+        name="ping-kept-p99",
+        title="the same, 99th percentile",
+        unit="ms",
+        tools={"catena": slowest_catena, "salt": slowest_salt},
+        repeats=3,
+        quick=1,
+    ),
+    Row(
+        name="ping-kept-tail",
+        title="the same, 99th percentile by median",
+        unit="×",
+        tools={"catena": tail_catena},
+        aim=Limit(3),
+        repeats=3,
+        quick=1,
+    ),
+)
