@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Type
 
@@ -28,6 +27,7 @@ from catena.core.errors import (
     RenderError,
     UsageError,
 )
+from catena.core.frozen import dataclass, field, replace
 from catena.core.records import decode
 from catena.core.types import SourceLine
 from catena.fileserver.remote import ContentStore

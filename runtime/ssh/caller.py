@@ -15,11 +15,11 @@ import select
 import signal
 import socket
 import time
-from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from catena.core.context import Context, FileClient
 from catena.core.errors import CatenaError
+from catena.core.frozen import replace
 from catena.core.own_code import told
 from catena.runtime import processes
 from catena.runtime.host import LocalHost, Place

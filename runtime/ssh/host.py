@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -10,6 +9,7 @@ from catena.core.clock import Clock, SystemClock
 from catena.core.context import Context, FileClient
 from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
+from catena.core.frozen import replace
 from catena.runtime.custom_files import KINDS
 from catena.runtime.host import LocalHost, Place
 from catena.runtime.session import Session, session_on
@@ -152,9 +152,7 @@ def session_of(room: Room, run: RunFolder, job: PushedJob) -> Session:
 
 
 def _local(place: Place) -> Place:
-    return dataclasses.replace(
-        place, settings=dataclasses.replace(place.settings, file_client="local")
-    )
+    return replace(place, settings=replace(place.settings, file_client="local"))
 
 
 def _context(context: Context, job: PushedJob) -> Context:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Optional, Sequence, Set
 
 from catena.core import failpoints
 from catena.core.files import write_all
+from catena.core.frozen import dataclass
 from catena.fileserver.remote import WrongContentError
 from catena.runtime.ssh.protocol import JOB_HEAD, PART_LIMIT, Slice, TargetError, Trouble
 from catena.runtime.ssh.protocol import sha256 as checked

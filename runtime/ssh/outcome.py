@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, Optional
 
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.errors import CatenaError
+from catena.core.frozen import replace
 from catena.core.job import JobReturn, JobSpec
 from catena.runtime.ssh.protocol import RunResult
 from catena.runtime.ssh.runs import RunFolder, StepReader

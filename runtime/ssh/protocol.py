@@ -25,12 +25,12 @@ is done. Values (pillar, grains, arguments, results) keep their types (`runtime.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Mapping, Optional, Tuple, Type, TypeVar
 
 from catena.core.context import FileEntry
 from catena.core.errors import CatenaError, UsageError
+from catena.core.frozen import dataclass, field, fields
 from catena.core.job import JobReturn, JobSpec
 from catena.core.records import decode
 from catena.core.suggest import unknown
@@ -136,13 +136,13 @@ class LowState:
     def of(cls, low: Low) -> LowState:
         """Return *low* as it travels: its line stays, the text of its file does not."""
         line = SourceLine(low.line.file, low.line.line)
-        fields = {name: getattr(low, name) for name in cls.__dataclass_fields__}
-        fields.update(args=dict(low.args), keywords=dict(low.keywords), line=line)
-        return cls(**fields)
+        found = {one.name: getattr(low, one.name) for one in fields(cls)}
+        found.update(args=dict(low.args), keywords=dict(low.keywords), line=line)
+        return cls(**found)
 
     def low(self) -> Low:
         """Return what `states.compiler.api.run` takes."""
-        return Low(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+        return Low(**{one.name: getattr(self, one.name) for one in fields(self)})
 
 
 @dataclass(frozen=True)

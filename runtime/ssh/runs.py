@@ -23,7 +23,6 @@ import json
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -40,6 +39,7 @@ from catena.core.files import (
     write_all,
     write_durable,
 )
+from catena.core.frozen import replace
 from catena.core.records import decode, encode
 from catena.runtime.journal import RECORD_LIMIT, decode_line, encode_line
 from catena.runtime.processes import ProcessRef, start_ticks
@@ -147,6 +147,10 @@ class RunFolder:
             return read_limited(self.path / f"supply-{number}", protocol.JOB_LIMIT)
         except FileNotFoundError:
             return None
+
+    def is_supplied(self, number: int) -> bool:
+        """Return whether the answer to question *number* is here."""
+        return (self.path / f"supply-{number}").exists()
 
     def finish(self, result: protocol.RunResult) -> bool:
         """Keep the outcome for good; False when there is one already: the first one counts."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
 from typing import Any, Callable, Dict, Mapping
 
 from catena.core.errors import LimitError, RecordError
+from catena.core.frozen import fields, is_dataclass
 
 #: Nested deeper than any file that the readers of YAML and JSON accept would ever be of use.
 DEPTH_LIMIT = 150
