@@ -33,7 +33,8 @@ def compile_bundle(path: Path) -> Path:
         for name in source.namelist():
             code = compile(source.read(name), name, "exec", dont_inherit=True)
             data = importlib.util.MAGIC_NUMBER + _HEAD + marshal.dumps(code)
-            target.writestr(f"{name}c", data)
+            # Without a time: what visits at once compile has one name, and is kept once.
+            target.writestr(zipfile.ZipInfo(f"{name}c"), data)
     data = made.getvalue()
     digest = hashlib.sha256(data).hexdigest()
     result = path.with_name(f"{path.stem}.{importlib.util.MAGIC_NUMBER.hex()}.{digest}.zip")

@@ -25,14 +25,18 @@ from catena.states.compiler.model import Low, Row
 from catena.states.compiler.run import MockHooks, ProgressHooks
 
 
+_RESUME = "mgractionchains.resume"
+
+
 def work(room: Room, run: RunFolder, job: PushedJob) -> None:
     """Run the job of a run in this process, and make its return durable."""
     look_seldom()
     try:
         session = session_of(room, run, job)
-        with _turn(session, job):
+        with _turn(room, session, job):
             outcome = execute(session, job.spec, _states(job) if job.low is not None else None)
-        after = encode(outcome.after) if outcome.after else None
+        asked = outcome.after or _promised(session, outcome.ret)
+        after = encode(asked) if asked else None
         run.finish(RunResult(outcome.ret, after, outcome.raised))
     except (CatenaError, OSError) as error:
         run.finish(failed(run, job.spec, str(error) or type(error).__name__))
@@ -41,15 +45,15 @@ def work(room: Room, run: RunFolder, job: PushedJob) -> None:
 
 
 @contextlib.contextmanager
-def _turn(session: Session, job: PushedJob) -> Iterator[None]:
-    """Hold the host's place for one state run; other functions need none."""
+def _turn(room: Room, session: Session, job: PushedJob) -> Iterator[None]:
+    """Hold the host's place for one state run, by whatever id; other functions need none."""
     functions = session.context.functions
     queued = job.spec.fun in functions and functions[job.spec.fun].mark.queued
     if not queued or job.spec.kwargs.get("concurrent") is True:
         yield
         return
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(session.host.cache_dir / "states.lock", flags, 0o600)
+    handle = os.open(room.path / "states.lock", flags, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +63,18 @@ def _turn(session: Session, job: PushedJob) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _promised(session: Session, ret: JobReturn) -> Optional[After]:
+    """Return a reboot that was promised and has not happened: who had to do it may be dead.
+
+    An agent asks the same when it starts; here nobody starts but the jobs.
+    """
+    if ret.fun != _RESUME or not isinstance(ret.value, dict) or "not_resumed" not in ret.value:
+        return None
+    from catena.runtime.chain_run import pending_after
+
+    return pending_after(session.host.place)
 
 
 class StepHooks(ProgressHooks):
