@@ -1,8 +1,8 @@
 """Debian roots for tests that need a real system: made once by debootstrap, used by overlay.
 
-A root is kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE). Each test gets an overlay of its
-own on top, which is thrown away. Needs root, debootstrap and overlayfs; on CI their lack is a
-failure.
+A root is kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE), and so is a layer of packages
+over it. Each test gets an overlay of its own on top, which is thrown away. Needs root, debootstrap
+and overlayfs; on CI their lack is a failure.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,11 @@ PACKAGES: Mapping[str, Sequence[str]] = {
     "bookworm": (*HOST, "cron", "rpm", "createrepo-c", "dnf", "zypper", "dpkg-dev"),
     "trixie": HOST,
 }
+
+#: More packages, kept as a layer over the root of a suite.
+LAYERS: Mapping[str, Sequence[str]] = {"ssh": ("openssh-server", "sudo", "cron")}
+#: What a new package says to its service has nobody to hear it: nothing runs here.
+_QUIET = "#!/bin/sh\nexit 101\n"
 
 
 def require(reason: str) -> NoReturn:
@@ -58,6 +64,38 @@ def base(suite: str = "bookworm") -> Path:
             )  # fmt: skip
             (root / ".complete").touch()
     return root
+
+
+def layer(name: str, suite: str) -> Path:
+    """Return the shared layer *name* over the root of *suite*, made if it is not there yet."""
+    lower = base(suite)
+    made = CACHE / f"{suite}-{name}"
+    with (CACHE / f".{suite}-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            scratch = Path(tempfile.mkdtemp(prefix=f"{suite}-{name}.", dir=CACHE))
+            try:
+                _install(LAYERS[name], scratch, lower)
+                (scratch / "upper").rename(made)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return made
+
+
+def _install(packages: Sequence[str], scratch: Path, lower: Path) -> None:
+    """Install packages on top of *lower*; what is new lies in scratch/upper then."""
+    with _mounted(scratch, [lower], entered=True) as root:
+        root.write("/usr/sbin/policy-rc.d", _QUIET, 0o755)
+        resolver = root.path / "etc/resolv.conf"
+        shutil.copy("/etc/resolv.conf", resolver)
+        env = {"DEBIAN_FRONTEND": "noninteractive"}
+        root.run("apt-get", "-qq", "update", env=env)
+        root.run("apt-get", "-qq", "-y", "--no-install-recommends", "install", *packages, env=env)
+        root.run("apt-get", "clean")
+        resolver.unlink()
+        (root.path / "usr/sbin/policy-rc.d").unlink()
+        for path in (root.path / "etc/ssh").glob("ssh_host_*"):
+            path.unlink()
 
 
 @dataclass(frozen=True)
@@ -101,19 +139,34 @@ class Root:
 
 
 @contextlib.contextmanager
-def overlay(folder: Path, suite: str = "bookworm", *, entered: bool = True) -> Iterator[Root]:
+def overlay(
+    folder: Path, suite: str = "bookworm", *, entered: bool = True, packages: str = ""
+) -> Iterator[Root]:
     """Yield a system of its own on top of the shared root of *suite*.
 
     Args:
         folder: where its own files lie.
         suite: name of the Debian release.
         entered: mount what commands need that enter it by chroot; a booted one has its own.
+        packages: name of a layer of more packages.
     """
-    lower = base(suite)
+    lowers = [*([layer(packages, suite)] if packages else []), base(suite)]
+    try:
+        with _mounted(folder, lowers, entered=entered) as root:
+            yield root
+    finally:
+        for name in ("work", "upper"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path, lowers: Sequence[Path], *, entered: bool) -> Iterator[Root]:
+    """Mount an overlay over *lowers*, the uppermost first; its own files stay in folder/upper."""
     upper, work, merged = (folder / name for name in ("upper", "work", "root"))
     for part in (upper, work, merged):
         part.mkdir(parents=True)
-    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    below = ":".join(map(str, lowers))
+    options = f"lowerdir={below},upperdir={upper},workdir={work}"
     mounted: list[Path] = []
     try:
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
@@ -127,5 +180,3 @@ def overlay(folder: Path, suite: str = "bookworm", *, entered: bool = True) -> I
     finally:
         for place in reversed(mounted):
             subprocess.run(["umount", "--lazy", place], check=False)
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.rmtree(upper, ignore_errors=True)

@@ -174,6 +174,17 @@ class Machine:
             if code != REBOOTED:
                 return
 
+    def init(self) -> int:
+        """Return the process number, here, of the host's first process.
+
+        Raises:
+            FleetError: it is off.
+        """
+        found = _children(self._nspawn.pid) if self._nspawn is not None else []
+        if not found:
+            raise FleetError(f"{self.name} is off")
+        return found[0]
+
     def check(self) -> None:
         """Complain when it could not be booted."""
         if self._supply is not None and not self._supply.is_alive() and self._power.is_set():
@@ -200,6 +211,8 @@ class Site:
         self.folder = folder
         self.network = Network()
         self.machines: dict[str, Machine] = {}
+        #: Those of them that have an agent.
+        self.minions: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._installation = installation
         self._stack = contextlib.ExitStack()
@@ -210,12 +223,10 @@ class Site:
 
     def add(self, name: str, suite: str, minion: Mapping[str, Any] | None = None) -> None:
         """Make a host with the systemd unit of the package; it is off."""
-        number = len(self.machines) + 1
-        space, address = self.network.attach(number)
-        disk = overlay(self.folder / "disks" / name, suite, entered=False)
-        root = self._stack.enter_context(disk)
-        root.write("/etc/machine-id", f"{uuid.uuid4().hex}\n")
-        root.write("/etc/hostname", f"{name}\n")
+        site = self._installation.site(PYTHONS[suite])
+        binds = (f"--bind-ro={site}:/opt/catena", f"--bind={self.folder / 'witness'}:/witness")
+        machine, address = self.plug_in(name, suite, binds)
+        root = machine.root
         root.write(_PTH, "/opt/catena\n")
         root.write("/usr/bin/catena", _COMMAND, 0o755)
         unit = REPOSITORY / "packaging/systemd/catena-minion.service"
@@ -228,12 +239,30 @@ class Site:
             "ping_interval_seconds": 2, "recon_max_seconds": 2, **(minion or {}),
         }  # fmt: skip
         root.write("/etc/catena/minion", yaml.safe_dump(settings))
-        site = self._installation.site(PYTHONS[suite])
-        binds = (f"--bind-ro={site}:/opt/catena", f"--bind={self.folder / 'witness'}:/witness")
+        self.minions.add(name)
+
+    def plug_in(
+        self, name: str, suite: str, binds: Sequence[str], packages: str = ""
+    ) -> tuple[Machine, str]:
+        """Make a host with nothing of ours, off; return it and the master's address on its cable.
+
+        Args:
+            name: of the host.
+            suite: its Debian.
+            binds: options of systemd-nspawn.
+            packages: layer of more packages (`tests.debian_roots`).
+        """
+        number = len(self.machines) + 1
+        space, address = self.network.attach(number)
+        disk = overlay(self.folder / "disks" / name, suite, entered=False, packages=packages)
+        root = self._stack.enter_context(disk)
+        root.write("/etc/machine-id", f"{uuid.uuid4().hex}\n")
+        root.write("/etc/hostname", f"{name}\n")
         machine = Machine(name, root, space, binds, self.folder / f"{name}.console")
         self._stack.callback(machine.power_off)
         self.machines[name] = machine
         self._numbers[name] = number
+        return machine, address
 
     def cut(self, name: str) -> None:
         """Pull the cable of a host."""
@@ -262,8 +291,8 @@ class Site:
             self._master = None
 
     def wait_up(self) -> None:
-        """Wait until every machine's minion is connected."""
-        self.wait_for("the minions", lambda: self._up() >= set(self.machines), BOOT_SECONDS)
+        """Wait until every minion is connected."""
+        self.wait_for("the minions", lambda: self._up() >= self.minions, BOOT_SECONDS)
 
     def _up(self) -> set[str]:
         done = self.catena("run", "*", "test.ping", "--out", "json", check=False)

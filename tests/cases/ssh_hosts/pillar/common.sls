@@ -1,0 +1,1 @@
+colour: {{ grains['oscodename'] }}-blue
