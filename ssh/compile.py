@@ -8,7 +8,7 @@ what a function needs decides where it runs (`ssh.functions`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from catena.core.files import private_folder
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark, StateMark
 from catena.fileserver.index import RootOptions
+from catena.fileserver.overlay import OverlaidClient
 from catena.fileserver.roots import RootsClient
 from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.runtime.custom_files import sync_files
@@ -49,29 +50,45 @@ class Seat:
     files: FileClient
     #: Custom files of the environments that count, which the target has.
     custom: Shipment
+    #: Files that go with every run, whether it names them or not.
+    ahead: Shipment = dataclasses.field(default_factory=Shipment)
 
 
-def seat_of(target: Target, settings: MasterSettings, saltenv: str = "") -> Seat:
+def seat_of(
+    target: Target,
+    settings: MasterSettings,
+    saltenv: str = "",
+    own_files: Mapping[str, Path] | None = None,
+    extra_roots: Sequence[str] = (),
+) -> Seat:
     """Return what is known of a target before it is asked anything.
 
     Args:
         target: of the roster.
         settings: roots and renderers.
         saltenv: environment of the job, "" for the target's own.
+        own_files: path below the roots -> file of this host, which this target alone sees in the
+            environment base. They are there before anything runs.
+        extra_roots: folders that every environment has after its own.
     """
     own = dict(target.minion_opts)
-    files = RootsClient(
+    roots = RootsClient(
         settings.file_roots,
         RootOptions.of(
             settings.fileserver_followsymlinks,
             settings.file_ignore_glob,
             settings.file_ignore_regex,
         ),
+        extra_roots,
     )
+    files: FileClient = OverlaidClient(roots, own_files) if own_files else roots
+    ahead = Shipment()
+    for path in own_files or ():
+        ahead.add_file(files, path, "base")
     environments = dict.fromkeys((saltenv or str(own.get("saltenv") or "base"), "base"))
     wanted = [env for env in environments if env in (*files.environments(), "base")]
     identity = Identity(target.id, {**own, "id": target.id, "file_client": "local"})
-    return Seat(target, settings, identity, files, custom_files(files, wanted))
+    return Seat(target, settings, identity, files, custom_files(files, wanted), ahead)
 
 
 class TargetHost(LocalHost):

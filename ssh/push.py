@@ -11,7 +11,7 @@ from typing import Any
 from catena.core.config.master import MasterSettings
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CommandExecutionError
-from catena.core.job import JobReturn, JobSpec
+from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.plugins import FunctionMark
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.session import Session
@@ -25,12 +25,15 @@ from catena.ssh.errors import Phase, SshError, one_line
 from catena.ssh.functions import addresses, runs_here
 from catena.ssh.link import Connector, Watch
 from catena.ssh.program import Part
-from catena.ssh.roots import Shipment, add_address, referenced
+from catena.ssh.roots import add_address, referenced
 from catena.ssh.target import Target
-from catena.ssh.visit import Visit
+from catena.ssh.visit import Told, Visit
 from catena.states.compiler.call import Callees, argument_faults
 from catena.states.compiler.faults import StateArgumentsError, at
 from catena.states.compiler.model import Low, Row
+
+#: Runs of one job of a chain: so often may its host, or its process there, die under it.
+ATTEMPTS = 20
 
 
 def run(
@@ -75,7 +78,7 @@ def outcome(
     visit = Visit(seat, connect, watch)
     try:
         visit.begin()
-        found = _Push(seat, visit, spec, watch).run()
+        found = carry_out(seat, visit, spec, watch)
         if keep is not None:
             keep(found.ret)
         visit.forget()
@@ -86,6 +89,25 @@ def outcome(
         raise CommandExecutionError(f"{target.id}: {error}") from error
     finally:
         visit.close()
+
+
+def carry_out(
+    seat: Seat, visit: Visit, spec: JobSpec, watch: Watch, told: Told | None = None
+) -> Outcome:
+    """Run the function of *spec* on a host that is reached (`Visit.begin`).
+
+    Args:
+        seat: the host.
+        visit: of it; not closed here, and the host forgets nothing.
+        spec: the job.
+        watch: told of each step, for a live line.
+        told: given the steps themselves. Their numbers grow over all runs of the job, and are the
+            same when the job is found again.
+
+    Raises:
+        SshError, TargetError, CatenaError, OSError: as `run`.
+    """
+    return _Push(seat, visit, spec, watch, told).run()
 
 
 class RunFailedError(CommandExecutionError):
@@ -107,12 +129,17 @@ def _bound_here(low: Sequence[Low]) -> Iterator[str]:
 class _Push:
     """One job on a host that is reached."""
 
-    def __init__(self, seat: Seat, visit: Visit, spec: JobSpec, watch: Watch) -> None:
+    def __init__(
+        self, seat: Seat, visit: Visit, spec: JobSpec, watch: Watch, steps: Told | None
+    ) -> None:
         self._seat = seat
         self._visit = visit
         self._spec = spec
         self._watch = watch
+        self._steps = steps
         self._runs = 0
+        #: Number of the last step of this run, and of all runs before it.
+        self._last, self._before = 0, 0
         self._calls = TargetCalls(visit.program, self._function, spec)
         self._session = self._made()
         #: The run of the job's states that could not end well, where there was one.
@@ -168,6 +195,9 @@ class _Push:
             self._watch(Phase.run, one_line(str(data.get("text", ""))))
 
     def _told(self, step: Step) -> None:
+        self._last = step.seq
+        if self._steps is not None:
+            self._steps(dataclasses.replace(step, seq=self._before + step.seq))
         self._progress(step.kind, step.data)
 
     def _states(self, context: Context, low: Sequence[Low]) -> dict[str, Row]:
@@ -210,7 +240,7 @@ class _Push:
 
     def _function(self, context: Context, spec: JobSpec) -> RunResult:
         """Run one function on the target, which may ask for what it needs of us."""
-        files = Shipment().merged(self._seat.custom)
+        files = self._seat.ahead.merged(self._seat.custom)
         saltenv = str(spec.kwargs.get("saltenv") or context.saltenv)
         for address in addresses([list(spec.args), spec.kwargs]):
             add_address(files, context.files, address, saltenv)
@@ -226,7 +256,15 @@ class _Push:
         return self._run(job, files.parts, Answers(context, self._send))
 
     def _run(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
+        result = self._once(job, parts, answers)
+        while result.interrupted and job.spec.fun in CHAIN_FUNCTIONS and self._runs < ATTEMPTS:
+            # Its journal there knows what ended: it goes on from that, in a run of its own.
+            result = self._once(job, parts, answers)
+        return result
+
+    def _once(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
         self._runs += 1
+        self._before, self._last = self._before + self._last, 0
         who = hashlib.sha256(self._seat.target.id.encode()).hexdigest()[:8]
 
         def answer(question: Any) -> Reply:

@@ -27,11 +27,15 @@ log = logging.getLogger(__name__)
 
 #: A host that has been away for so long while a run goes on: nobody knows what becomes of it.
 AWAY_SECONDS = 900.0
+#: How long a poll may wait where somebody may call the run off meanwhile.
+LOOK_SECONDS = 1.0
 #: Of a return, beyond twice the limit of its output.
 RETURN_FLOOR = 16 * 1024 * 1024
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0)
 
 Told = Callable[[p.Step], None]
+#: Returns why what runs is called off, or "".
+Cancelled = Callable[[], str]
 
 
 class Visit:
@@ -41,12 +45,23 @@ class Visit:
         seat: who it is.
         connect: makes a connection.
         watch: told of each step.
+        cancelled: asked again and again while something runs; None: it is never called off.
+        away_seconds: how long a host may be away before the visit ends.
     """
 
-    def __init__(self, seat: Seat, connect: Connector, watch: Watch) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        connect: Connector,
+        watch: Watch,
+        cancelled: Cancelled | None = None,
+        away_seconds: float = AWAY_SECONDS,
+    ) -> None:
         self._seat = seat
         self._connect = connect
         self._watch = watch
+        self._cancelled = cancelled
+        self._away_seconds = away_seconds
         self._connection: Connection | None = None
         self._program: Program | None = None
         #: Runs whose returns are here, and still there.
@@ -54,6 +69,8 @@ class Visit:
         #: What the program said when it was first reached.
         self.welcome = p.Welcome("", "", 0, 0, "", "", "", "", 0)
         self.grains: dict[str, Any] = {}
+        #: What it said of itself when it was named.
+        self.opened = p.Opened()
 
     def begin(self) -> None:
         """Reach the host, name it, bring its custom files and collect its grains.
@@ -116,17 +133,23 @@ class Visit:
         whole = Part.of(p.pack_job(job))
         self._persist(run_id, lambda program: _start(program, run_id, whole, parts))
         self._watch(Phase.run, "started")
-        after = 0
+        after, called_off = 0, False
+        wait = p.POLL_SECONDS if self._cancelled is None else LOOK_SECONDS
         ends = time.monotonic() + job.spec.deadline_seconds + AWAY_SECONDS
         while True:
             if time.monotonic() > ends:
                 raise self._unknown(run_id, "it does not end, although its deadline has passed")
-            polled = self._persist(run_id, partial(_poll, run_id=run_id, after=after))
+            why = self._cancelled() if self._cancelled is not None and not called_off else ""
+            if why:
+                self._persist(run_id, partial(_cancel, run_id=run_id, reason=why))
+                called_off = True
+            poll = partial(_poll, run_id=run_id, after=after, wait=wait)
+            polled = self._persist(run_id, poll)
             for step in polled.steps:
                 after = step.seq
-                if step.kind == "ask":
+                if step.kind == "ask" and not step.data.get("answered"):
                     self._supply(run_id, step, answer)
-                else:
+                elif step.kind != "ask":
                     told(step)
             if polled.phase is p.RunPhase.done and not polled.steps:
                 break
@@ -172,7 +195,7 @@ class Visit:
                     raise
                 self.close()
                 lost = lost if lost is not None else time.monotonic()
-                if time.monotonic() - lost > AWAY_SECONDS:
+                if time.monotonic() - lost > self._away_seconds:
                     what = f"the connection was lost and did not come back ({error.what})"
                     raise self._unknown(run_id, what) from error
                 self._watch(Phase.connect, f"lost, the run goes on there: {error.what}")
@@ -204,6 +227,7 @@ class Visit:
         if opened.missing:
             raise CatenaError(f"{seat.target.id}: custom files do not arrive whole")
         return dict(opened.grains)
+        self.opened = opened
 
 
 def _start(program: Program, run_id: str, job: Part, parts: Mapping[str, Part]) -> None:
@@ -214,5 +238,9 @@ def _start(program: Program, run_id: str, job: Part, parts: Mapping[str, Part]) 
     program.begin(run_id, job.sha256)
 
 
-def _poll(program: Program, run_id: str, after: int) -> p.Polled:
-    return program.poll(run_id, after, p.POLL_SECONDS)
+def _poll(program: Program, run_id: str, after: int, wait: float) -> p.Polled:
+    return program.poll(run_id, after, wait)
+
+
+def _cancel(program: Program, run_id: str, reason: str) -> p.Polled:
+    return program.cancel(run_id, reason)

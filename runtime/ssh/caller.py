@@ -22,6 +22,7 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import replace
 from catena.core.own_code import told
 from catena.runtime import processes
+from catena.runtime.boot import boot_time
 from catena.runtime.host import LocalHost, Place
 from catena.runtime.results import plain
 from catena.runtime.session import Session, session_on
@@ -272,7 +273,8 @@ class Callee:
         able = asking.AskedFiles(files, asking.refused, self._room.parts)
         self._host = CallHost(replace(place, grains=grains), able, None)
         self._session = _session(self._host)
-        return protocol.Opened((), grains if question.grains else {})
+        told = grains if question.grains else {}
+        return protocol.Opened((), told, place.machine_id, _boot_of(host), boot_time())
 
     def _known(self, question: protocol.Known, context: Context) -> protocol.KnownNames:
         registry = context.states if question.kind == "state" else context.functions
@@ -293,6 +295,13 @@ class Callee:
             fault = protocol.Fault(type(error).__name__, str(error), told(error), unavailable)
             return protocol.Called(fault=fault)
         return protocol.Called(_data(value), None, _code(inside.scratch.get("retcode")))
+
+
+def _boot_of(host: CallHost) -> str:
+    try:
+        return host.boot_id()
+    except OSError:
+        return ""
 
 
 def _data(value: Any) -> Any:

@@ -247,6 +247,11 @@ class Opened:
 
     missing: Tuple[str, ...] = ()
     grains: Dict[str, Any] = field(default_factory=dict)
+    #: Which machine it is under this id, and its boot: as chains there see them.
+    machine_id: str = ""
+    boot_id: str = ""
+    #: When that boot began, ISO 8601 in UTC; "" where it is unknown.
+    boot_time: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,12 @@ import traceback
 from typing import Callable, Iterator, Optional
 
 from catena.core import failpoints
+from catena.core.clock import read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.files import read_limited
 from catena.core.records import decode
 from catena.runtime import processes
-from catena.runtime.host import After, AfterKind
+from catena.runtime.host import After, AfterKind, Place
 from catena.runtime.processes import ProcessRef
 from catena.runtime.ssh.outcome import boot_id, failed, lost
 from catena.runtime.ssh.protocol import (
@@ -136,7 +137,7 @@ class _Runner:
         why = self._watch(worker)
         if not self._run.is_done():
             self._run.finish(lost(self._run, why or self._reason(math.inf)))
-        _afterwards(self._run)
+        _afterwards(self._room, self._run, self._job)
 
     def _watch(self, worker: int) -> str:
         """Wait for the worker's end; return why it was killed, or ""."""
@@ -259,6 +260,11 @@ def look(room: Room, run: RunFolder) -> RunPhase:
     return RunPhase.done
 
 
+def is_read(run: RunFolder) -> bool:
+    """Return whether a run's runner needs its result no more, or is gone."""
+    return run.is_let_go() or not _lives(run.process("runner"), boot_id())
+
+
 def _lives(process: Optional[ProcessRef], boot: str) -> bool:
     return process is not None and processes.is_alive(process, boot)
 
@@ -288,17 +294,37 @@ def _settle(run: RunFolder, boot: str) -> None:
     run.finish(lost(run, f"cancelled: {reason}" if reason else ""))
 
 
-def _afterwards(run: RunFolder) -> None:
+def _afterwards(room: Room, run: RunFolder, job: PushedJob) -> None:
     """Reboot the host where the run asked for it; its result is durable."""
     after = _after(run)
+    run.let_go()
     if after is None or after.kind is not AfterKind.reboot or not after.command:
         return
+    failpoints.hit("ssh.reboot.before")
     ends = time.monotonic() + COLLECT_SECONDS
     while run.exists() and time.monotonic() < ends:
         time.sleep(0.1)
     time.sleep(after.delay_seconds)
-    if after.boot_id in ("", boot_id()):
+    place = room.place(job.identity)
+    if after.boot_id in ("", _boot_of(place)) and not _is_given_up(place, after.chain_id):
+        failpoints.hit("ssh.reboot.now")
         os.execvp(after.command[0], list(after.command))
+
+
+def _boot_of(place: Place) -> str:
+    """Return the boot as chains on this host see it."""
+    try:
+        return read_boot_id(place.settings.boot_id_file)
+    except OSError:
+        return ""
+
+
+def _is_given_up(place: Place, chain_id: int) -> bool:
+    """Return whether a chain was cancelled, or failed, after it asked for its reboot."""
+    from catena.runtime.chain_run import chain_state
+
+    found = chain_state(place, chain_id)
+    return found is not None and found.state in ("cancelled", "failed")
 
 
 def _after(run: RunFolder) -> Optional[After]:

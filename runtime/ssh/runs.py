@@ -8,6 +8,7 @@
     cancel     why the run is called off
     supply-N   what the master answered to question N of the run
     result     the outcome (`RunResult`), made once, durable before anybody is told
+    read       the runner knows whether the outcome asks it for a reboot
     reserve    room for the outcome on a disk that is full by then
 
 The folder gets its name by one rename: whoever comes second with a run id finds the first one's.
@@ -17,6 +18,7 @@ says which states nobody can vouch for.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -178,6 +180,15 @@ class RunFolder:
             value, _ = shorten(json_ready(plain(result.ret.value)), RESERVE_BYTES // 4)
             ret = replace(result.ret, value=value, truncated=True)
             write_durable(target, protocol.pack_result(replace(result, ret=ret)))
+
+    def let_go(self) -> None:
+        """Say that the runner has read the outcome: whether it has something to do after it."""
+        with contextlib.suppress(OSError):
+            (self.path / "read").touch(mode=0o600)
+
+    def is_let_go(self) -> bool:
+        """Return whether the runner has read the outcome."""
+        return (self.path / "read").exists()
 
     def is_done(self) -> bool:
         """Return whether the outcome is there."""

@@ -24,6 +24,7 @@ from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import read_limited, write_all
 from catena.core.framing import READY, Framer, marker
+from catena.core.frozen import replace
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh import runner, runs
 from catena.runtime.ssh.caller import Caller, ChannelEndedError
@@ -39,6 +40,8 @@ from catena.runtime.ssh.runs import RunFolder, StepReader
 LOOK_SECONDS = 0.01
 #: How long `cancel` waits for the end that it asked for.
 CANCEL_SECONDS = 5.0
+#: How long `ack` waits for the runner to have read the result.
+READ_SECONDS = 5.0
 DAY_SECONDS = 24 * 3600.0
 
 #: An answer and the bytes beside it.
@@ -234,7 +237,8 @@ class Server:
         reader = self._readers.setdefault(run.run_id, StepReader(run.steps))
         steps = reader.after(after, p.STEPS_LIMIT)
         more = len(steps) == p.STEPS_LIMIT
-        return p.Polled(phase, tuple(steps), more, boot_id())
+        shown = tuple(_marked(run, step) for step in steps)
+        return p.Polled(phase, shown, more, boot_id())
 
     def _supply(self, question: p.Supply, blob: bytes) -> Answer:
         if question.number < 1:
@@ -266,6 +270,12 @@ class Server:
         if run.exists():
             if runner.look(self._room, run) is not RunPhase.done:
                 raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
+            # What the runner has to do after it (a reboot) stands in what is removed here.
+            ends = time.monotonic() + READ_SECONDS
+            while not runner.is_read(run):
+                if time.monotonic() > ends:
+                    raise TargetError(Trouble.busy, f"run {run.run_id} has not ended yet")
+                time.sleep(LOOK_SECONDS)
             failpoints.hit("ssh.ack.before")
             run.remove()
         self._readers.pop(run.run_id, None)
@@ -297,6 +307,14 @@ class Server:
         if not run.exists():
             raise TargetError(Trouble.unknown_run, f"there is no run {run_id} on this host")
         return run
+
+
+def _marked(run: RunFolder, step: p.Step) -> p.Step:
+    """Return a step; a question of which the answer is here says so to who comes anew."""
+    number = step.data.get("number")
+    if step.kind != "ask" or type(number) is not int or not run.is_supplied(number):
+        return step
+    return replace(step, data={**step.data, "answered": True})
 
 
 def _unpacked(blob: bytes, size: int) -> bytes:

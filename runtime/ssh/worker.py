@@ -10,9 +10,11 @@ from typing import Any, Callable, Iterator, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
+from catena.core.job import JobReturn
 from catena.core.records import encode
 from catena.runtime.executor import execute
 from catena.runtime.garbage import look_seldom
+from catena.runtime.host import After
 from catena.runtime.session import Session
 from catena.runtime.ssh.host import session_of
 from catena.runtime.ssh.outcome import failed
@@ -23,7 +25,6 @@ from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
 from catena.states.compiler.run import MockHooks, ProgressHooks
-
 
 _RESUME = "mgractionchains.resume"
 

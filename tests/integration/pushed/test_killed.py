@@ -19,6 +19,7 @@ from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh import runner
 from catena.runtime.ssh.outcome import boot_id
 from catena.runtime.ssh.protocol import TargetError, Trouble
+from catena.runtime.ssh.room import Room
 from catena.runtime.ssh.runs import RunFolder
 from catena.ssh.errors import ChannelLostError
 from catena.ssh.program import Part, Program
@@ -186,7 +187,7 @@ def test_a_reboot_that_a_run_asked_for_waits_until_its_return_was_collected(
     child = os.fork()
     if child == 0:
         try:
-            runner._afterwards(run)
+            runner._afterwards(Room(bench.room), run, run.read_job())
         finally:
             os._exit(1)
     with bench.program() as program:
