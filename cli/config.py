@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
 from catena.cli.settings import read
+from catena.core import frozen
 from catena.core.config.folders import placed
 from catena.core.config.master import SALT_KEYS as MASTER_KEYS
 from catena.core.config.master import MasterSettings
@@ -60,7 +60,7 @@ def _check(path: Path, name: str, show: bool) -> int:
         click.echo(f"{path}: {text}", err=True)
     if show:
         where = placed(settings, data, path.parent, name)
-        print(document({name: dataclasses.asdict(where)}))
+        print(document({name: frozen.asdict(where)}))
     wrong = mistakes(settings)
     for text in wrong or ["ok"]:
         click.echo(f"{path}: {text}", err=True)
@@ -72,5 +72,5 @@ def _check(path: Path, name: str, show: bool) -> int:
 def keys(which: str) -> None:
     """List every setting with its default and what it does."""
     defaults = _KINDS[which][0]()
-    for field in dataclasses.fields(defaults):
+    for field in frozen.fields(defaults):
         print(f"{field.name}: {getattr(defaults, field.name)!r}\n    {field.metadata['help']}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional
 
@@ -12,6 +11,7 @@ from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
 from catena.cli.output.text import paint, printable, wants_colour
 from catena.cli.settings import master_settings
+from catena.core import frozen
 from catena.core.checkup import Finding, Level
 from catena.core.errors import CatenaError, ConfigError
 
@@ -34,7 +34,7 @@ def doctor(ctx: click.Context, which: Optional[str], out: str) -> int:
     looks = {"master": _master, "minion": _minion}
     found = {name: list(looks[name](folder)) for name in names}
     if out == "json":
-        plain = {name: [dataclasses.asdict(f) for f in some] for name, some in found.items()}
+        plain = {name: [frozen.asdict(f) for f in some] for name, some in found.items()}
         print(document(plain))
     else:
         _print(found)

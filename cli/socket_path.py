@@ -8,11 +8,11 @@ way, the full reader decides.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Optional
 
 from catena.core.config.folders import placed
+from catena.core.frozen import dataclass
 
 RUN_DIR = "/run/catena/master"
 NAME = "master.sock"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
 
@@ -20,6 +19,7 @@ from catena.cli.settings import master_settings
 from catena.cli.watch import JobPrinter
 from catena.core.config.folders import CONFIG_DIR
 from catena.core.errors import CatenaError, UnreachableError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.own_code import told
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def client_files(config_dir: str, settings: MasterSettings) -> ClientFiles:
 
 
 def _with_password(hosts: List[Target], password: str) -> List[Target]:
-    from dataclasses import replace
+    from catena.core.frozen import replace
 
     return [replace(host, password=password) for host in hosts]
 

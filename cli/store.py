@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
@@ -12,6 +11,7 @@ import click
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.settings import master_settings
+from catena.core import frozen
 from catena.core.errors import ConfigError, InvalidStateError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def show(ctx: click.Context, out: str) -> None:
 
     found = summary(url)
     if out == "json":
-        print(document(dataclasses.asdict(found)))
+        print(document(frozen.asdict(found)))
         return
     print(f"store   {found.place}")
     print(f"schema  {found.revision} (this version: {found.known_revision})")
@@ -191,6 +191,6 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
             await opened.close()
 
     dropped = asyncio.run(whole())
-    print(document(dataclasses.asdict(dropped)))
+    print(document(frozen.asdict(dropped)))
     if vacuum:
         give_back(sqlite_file(url))

@@ -6,10 +6,11 @@ import fcntl
 import os
 import stat
 import time
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Iterator
+
+from catena.core.frozen import dataclass
 
 #: Room below which work fails, and below which it soon will.
 DISK_FAULT_BYTES = 8 * 1024 * 1024

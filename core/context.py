@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence
 
+from catena.core.frozen import dataclass, field, replace
 from catena.core.job import JobSpec
 from catena.core.plugins import Registry
 

@@ -7,8 +7,9 @@ can be seen in one place.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Mapping
+
+from catena.core.frozen import dataclass
 
 #: Longest tag, in characters.
 TAG_LIMIT = 1024

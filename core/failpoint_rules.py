@@ -20,10 +20,10 @@ import os
 import re
 import signal
 import time
-from dataclasses import dataclass
 from typing import Dict, Mapping
 
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 
 VERBS = ("kill", "error", "sleep")

@@ -6,11 +6,11 @@ the outcome with a compare-and-set on the state it decided from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Dict, Generic, Iterable, Tuple, TypeVar
 
 from catena.core.errors import CatenaError, InvalidStateError
+from catena.core.frozen import dataclass
 
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional
+
+from catena.core.frozen import dataclass, field
 
 #: A job that nobody bounded is killed after this long. Salt has no bound; a hung job then holds
 #: its minion's queue for ever (complaint 12).

@@ -8,12 +8,12 @@ only when a name is not built in.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
 
 from catena.core.errors import NotFoundError
+from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 from catena.core.types import StateResult
 

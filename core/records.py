@@ -10,13 +10,13 @@ Written for Python 3.9: annotations of records use Optional and Union, not `X | 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping as AbstractMapping
 from collections.abc import Sequence as AbstractSequence
 from enum import Enum
 from functools import cache
 from typing import Any, Dict, Mapping, Type, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from catena.core import frozen
 from catena.core.errors import RecordError
 from catena.core.suggest import unknown
 
@@ -25,8 +25,8 @@ R = TypeVar("R")
 
 def encode(value: Any) -> Any:
     """Return *value* with records as dicts, enums as their values and tuples as lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if frozen.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in frozen.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, AbstractMapping):
@@ -57,11 +57,11 @@ def decode(kind: Type[R], data: Any, path: str = "$") -> R:
 @cache
 def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
     hints = get_type_hints(kind)
-    fields = dataclasses.fields(kind)
+    fields = frozen.fields(kind)
     required = frozenset(
         f.name
         for f in fields
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if f.default is frozen.MISSING and f.default_factory is frozen.MISSING
     )
     return {f.name: hints[f.name] for f in fields}, required
 
@@ -83,7 +83,7 @@ def _value(hint: Any, data: Any, path: str) -> Any:
 
 
 def _plain(hint: Any, data: Any, path: str) -> Any:
-    if dataclasses.is_dataclass(hint):
+    if frozen.is_dataclass(hint):
         return decode(hint, data, path)  # type: ignore[arg-type]  # checked by the line above
     if isinstance(hint, type) and issubclass(hint, Enum):
         try:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass, field
 from catena.core.nested import DELIMITER, MISSING, traverse
 from catena.core.suggest import unknown
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, Optional, Union
+
+from catena.core.frozen import dataclass, field
 
 #: Any value that JSON and MessagePack can carry.
 JSON = Union[None, bool, int, float, str, List[Any], Dict[str, Any]]

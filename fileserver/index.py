@@ -11,13 +11,13 @@ import os
 import re
 import stat
 import threading
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import FileEntry
 from catena.core.errors import CatenaError, ConfigError
+from catena.core.frozen import dataclass
 
 PATH_LIMIT = 1024
 _READ = 1024 * 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from catena.core.context import FileEntry
 from catena.core.errors import PeerError
+from catena.core.frozen import dataclass, field
 from catena.fileserver.index import BadPathError, check_path
 
 #: Unpacked size: about 500 000 files.

@@ -8,11 +8,11 @@ daemon that dies before it acts finds the promise at its next start (`Start.pend
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.minion.log import Log
 
 #: How long the master has to store the return before the reboot goes on without its word.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict
 
 from catena.core import records
 from catena.core.config.minion import MinionSettings
 from catena.core.files import read_limited, write_all
+from catena.core.frozen import dataclass, field
 
 #: Name of the daemon's unix socket in run_dir.
 SOCKET = "minion.sock"

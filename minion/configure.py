@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping
 
@@ -10,6 +9,7 @@ from catena.core.config.folders import placed
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import Loaded, load
 from catena.core.errors import ConfigError
+from catena.core.frozen import dataclass
 from catena.minion import identity
 from catena.minion.blob import Start
 from catena.renderers import config_files

@@ -5,7 +5,6 @@ Started by `minion.launch` with a descriptor of its start record (`minion.blob`)
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import os
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import catena
-from catena.core import failpoints
+from catena.core import failpoints, frozen
 from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.files import private_folder
@@ -56,7 +55,7 @@ class Daemon:
     """
 
     def __init__(self, start: Start, clock: Clock, log: Log) -> None:
-        start = dataclasses.replace(start, session=os.urandom(16).hex())
+        start = frozen.replace(start, session=os.urandom(16).hex())
         self._clock, self._log = clock, log
         self._loop = Loop()
         self._stopping = ""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -31,6 +30,7 @@ from catena.core.files import (
     write_all,
     write_durable,
 )
+from catena.core.frozen import dataclass, field
 from catena.core.job import JobReturn, JobSpec
 from catena.minion.processes import ProcessRef
 from catena.transport import wire
@@ -79,6 +79,10 @@ class Aside:
     open_chain: int = 0
     #: What mgractionchains.get_pending_resume says after this job.
     pending_resume: Dict[str, Any] = field(default_factory=dict)
+
+
+#: Most workers leave nothing.
+_NOTHING_ASIDE = Aside()
 
 
 class JobFolder:
@@ -182,7 +186,7 @@ class JobFolder:
             return not no_room(error)
         return True
 
-    def finish(self, body: bytes, aside: Aside = Aside()) -> bool:
+    def finish(self, body: bytes, aside: Aside = _NOTHING_ASIDE) -> bool:
         """Keep the outcome for good; False when there is one already: the first one counts.
 
         Args:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sys
 from pathlib import Path
 from typing import Any, Dict, NoReturn
 
-from catena.core import records
+from catena.core import frozen, records
 from catena.core.checkup import is_locked
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.privileges import become
@@ -67,7 +66,7 @@ def _owes_change(cache_dir: Path) -> bool:
 
 def prepare(start: Start) -> Start:
     """Return *start* with grains, and with what the runtime knows of chains on this host."""
-    return with_chains(dataclasses.replace(start, grains=collect_grains(start)))
+    return with_chains(frozen.replace(start, grains=collect_grains(start)))
 
 
 def with_chains(start: Start) -> Start:
@@ -89,7 +88,7 @@ def with_chains(start: Start) -> Start:
             agent_versions.tell_failure(start.cache_dir)
     after = chain_run.pending_after(place)
     chain = chain_run.open_chain(place)
-    return dataclasses.replace(
+    return frozen.replace(
         start,
         pending_resume=chain_run.pending_resume(place),
         open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,

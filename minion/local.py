@@ -7,19 +7,19 @@ its place in the daemon's line, so that it never runs beside another one.
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import os
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
+from catena.core import frozen
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.errors import CatenaError, NotAllowedError, UnreachableError
 from catena.core.files import private_folder
+from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobSpec
 from catena.fileserver.remote import CachingClient
@@ -89,7 +89,7 @@ def call(
     look_seldom()
     configured = configure.read(config_dir)
     start = configure.start_of(configured, config_dir)
-    start = dataclasses.replace(start, grains=collect_grains(start))
+    start = frozen.replace(start, grains=collect_grains(start))
     spec = _spec(fun, args, kwargs)
     alone = local or start.settings.file_client == "local" or not start.settings.master
     daemon = _daemon(start)
@@ -134,10 +134,8 @@ def local_session_of(
 
     files = RootsClient(_paths(file_roots))
     place = place_of(start)
-    roots = dataclasses.replace(
-        settings, file_roots=dict(file_roots), pillar_roots=dict(pillar_roots)
-    )
-    place = dataclasses.replace(place, settings=roots)
+    roots = frozen.replace(settings, file_roots=dict(file_roots), pillar_roots=dict(pillar_roots))
+    place = frozen.replace(place, settings=roots)
     session = local_session(place, files, pillar, spec, watch)
     return session
 

@@ -8,13 +8,13 @@ days does not grow.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Optional
 
 from catena.core import records
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import private_folder, read_limited, unlink_durable, write_durable
+from catena.core.frozen import dataclass
 from catena.core.ids import BadNameError
 from catena.transport import wire
 from catena.transport.messages import EventFired

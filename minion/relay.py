@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Protocol, Type
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
+from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.messages import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Protocol, Set
 
 from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobFolderError, JobStore

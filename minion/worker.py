@@ -12,12 +12,12 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import dataclass
 from typing import Callable, Optional, Protocol
 
 from catena.core import failpoints, records
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope

@@ -10,12 +10,12 @@ import grp
 import pwd
 import re
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, field
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import run
 

@@ -7,9 +7,9 @@ position, and `take` puts the rest into the record.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Mapping, Tuple, Type, TypeVar
 
+from catena.core import frozen
 from catena.core.errors import UsageError
 from catena.core.suggest import unknown
 
@@ -20,7 +20,7 @@ _TRUE = ("true", "yes", "on", "1")
 
 def split(record: Type[T], values: Mapping[str, Any]) -> Tuple[T, Dict[str, Any]]:
     """Return *record* filled from *values*, and the values that it has no field for."""
-    names = {field.name for field in dataclasses.fields(record)}  # type: ignore[arg-type]
+    names = {field.name for field in frozen.fields(record)}  # type: ignore[arg-type]
     known = {key: value for key, value in values.items() if key in names}
     return record(**known), {key: value for key, value in values.items() if key not in names}
 
@@ -42,7 +42,7 @@ def take(record: Type[T], values: Mapping[str, Any], what: str) -> T:
     made, rest = split(record, values)
     for name in rest:
         if not name.startswith("__"):
-            names = [field.name for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+            names = [field.name for field in frozen.fields(record)]  # type: ignore[arg-type]
             raise UsageError(f"{what}: {unknown('argument', name, names)}")
     return made
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pwd
 import re
 import shutil
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.plugins import function
 from catena.modules.arguments import truth
 from catena.modules.cmd.options import RunOptions

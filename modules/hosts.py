@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass, replace
 from catena.core.plugins import function
 from catena.modules.arguments import listed
 from catena.modules.file import content

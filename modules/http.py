@@ -6,12 +6,12 @@ import base64
 import codecs
 import json
 import time
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, field, fields
 from catena.core.plugins import function
 from catena.core.suggest import unknown
 

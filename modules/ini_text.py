@@ -7,8 +7,9 @@ a blank line between sections and none at their ends.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
+
+from catena.core.frozen import dataclass
 
 _SECTION = re.compile(r"\s*\[(?P<name>[^\]]+)\]")
 _COMMENT = ("#", ";")

@@ -13,12 +13,12 @@ import tarfile
 import tempfile
 import zipfile
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.errors import CommandExecutionError, LimitError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 from catena.modules.file import attributes
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import dataclass
 from catena.core.plugins import function
 from catena.modules import accounts
 from catena.modules.accounts import checked_field, checked_name

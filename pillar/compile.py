@@ -5,11 +5,11 @@ Rules recorded from Salt: `cases/pillar/*` (behaviour 44 to 47).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, LimitError, RenderError
+from catena.core.frozen import dataclass, field, replace
 from catena.core.nested import merge, recurse
 from catena.core.suggest import nearest
 from catena.core.target import Nodegroups, Subject

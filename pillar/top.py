@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
+from catena.core.frozen import dataclass
 from catena.core.target import Nodegroups, Subject, TargetError, parse
 from catena.core.types import SourceLine
 from catena.renderers.pipeline import DEFAULT, render

@@ -12,7 +12,6 @@ import re
 import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from dis import findlinestarts
 from functools import partial
 from itertools import islice
@@ -38,6 +37,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from catena.core.context import Context, FileClient
 from catena.core.files import UnsafeFolderError, private_folder
+from catena.core.frozen import dataclass, replace
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls, FunctionModule, full_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -11,6 +10,7 @@ import jinja2
 from jinja2.utils import internal_code
 
 from catena.core.errors import LimitError
+from catena.core.frozen import dataclass
 from catena.core.own_code import in_custom_file, told
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine

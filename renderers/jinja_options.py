@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Tuple
 
+from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 
 _log = logging.getLogger(__name__)

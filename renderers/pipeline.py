@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, UsageError
+from catena.core.frozen import replace
 from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import LimitError, RenderError
+from catena.core.frozen import dataclass, field
 from catena.core.types import SourceLine
 
 #: Where a key or item lies in rendered data: mapping keys and list positions from the top.

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass
 
 END = re.compile(r"#\s*-+\s*end of state config\s*-+")
 GOAL, START = ".goal", ".start"

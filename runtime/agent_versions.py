@@ -24,7 +24,6 @@ import os
 import re
 import sys
 import time
-from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
@@ -33,6 +32,7 @@ import catena
 from catena.core import records
 from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError, UsageError
 from catena.core.files import read_limited, sync_folder, write_durable
+from catena.core.frozen import dataclass, replace
 
 VERSION_FILE = "catena-version.json"
 STATE_FILE = "agent_upgrade.json"

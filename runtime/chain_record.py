@@ -6,11 +6,11 @@ the only reader: what a chain or an action stands at is never kept anywhere else
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Iterable, Mapping, Optional
 
 from catena.core.errors import InvalidStateError
+from catena.core.frozen import dataclass, field
 from catena.core.fsm import Actor, Kind, Machine, Row
 from catena.runtime.journal import JournalDamagedError, Record
 

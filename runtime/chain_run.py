@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, cast
 
 from catena.core import failpoints
@@ -29,6 +28,7 @@ from catena.core.errors import (
     TryLaterError,
 )
 from catena.core.files import no_room
+from catena.core.frozen import dataclass
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time

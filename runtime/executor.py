@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass
 from typing import Any, Callable, Optional, Tuple
 
 from catena.core.context import Context
@@ -16,6 +15,7 @@ from catena.core.errors import (
     UnreachableError,
 )
 from catena.core.files import no_room
+from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin

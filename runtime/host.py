@@ -8,19 +8,19 @@ return is safe (`After`).
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 import catena
+from catena.core import frozen
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.context import FileClient, RebootRequest
 from catena.core.errors import InvalidStateError, PillarError
+from catena.core.frozen import dataclass, field
 from catena.core.job import JobProgress, JobSpec
 from catena.runtime.custom_files import sync_files
 from catena.runtime.grains.collect import GrainSources, collect
@@ -56,7 +56,7 @@ class Place:
 
 def options(place: Place) -> Dict[str, Any]:
     """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
-    opts = {f.name: getattr(place.settings, f.name) for f in dataclasses.fields(place.settings)}
+    opts = {f.name: getattr(place.settings, f.name) for f in frozen.fields(place.settings)}
     opts.update(place.module_options)
     cache, conf = str(place.cache_dir), str(place.conf_dir)
     opts.update(

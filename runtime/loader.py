@@ -15,7 +15,6 @@ import logging
 import re
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, 
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
+from catena.core.frozen import dataclass
 from catena.core.own_code import file_name, module_name, told
 from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, marked
 from catena.core.suggest import nearest

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Set
+
+from catena.core.frozen import dataclass
 
 #: Rounds of stop-and-look until a tree that forks all the time is taken to stand still.
 _ROUNDS = 50

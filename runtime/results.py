@@ -10,10 +10,11 @@ import json
 import math
 from collections.abc import Mapping as AbstractMapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time
 from enum import Enum
 from typing import Any, Dict, Tuple
+
+from catena.core.frozen import asdict, is_dataclass
 
 DEPTH_LIMIT = 100
 #: Lengths to which texts are cut, one after the other, until the whole fits.

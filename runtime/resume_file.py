@@ -9,17 +9,16 @@ unlinks that after the chunk's end is in the journal; it is never deleted first.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import hmac
 import json
 import os
 import re
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+from catena.core import frozen
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import (
     durable_folder,
@@ -28,6 +27,7 @@ from catena.core.files import (
     unlink_durable,
     write_durable,
 )
+from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 
 NAME = "_mgractionchains.conf"
@@ -68,7 +68,7 @@ class ResumePoint:
     ssh_extra_filerefs: str = ""
 
 
-_FIELDS = {f.name: f for f in dataclasses.fields(ResumePoint)}
+_FIELDS = {f.name: f for f in frozen.fields(ResumePoint)}
 _NUMBERS = frozenset({"actionchain_id", "chunk", "epoch", "next_action_id"})
 
 
@@ -195,8 +195,8 @@ def parse(data: bytes, key: bytes) -> ResumePoint:
     return ResumePoint(**values)
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING
+def _is_required(field: frozen.Field[Any]) -> bool:
+    return field.default is frozen.MISSING
 
 
 def _value(name: str, text: str, number: int) -> Any:

@@ -7,13 +7,13 @@ nothing.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from catena import modules, states
+from catena.core import frozen
 from catena.core.clock import Clock
 from catena.core.context import Context, FileClient, Rendering
+from catena.core.frozen import dataclass
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark, Registry, StateMark
 from catena.runtime import functions as runtime_functions
@@ -118,9 +118,7 @@ def local_session(
         spec: the job, where there is one.
         watch: told of each step of progress.
     """
-    alone = dataclasses.replace(
-        place, settings=dataclasses.replace(place.settings, file_client="local")
-    )
+    alone = frozen.replace(place, settings=frozen.replace(place.settings, file_client="local"))
     return session_on(LocalHost(alone, files, pillar, watch), spec)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from catena.core import frozen
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 
@@ -33,7 +33,7 @@ def likely_typos(record: type, rest: Mapping[str, Any], what: str) -> Tuple[str,
     Salt's open-ended states ignore arguments they do not know, and public formulas rely on it; a
     near miss of a known name is a mistake all the same.
     """
-    names = [field.name for field in dataclasses.fields(record)]
+    names = [field.name for field in frozen.fields(record)]
     found = []
     for key in sorted(rest):
         near = nearest(key, names, _SLIP)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, LimitError, UsageError
+from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.archive import opened

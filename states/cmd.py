@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split, truth
@@ -25,7 +25,7 @@ _WANTS = ("runas", "umask", "runas_password")
 _YES_OR_NO = ("yes", "no", "true", "false", "on", "off", "1", "0")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class CommandOptions(RunOptions):
     """Arguments of the cmd states: those of cmd.run, and how its result is read."""
 
@@ -91,7 +91,7 @@ def _reinterpreted(result: StateResult) -> StateResult:
     out = str(ran.get("stdout") or "")
     if not out:
         comment = str(ran.get("stderr") or "") or (result.comment if result.result is None else "")
-        return dataclasses.replace(result, changes={}, comment=comment)
+        return replace(result, changes={}, comment=comment)
     try:
         data, before = _told(out)
     except UsageError as problem:
@@ -99,7 +99,7 @@ def _reinterpreted(result: StateResult) -> StateResult:
     changed = truth(data.get("changed", False))
     comment = str(data.pop("comment", ""))
     changes = {**data, **ran, "stdout": before} if changed else {}
-    return dataclasses.replace(result, changes=changes, comment=comment)
+    return replace(result, changes=changes, comment=comment)
 
 
 def _malformed(options: RunOptions) -> str:
@@ -146,25 +146,25 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
         return failed(malformed)
     if context.test and not test_name:
         told = would(f'Command "{name}" would have been executed', {"cmd": name})
-        return dataclasses.replace(_reinterpreted(told) if stateful else told, warnings=warnings)
+        return replace(_reinterpreted(told) if stateful else told, warnings=warnings)
     refused = _refused(chosen)
     if refused:
         return failed(refused)
     line: Words = str(test_name) if context.test else name
     if chosen.root:
         line = ["chroot", chosen.root, chosen.shell or "/bin/sh", "-c", str(line)]
-        chosen = dataclasses.replace(chosen, python_shell=False)
+        chosen = replace(chosen, python_shell=False)
     shell = True if chosen.python_shell is None else chosen.python_shell
     try:
-        ran = run_command(context, line, dataclasses.replace(chosen, python_shell=shell))
+        ran = run_command(context, line, replace(chosen, python_shell=shell))
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
     result = _judged(ran, f'Command "{name}" run', chosen)
     if stateful:
         result = _reinterpreted(result)
     if context.test and result.result and result.changes:
-        result = dataclasses.replace(result, result=None)
-    return dataclasses.replace(result, warnings=warnings)
+        result = replace(result, result=None)
+    return replace(result, warnings=warnings)
 
 
 def _script_source(name: str, options: CommandOptions) -> Tuple[str, Any]:
@@ -201,7 +201,7 @@ def script(context: Context, /, name: str, **options: Any) -> StateResult:
         return _not_found(context, source, ran, chosen)
     result = _judged(ran, f"Command '{name}' run", chosen)
     result = _reinterpreted(result) if stateful else result
-    return dataclasses.replace(result, warnings=warnings)
+    return replace(result, warnings=warnings)
 
 
 def _not_found(context: Context, source: str, ran: Ran, options: CommandOptions) -> StateResult:

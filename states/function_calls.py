@@ -6,12 +6,12 @@ Used by `module.run` and `mgrcompat.module_run`; Salt's classic rules of what co
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError
+from catena.core.frozen import dataclass
 from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import nearest

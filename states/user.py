@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, fields, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules import accounts

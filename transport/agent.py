@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Union
 
 import zmq
 
 from catena.core.config.minion import PORT
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.transport import keys as keystore
 from catena.transport import wire
 from catena.transport.channel import DOWN, KEYS_REFUSED, UP, Channel, Remote, outgoing

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from typing import List, Mapping, Optional, Tuple
 
 import zmq
 
+from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.keys import KeyPair
 from catena.transport.sockets import dealer, monitor_events, unwatch, use_ipv6, watch

@@ -12,8 +12,9 @@ import logging
 import os
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
+
+from catena.core.frozen import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ about our own key is a hint for people and for the next attempt, never a reason 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional, Tuple, Union
 
 from catena.core.errors import CatenaError
 from catena.core.files import AnyPath, private_folder, read_limited, write_durable
+from catena.core.frozen import dataclass
 from catena.transport.keys import (
     BadKeyError,
     UnsafeKeyError,

@@ -12,12 +12,12 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
 import zmq
 
 from catena.core.errors import CatenaError, TryLaterError
+from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.keys import KeyPair
@@ -55,6 +55,9 @@ class GatewaySettings:
     enrol_seconds: float = 60.0
     #: Questions per second on the enrol socket, all askers together.
     enrol_rate: float = 200.0
+
+
+_USUAL = GatewaySettings()
 
 
 class _Bucket:
@@ -96,7 +99,7 @@ class Gateway:
         keys: KeyPair,
         accepted: KeyTable,
         on_message: OnMessage,
-        settings: GatewaySettings = GatewaySettings(),
+        settings: GatewaySettings = _USUAL,
         on_gone: Optional[Callable[[Peer], None]] = None,
     ) -> None:
         #: Where the sockets are; with the true ports after `start`.

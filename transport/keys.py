@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from catena.core.digest import hmac_sha256, same_digest, sha256
@@ -21,6 +20,7 @@ from catena.core.files import (
     unlink_durable,
     write_durable,
 )
+from catena.core.frozen import dataclass, field
 
 KEY_CHARACTERS = 40
 KEY_BYTES = 32

@@ -9,12 +9,12 @@ import stat
 import struct
 import time
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import AbstractSet, Any, Deque, Dict, Iterator, List, Optional, Sequence
 
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath, private_folder
+from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.failures import error_of
 from catena.transport.framing import FrameReader, frame

@@ -9,10 +9,10 @@ with `start`, at once. Messages can be held, dropped and doubled on the way.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.agent import Connected, LinkEvent, Lost, Received
 from catena.transport.failures import failure_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable, Dict, Iterable, List, Optional
 
 from catena.core.config.minion import PORT
+from catena.core.frozen import dataclass
 from catena.transport.keys import fingerprint, key_bytes
 
 

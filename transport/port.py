@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
 
 import zmq
 
 from catena.core.errors import UnreachableError
+from catena.core.frozen import dataclass
 from catena.transport.connections import Connections, remote
 from catena.transport.keys import BadKeyError, KeyPair, fingerprint
 from catena.transport.peers import Peer

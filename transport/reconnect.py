@@ -6,9 +6,10 @@ never as long as the neighbour's wait, so that a thousand minions do not come ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Callable
+
+from catena.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ Ping(seq=7)
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import msgpack
 
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.records import decode, encode
 from catena.transport.messages import ALLOWED, TYPES, Envelope, record
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any, Container, Dict, Mapping, TypeVar, cast
+
+from catena.core import frozen
 
 C = TypeVar("C")
 
@@ -60,4 +61,4 @@ def placed(settings: C, given: Container[str], config_dir: Path, kind: str) -> C
     if getattr(record, "ssh_known_hosts_file", "-") == "":
         pki = changes.get("pki_dir", getattr(record, "pki_dir", ""))
         changes["ssh_known_hosts_file"] = str(Path(pki) / SSH_KNOWN_HOSTS)
-    return cast(C, dataclasses.replace(record, **changes))
+    return cast(C, frozen.replace(record, **changes))

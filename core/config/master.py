@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List
 
 from catena.core.config.minion import PORT
 from catena.core.config.schema import option
+from catena.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

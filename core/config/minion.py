@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List, Union
 
 from catena.core.clock import BOOT_ID_FILE
 from catena.core.config.schema import option
+from catena.core.frozen import dataclass
 
 PORT = 4605
 

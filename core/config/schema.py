@@ -6,10 +6,10 @@ with what is enforced.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Type, TypeVar, cast
 
+from catena.core import frozen
 from catena.core.errors import ConfigError, RecordError
 from catena.core.records import decode
 from catena.core.suggest import nearest, unknown
@@ -47,8 +47,8 @@ def option(
         "form": form,
     }
     if isinstance(default, (list, dict)):
-        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return frozen.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return frozen.field(default=default, metadata=metadata)
 
 
 #: Salt's keys that decide what hosts get: without them hosts would be given something else in
@@ -61,7 +61,7 @@ REFUSED: Mapping[str, str] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen.dataclass(frozen=True)
 class Loaded:
     """What reading a configuration came to, beside the settings themselves."""
 
@@ -86,7 +86,7 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         ConfigError: a key that looks like a typing error (with the nearest right one) or that is
             REFUSED, wrong type, out of range.
     """
-    fields = {f.name: f for f in dataclasses.fields(cast(Any, kind))}
+    fields = {f.name: f for f in frozen.fields(cast(Any, kind))}
     known: Dict[str, Any] = {}
     ignored: List[str] = []
     modules: Dict[str, Any] = {}

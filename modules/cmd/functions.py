@@ -7,13 +7,13 @@ decides otherwise. A command runs in a session of its own; at its `timeout` the 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from catena.core import frozen
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
@@ -36,7 +36,7 @@ _LANGUAGES = {
 
 
 def _run(context: Context, cmd: Words, what: str, options: Dict[str, Any], **forced: Any) -> Ran:
-    chosen = dataclasses.replace(take(RunOptions, options, what), **forced)
+    chosen = frozen.replace(take(RunOptions, options, what), **forced)
     return noted(context, run_command(context, cmd, chosen), chosen)
 
 

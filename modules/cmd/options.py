@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 from catena.modules.arguments import listed, mapped, truth
 from catena.modules.cmd.process import OUTPUT_LIMIT, Command, Identity, argv_of
 

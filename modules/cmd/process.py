@@ -10,10 +10,10 @@ import os
 import selectors
 import subprocess
 import time
-from dataclasses import dataclass, field
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import dataclass, field
 from catena.modules.cmd import tree
 
 #: Kept of each stream; what comes after it is read and dropped, and the outcome says so.

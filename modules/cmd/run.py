@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import shlex
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from catena.core import frozen
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import dataclass
 from catena.modules.arguments import listed, truth
 from catena.modules.cmd import process
 from catena.modules.cmd.options import (
@@ -155,14 +155,14 @@ def run_script(context: Context, source: str, args: Words, options: RunOptions) 
         tail = args if isinstance(args, str) else shlex.join(str(word) for word in args)
         if options.python_shell is None or truth(options.python_shell):
             line: Words = f"{shlex.quote(str(path))} {tail}".rstrip()
-            ready = dataclasses.replace(options, python_shell=True, template=None)
+            ready = frozen.replace(options, python_shell=True, template=None)
         else:
             line = [str(path), *_split(tail)]
-            ready = dataclasses.replace(options, template=None)
+            ready = frozen.replace(options, template=None)
         if truth(options.bg):
             # The script must outlive this call: it removes its own folder when it has ended.
             line = f"{line if isinstance(line, str) else shlex.join(line)}; rm -rf -- {folder}"
-            ready = dataclasses.replace(ready, python_shell=True)
+            ready = frozen.replace(ready, python_shell=True)
         return run(context, line, ready)
     finally:
         if not truth(options.bg):

@@ -6,11 +6,11 @@ import grp
 import os
 import pwd
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 
 KEEP = "keep"
 #: Mode of a file that nobody else may read.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Optional, Pattern, Tuple
 
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 from catena.modules.arguments import listed
 
 #: Salt's default: re.MULTILINE.

@@ -6,8 +6,9 @@ of it go, commented ones come in only while it is not set yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
+
+from catena.core.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ after which `location: end` puts the new one), since people's SLS files count on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import List, Optional
 
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import dataclass
 from catena.modules.file.edits import compiled
 
 MODES = ("ensure", "replace", "delete", "insert")

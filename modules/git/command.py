@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 from catena.modules.arguments import listed
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import Ran
@@ -28,6 +28,10 @@ class Account:
     identity: Any = None
     https_user: Optional[str] = None
     https_pass: Optional[str] = None
+
+
+#: Whoever runs this, with their own keys.
+NO_ACCOUNT = Account()
 
 
 def hidden(text: str) -> str:
@@ -82,7 +86,7 @@ def try_git(
     context: Context,
     words: Sequence[str],
     cwd: Optional[str] = None,
-    account: Account = Account(),
+    account: Account = NO_ACCOUNT,
     env: Optional[Mapping[str, str]] = None,
 ) -> Ran:
     """Run git and return how it ended."""
@@ -99,7 +103,7 @@ def git(
     context: Context,
     words: Sequence[str],
     cwd: Optional[str] = None,
-    account: Account = Account(),
+    account: Account = NO_ACCOUNT,
 ) -> str:
     """Run git and return what it printed.
 

@@ -8,11 +8,11 @@ repositories.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, field
 
 #: Name of a package: no leading hyphen, so that none is read as an option; no shell characters.
 #: A hyphen at the end would tell apt to remove the package.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Dict, Optional
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
+from catena.core.frozen import asdict
 from catena.core.plugins import function
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_run import ChainHost, read_pending

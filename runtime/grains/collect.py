@@ -6,11 +6,11 @@ Later ones win: collected < custom `_grains` < the static file `<conf_dir>/grain
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Mapping
 
 from catena.core.files import read_limited
+from catena.core.frozen import dataclass, field
 from catena.runtime.grains import facts, net, release
 from catena.runtime.grains.custom import custom_grains
 

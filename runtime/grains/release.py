@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Union
+
+from catena.core.frozen import dataclass
 
 #: os-release ID -> (os, os_family).
 _BY_ID: Dict[str, tuple[str, str]] = {

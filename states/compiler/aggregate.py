@@ -8,10 +8,10 @@ over its work only once its own requisites allow it, and never when it has condi
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from catena.core.context import Context
+from catena.core.frozen import replace
 from catena.core.own_code import told
 from catena.states.compiler.call import Callees
 from catena.states.compiler.model import KEYWORDS, Low, Row

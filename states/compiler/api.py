@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, PillarError
+from catena.core.frozen import replace
 from catena.core.types import SourceLine
 from catena.states.compiler.declare import Origin, declare
 from catena.states.compiler.extend import extended

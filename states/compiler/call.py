@@ -7,7 +7,6 @@ import math
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import (
     Any,
@@ -24,6 +23,7 @@ from typing import (
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass, replace
 from catena.core.own_code import told
 from catena.core.plugins import LOW, Plugin, Registry
 from catena.core.suggest import nearest

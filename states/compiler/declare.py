@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple
 
+from catena.core.frozen import dataclass
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
 from catena.states.compiler.model import REQUISITES, Declaration, StateLine, sets_order

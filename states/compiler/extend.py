@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
+from catena.core.frozen import replace
 from catena.states.compiler.faults import can_not_extend
 from catena.states.compiler.model import REQUISITES, Declaration, High, first_key, sets_order
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import (
     Any,
     Callable,
@@ -18,6 +17,7 @@ from typing import (
     Union,
 )
 
+from catena.core.frozen import dataclass, field
 from catena.core.types import SourceLine
 
 Order = Union[int, float]

@@ -8,10 +8,10 @@ as in Salt, whose order people's trees rely on. Time and memory grow with states
 
 from __future__ import annotations
 
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from catena.core.frozen import replace
 from catena.states.compiler.model import Low, Order
 from catena.states.compiler.requisites import Group, Plan
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Collection, Dict, Optional
 
 from catena.core import ids
 from catena.core.files import read_limited, unlink_durable, write_durable
+from catena.core.frozen import asdict, dataclass
 
 #: What stands for every id of a run.
 EVERY = "__all__"

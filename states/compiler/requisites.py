@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
+from catena.core.frozen import dataclass, field, replace
 from catena.states.compiler.faults import at, can_not_extend, meant
 from catena.states.compiler.model import FORWARD, REQUISITES, REVERSE, Low
 

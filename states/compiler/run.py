@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import datetime
 from typing import Dict, List, Optional, Sequence
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
+from catena.core.frozen import replace
 from catena.states.compiler.aggregate import Joins
 from catena.states.compiler.call import (
     REQUIRED,

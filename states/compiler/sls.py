@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
+from catena.core.frozen import replace
 from catena.core.types import SourceLine
 from catena.states.compiler.declare import Origin, Positions, declare
 from catena.states.compiler.faults import at, meant, reached_from

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass, replace
 from catena.core.target import Subject, parse
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import TopError, at, meant

@@ -7,10 +7,10 @@ onchanges source that changed where something watched changed too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from catena.core.frozen import dataclass
 from catena.states.compiler.model import Row
 from catena.states.compiler.requisites import Group, Links, Plan
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, List, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass, field, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split, truth

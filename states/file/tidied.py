@@ -6,12 +6,12 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, List, Optional, Pattern, Set
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import listed, split, truth

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
 from catena.core.errors import NotAllowedError, PillarError, UsageError
+from catena.core.frozen import dataclass, fields
 from catena.core.suggest import unknown
 from catena.states.compiler.api import sls_list
 

@@ -6,13 +6,13 @@ anything ran, a list of texts, one per fault.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Union
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, PillarError, UsageError
+from catena.core.frozen import replace
 from catena.core.plugins import function
 from catena.modules.arguments import truth
 from catena.states.compiler import api

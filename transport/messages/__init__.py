@@ -10,9 +10,9 @@ Each record is imported from its file when it is first asked for (`core/lazy.py`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Tuple
 
+from catena.core.frozen import dataclass
 from catena.core.lazy import LazyRecords
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from catena.core.frozen import dataclass
 from catena.core.job import JobProgress, JobReturn, JobSpec
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, List
 
 import pytest
@@ -9,6 +8,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import load, option
 from catena.core.errors import ConfigError
+from catena.core.frozen import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Settings:
     port: int = option(1, "p", low=1, high=9)
     mode: str = option("a", "m", choices=("a", "b"))
     name: str = option("", "n", grammar="[a-z]+")
-    items: List[str] = option([], "i")  # noqa: RUF009 - makes a field for each record
+    items: List[str] = option([], "i")
 
 
 def read(data: dict[str, Any]) -> Settings:
