@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import takewhile
@@ -19,6 +20,7 @@ from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import CURSORS, EVENTS
 
 _INSERT = sa.insert(EVENTS)
+_INSERT_MANY = _INSERT.returning(EVENTS.c.seq, sort_by_parameter_order=True)
 _KNOWN = sa.select(EVENTS.c.seq).where(
     EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
 )
@@ -27,6 +29,16 @@ _KNOWN = sa.select(EVENTS.c.seq).where(
 RING = 4096
 #: Events read from the table at a time.
 PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """What `EventBus.record` takes."""
+
+    tag: str
+    data: Mapping[str, Any]
+    source: str = ""
+    event_id: str | None = None
 
 
 class EventBus:
@@ -75,16 +87,39 @@ class EventBus:
             UsageError: *tag* can't be a tag.
             sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
         """
-        if not is_tag(tag):
-            raise UsageError(f"{tag[:80]!r} can't be an event's tag")
-        at = self._clock.now().timestamp()
-        kept = dict(data)
-        row = {"tag": tag, "data": kept, "at": at, "source": source, "event_id": event_id}
+        row = self._row(NewEvent(tag, data, source, event_id))
         key = conn.execute(_INSERT, row).inserted_primary_key
         assert key is not None
-        event = Event(int(key[0]), tag, kept, _stamp(at), source)
+        event = Event(int(key[0]), tag, row["data"], _stamp(row["at"]), source)
         after_commit(conn, lambda: self._publish(event))
         return event
+
+    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
+        """Store events in the running transaction, in their order; as `record` for each.
+
+        Raises:
+            UsageError, sqlalchemy.exc.IntegrityError: as `record`, for any of them.
+        """
+        if not news:
+            return
+        rows = [self._row(new) for new in news]
+        seqs = conn.execute(_INSERT_MANY, rows).scalars()
+        stored = [
+            Event(int(seq), row["tag"], row["data"], _stamp(row["at"]), row["source"])
+            for seq, row in zip(seqs, rows, strict=True)
+        ]
+        after_commit(conn, lambda: self._publish(*stored))
+
+    def _row(self, new: NewEvent) -> dict[str, Any]:
+        if not is_tag(new.tag):
+            raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
+        return {
+            "tag": new.tag,
+            "data": dict(new.data),
+            "at": self._clock.now().timestamp(),
+            "source": new.source,
+            "event_id": new.event_id,
+        }
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
@@ -131,9 +166,9 @@ class EventBus:
         """Store that *consumer* has dealt with everything up to *seq*."""
         await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
 
-    def _publish(self, event: Event) -> None:
-        self._ring.append(event)
-        self._last = event.seq
+    def _publish(self, *events: Event) -> None:
+        self._ring.extend(events)
+        self._last = events[-1].seq
         self._news.set()
         self._news = asyncio.Event()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
 #: Progress items that a slow watcher may have unread; more are dropped for it (they are stored).
@@ -16,7 +17,8 @@ class Watch:
     def __init__(self, feed: JobFeed, jid: str) -> None:
         self._feed = feed
         self._jid = jid
-        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._items: list[dict[str, Any]] = []
+        self._news = asyncio.Event()
 
     def __enter__(self) -> Watch:
         return self
@@ -24,14 +26,21 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._feed.close(self._jid, self)
 
-    async def next(self) -> dict[str, Any]:
-        """Return the next item, waiting for it."""
-        return await self._queue.get()
+    async def some(self, seconds: float) -> list[dict[str, Any]]:
+        """Return what has come since, waiting for the first item at most *seconds*."""
+        if not self._items:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+        items, self._items = self._items, []
+        return items
 
     def put(self, item: dict[str, Any]) -> None:
-        """Queue an item (called by the feed)."""
-        if item["type"] != "progress" or self._queue.qsize() < UNREAD_LIMIT:
-            self._queue.put_nowait(item)
+        """Keep an item until it is read (called by the feed)."""
+        if item["type"] != "progress" or len(self._items) < UNREAD_LIMIT:
+            self._items.append(item)
+            self._news.set()
 
 
 class JobFeed:

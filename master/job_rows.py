@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.job_model import JobRequest, Order
+from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 
 #: A row of columns known by name.
@@ -48,14 +50,54 @@ _CLOSE_ONE = (
         open=JOBS.c.open - 1, ended=sa.case((JOBS.c.open <= 1, sa.bindparam("b_now")), else_=None)
     )
 )
+_SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
+    sa.bindparam("b_minions", expanding=True)
+)
 _MARK_SENT = (
     sa.update(DELIVERIES)
-    .where(_THIS, DELIVERIES.c.state == Delivery.queued.value)
+    .where(_SOME, DELIVERIES.c.state == Delivery.queued.value)
     .values(state=Delivery.sent.value, changed=sa.bindparam("b_now"))
+)
+_STANDING: sa.Select[Any] = (
+    sa.select(
+        DELIVERIES.c.minion,
+        DELIVERIES.c.state,
+        DELIVERIES.c.cancel,
+        JOBS.c.batch,
+        RETURNS.c.stored,
+    )
+    .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+    .outerjoin(
+        RETURNS,
+        (RETURNS.c.jid == DELIVERIES.c.jid) & (RETURNS.c.minion == DELIVERIES.c.minion),
+    )
+    .where(_SOME)
+)
+_CLOSE_SOME = (
+    sa.update(JOBS)
+    .where(JOBS.c.jid == sa.bindparam("b_jid"))
+    .values(
+        open=JOBS.c.open - sa.bindparam("b_count", type_=sa.Integer),
+        ended=sa.case(
+            (JOBS.c.open <= sa.bindparam("b_count", type_=sa.Integer), sa.bindparam("b_now")),
+            else_=None,
+        ),
+    )
 )
 
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A delivery's way from where it was seen to where it goes."""
+
+    jid: str
+    minion: str
+    seen: Delivery
+    target: Delivery
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +205,21 @@ def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
     return conn.execute(_DELIVERY, {"b_jid": jid, "b_minion": minion}).one_or_none()
 
 
+def standing(conn: sa.Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+    """Return where deliveries stand, by (jid, minion): state, cancel, batch, stored.
+
+    Those that are not there are left out.
+    """
+    minions: defaultdict[str, set[str]] = defaultdict(set)
+    for jid, minion in keys:
+        minions[jid].add(minion)
+    found: dict[tuple[str, str], Row] = {}
+    for jid, names in minions.items():
+        for row in conn.execute(_STANDING, {"b_jid": jid, "b_minions": list(names)}):
+            found[jid, row.minion] = row
+    return found
+
+
 def deliveries(conn: sa.Connection, jid: str) -> Sequence[Row]:
     """Return the deliveries of a job by minion id."""
     query = sa.select(DELIVERIES).where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)
@@ -255,10 +312,36 @@ def move(
     return target
 
 
+def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
+    """Store decided moves of different deliveries; False when one does not stand where it was.
+
+    The caller then undoes all of it.
+    """
+    rows = [
+        {
+            "b_jid": move.jid,
+            "b_minion": move.minion,
+            "b_state": move.seen.value,
+            "b_to": move.target.value,
+            "b_detail": move.detail,
+            "b_now": now,
+        }
+        for move in moves
+    ]
+    if rows and conn.execute(_MOVE, rows).rowcount != len(rows):
+        return False
+    ended = Counter(move.jid for move in moves if MACHINE.is_final(move.target))
+    for jid, count in ended.items():
+        conn.execute(_CLOSE_SOME, {"b_jid": jid, "b_count": count, "b_now": now})
+    return True
+
+
 def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
     """Record that a job was handed to the connections of *minions*."""
-    rows = [{"b_jid": jid, "b_minion": minion, "b_now": now} for minion in minions]
-    conn.execute(_MARK_SENT, rows)
+    every = list(minions)
+    for start in range(0, len(every), SLICE):
+        some = every[start : start + SLICE]
+        conn.execute(_MARK_SENT, {"b_jid": jid, "b_minions": some, "b_now": now})
 
 
 def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
@@ -273,24 +356,37 @@ def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]
     return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
 
 
-def store_return(
-    conn: sa.Connection, minion: str, ret: JobReturn, now: float, *, late: bool
-) -> None:
-    """Store a return.
+@dataclass(frozen=True, slots=True)
+class NewReturn:
+    """A return about to be stored."""
+
+    minion: str
+    ret: JobReturn
+    #: The whole of it, packed.
+    packed: Ready
+    late: bool
+
+
+def store_returns(conn: sa.Connection, news: Sequence[NewReturn], now: float) -> None:
+    """Store returns.
 
     Raises:
-        sqlalchemy.exc.IntegrityError: there is one.
+        sqlalchemy.exc.IntegrityError: one is there already.
     """
-    row = {
-        "jid": ret.jid,
-        "minion": minion,
-        "success": ret.success,
-        "retcode": ret.retcode,
-        "ret": encode(ret),
-        "stored": now,
-        "late": late,
-    }
-    conn.execute(_INSERT_RETURN, row)
+    rows = [
+        {
+            "jid": new.ret.jid,
+            "minion": new.minion,
+            "success": new.ret.success,
+            "retcode": new.ret.retcode,
+            "ret": new.packed,
+            "stored": now,
+            "late": new.late,
+        }
+        for new in news
+    ]
+    if rows:
+        conn.execute(_INSERT_RETURN, rows)
 
 
 def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:

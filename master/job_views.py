@@ -104,34 +104,26 @@ async def _live(
     connected: Container[str],
     past: Sequence[Item] = (),
 ) -> AsyncIterator[Item]:
-    """Yield new items; what the snapshot had already is left out."""
+    """Yield new items, and between them which of the open minions come and go.
+
+    What the snapshot had already is left out. Minions are looked over once in a while, not with
+    every item: a thousand that answer at once must not cost a thousand looks at each.
+    """
     seen = _Seen(states, past)
-    async for item in _with_presence(watch, states, connected):
-        if item["type"] == "presence" or seen.is_new(item):
-            yield item
-    yield {"type": "end", "jid": jid, "states": states}
-
-
-async def _with_presence(
-    watch: Watch, states: Mapping[str, str], connected: Container[str]
-) -> AsyncIterator[Item]:
-    """Yield live items, and between them which of the open minions come and go."""
-    up = dict.fromkeys(states, True)
-    news: asyncio.Task[Item] | None = None
-    try:
-        while not FINAL.issuperset(states.values()):
-            for minion, state in states.items():
-                if state not in FINAL and (minion in connected) is not up[minion]:
+    up = dict.fromkeys(seen.open, True)
+    loop = asyncio.get_running_loop()
+    looked = -PRESENCE_SECONDS
+    while seen.open:
+        if loop.time() - looked >= PRESENCE_SECONDS:
+            looked = loop.time()
+            for minion in sorted(seen.open):
+                if (minion in connected) is not up[minion]:
                     up[minion] = not up[minion]
                     yield {"type": "presence", "minion": minion, "up": up[minion]}
-            news = news or asyncio.create_task(watch.next())
-            done, _ = await asyncio.wait({news}, timeout=PRESENCE_SECONDS)
-            if done:
-                item, news = news.result(), None
+        for item in await watch.some(looked + PRESENCE_SECONDS - loop.time()):
+            if seen.is_new(item):
                 yield item
-    finally:
-        if news is not None:
-            news.cancel()
+    yield {"type": "end", "jid": jid, "states": states}
 
 
 class _Seen:
@@ -144,6 +136,8 @@ class _Seen:
 
     def __init__(self, states: dict[str, str], past: Sequence[Item]) -> None:
         self._states = states
+        #: Minions whose delivery has not ended.
+        self.open = {minion for minion, state in states.items() if state not in FINAL}
         self._steps: dict[str, int] = {}
         self._returned = {item["minion"] for item in past if item["type"] == "return"}
         for item in past:
@@ -158,6 +152,8 @@ class _Seen:
             if self._states.get(minion) in FINAL:
                 return False
             self._states[minion] = item["state"]
+            if item["state"] in FINAL:
+                self.open.discard(minion)
         elif item["type"] == "progress":
             if item["seq"] <= self._steps.get(minion, 0):
                 return False

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -22,14 +22,14 @@ from catena.core.clock import Clock
 from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
 from catena.master import hello_rows
 from catena.master.enrol import Enrol
-from catena.master.event_bus import EventBus
+from catena.master.event_bus import EventBus, NewEvent
 from catena.master.keys import Keys
 from catena.master.limits import RateLimit
 from catena.master.part_buffer import PartBuffer
 from catena.master.presence import Presence
 from catena.master.returns import Returns
 from catena.master.sessions import Link
-from catena.master.store.database import Store, after_commit
+from catena.master.store.database import Bulk, Store, after_commit
 from catena.transport import messages as m
 from catena.transport.failures import failure_of
 from catena.transport.peers import Peer
@@ -99,6 +99,8 @@ class GateParts:
 
 
 Outcome = asyncio.Future[Any] | None
+#: A minion's event, and what acknowledges it.
+_Fired = tuple[NewEvent, Callable[[], object]]
 _Handler = Callable[[Peer, str, m.Envelope], Outcome]
 
 
@@ -113,6 +115,7 @@ class MinionGate:
         self._hellos = RateLimit(HELLO_RATE, HELLO_BURST, parts.clock.monotonic)
         self._audits = RateLimit(AUDIT_RATE, AUDIT_BURST, parts.clock.monotonic)
         self._served: Counter[tuple[str, type]] = Counter()
+        self._events = Bulk(self._store_event, self._store_events)
         self._dropped: dict[str, int] = {}
         self._reported: dict[str, float] = {}
         self._callers: set[tuple[str, bytes]] = set()
@@ -251,21 +254,30 @@ class MinionGate:
             self._dropped[minion] = self._dropped.get(minion, 0) + 1
             self._parts.link.send(peer, m.EventStored(fired.event_id), envelope.msg_id)
             return None
-        tag = events.own_tag(minion, fired.tag)
         # Reactors read the id from here: it is the sender's, whatever the sender wrote.
         data = {**fired.data, "id": minion}
+        tag = events.own_tag(minion, fired.tag)
+        stored = m.EventStored(fired.event_id)
 
-        def store(conn: sa.Connection) -> None:
-            if not self._parts.bus.knows(conn, minion, fired.event_id):
-                self._parts.bus.record(conn, tag, data, minion, fired.event_id)
-            after_commit(
-                conn,
-                lambda: self._parts.link.send(
-                    peer, m.EventStored(fired.event_id), envelope.msg_id
-                ),
-            )
+        def ack() -> None:
+            self._parts.link.send(peer, stored, envelope.msg_id)
 
-        return self._parts.store.post(store)
+        new = NewEvent(tag, data, minion, fired.event_id)
+        return self._parts.store.post_item(self._events, (new, ack))
+
+    def _store_event(
+        self, conn: sa.Connection, item: tuple[NewEvent, Callable[[], object]]
+    ) -> None:
+        new, ack = item
+        if not self._parts.bus.knows(conn, new.source, new.event_id or ""):
+            self._parts.bus.record(conn, new.tag, new.data, new.source, new.event_id)
+        after_commit(conn, ack)
+
+    def _store_events(self, conn: sa.Connection, items: Sequence[_Fired]) -> None:
+        # One that is known already violates its constraint, and all are stored by themselves.
+        self._parts.bus.record_many(conn, [new for new, _ in items])
+        for _, ack in items:
+            after_commit(conn, ack)
 
     def _pillar(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         return self._serve(peer, envelope, self._parts.pillar.compile(minion, envelope.message))

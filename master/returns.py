@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,14 +19,17 @@ from catena.core.job import JobProgress, JobReturn
 from catena.core.records import encode
 from catena.master import job_rows
 from catena.master.delivery import MACHINE, Cause, Delivery
-from catena.master.event_bus import EventBus
+from catena.master.event_bus import EventBus, NewEvent
 from catena.master.feed import JobFeed
 from catena.master.handover import Handover, Moves
 from catena.master.job_model import Order
+from catena.master.job_rows import NewReturn
 from catena.master.limits import RateLimit
 from catena.master.sessions import Link
-from catena.master.store.database import Store, after_commit
+from catena.master.store.database import Bulk, Store, after_commit
+from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
+from catena.master.words import Folded, Word, fold
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
 
@@ -63,6 +67,7 @@ class Returns:
 
     def __init__(self, parts: ReturnParts) -> None:
         self._parts = parts
+        self._words = Bulk(self._one, self._many)
         #: Used by the writer's thread alone.
         self._adopted = RateLimit(ADOPTED_RATE, ADOPTED_BURST, parts.clock.monotonic)
 
@@ -72,9 +77,8 @@ class Returns:
         if message.runs:
             return self._parts.store.post(lambda conn: self._runs(conn, jid, minion), lazy=True)
         detail = f"waits behind {message.position}" if message.position > 0 else ""
-        return self._parts.store.post(
-            lambda conn: self._step(conn, jid, minion, Cause.receive, detail), lazy=True
-        )
+        word = Word(minion, jid, detail=detail)
+        return self._parts.store.post_item(self._words, word, lazy=True)
 
     def rejected(self, minion: str, message: JobRejected) -> asyncio.Future[Any]:
         """The minion will not run the order."""
@@ -106,16 +110,58 @@ class Returns:
 
         failpoints.hit("master.return.received")
 
-        def store(conn: sa.Connection) -> None:
-            orders = self._store(conn, minion, ret)
-            after_commit(conn, lambda: self._after(peer, ret.jid, envelope, orders))
+        def stored(orders: list[Order]) -> None:
+            self._after(peer, ret.jid, envelope, orders)
 
-        return self._parts.store.post(store)
+        return self._parts.store.post_item(self._words, Word(minion, ret.jid, ret, "", stored))
 
     def _after(self, peer: Peer, jid: str, envelope: Envelope, orders: list[Order]) -> None:
         failpoints.hit("master.return.stored")
         self._parts.link.send(peer, ReturnStored(jid), envelope.msg_id)
         self._parts.handover.send(orders)
+
+    def _one(self, conn: sa.Connection, word: Word) -> None:
+        if word.ret is None:
+            self._step(conn, word.jid, word.minion, Cause.receive, word.detail)
+            return
+        orders = self._store(conn, word.minion, word.ret)
+        after_commit(conn, lambda: word.stored(orders))
+
+    def _many(self, conn: sa.Connection, words: Sequence[Word]) -> None:
+        """Store what `_one` would for each of *words*, by a statement per table.
+
+        Raises:
+            TryLaterError: they are no plain steps, and must be taken one by one.
+        """
+        standing = job_rows.standing(conn, ((word.jid, word.minion) for word in words))
+        folded = fold(words, standing)
+        now = self._parts.clock.now().timestamp()
+        if folded is None or not job_rows.move_many(conn, folded.moves, now):
+            raise TryLaterError("one by one")
+        job_rows.store_returns(conn, folded.returns, now)
+        self._tell_all(conn, folded, now)
+        feed = self._parts.feed
+
+        def publish() -> None:
+            for jid, item in folded.items:
+                feed.publish(jid, item)
+            for word in words:
+                if word.ret is not None:
+                    word.stored([])
+
+        after_commit(conn, publish)
+
+    def _tell_all(self, conn: sa.Connection, folded: Folded, now: float) -> None:
+        news: list[NewEvent] = []
+        for fact in folded.facts:
+            if isinstance(fact, NewReturn):
+                news += self._told(conn, fact, now)
+                continue
+            minion, jid, state, detail = fact
+            for observer in self._parts.moves.observers:
+                found = observer.on_delivery(conn, minion, jid, state, detail)
+                news += [NewEvent(tag, data) for tag, data in found]
+        self._parts.bus.record_many(conn, news)
 
     def _step(
         self, conn: sa.Connection, jid: str, minion: str, cause: Cause, detail: str
@@ -176,20 +222,24 @@ class Returns:
             row = job_rows.delivery(conn, ret.jid, minion)
             assert row is not None
         # Watchers stop at the delivery's end: they must have the return before it.
-        item = {"type": "return", "minion": minion, "ret": encode(ret)}
+        whole = encode(ret)
+        item = {"type": "return", "minion": minion, "ret": whole}
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
-        job_rows.store_return(conn, minion, ret, now, late=moved is None)
-        self._tell(conn, minion, ret, now)
+        new = NewReturn(minion, ret, Ready.of(whole), late=moved is None)
+        job_rows.store_returns(conn, [new], now)
+        self._parts.bus.record_many(conn, self._told(conn, new, now))
         return self._parts.moves.release(conn, ret.jid, row.batch)
 
-    def _tell(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
-        bus = self._parts.bus
-        bus.record(conn, events.job_ret(ret.jid, minion), _event(minion, ret, now))
+    def _told(self, conn: sa.Connection, new: NewReturn, now: float) -> list[NewEvent]:
+        """Return the events of a stored return: its own, then what observers make of it."""
+        tag = events.job_ret(new.ret.jid, new.minion)
+        news = [NewEvent(tag, _event(new, now))]
         for observer in self._parts.moves.observers:
-            for tag, data in observer.on_return(conn, minion, ret):
-                bus.record(conn, tag, data)
+            for tag, data in observer.on_return(conn, new.minion, new.ret):
+                news.append(NewEvent(tag, data))
+        return news
 
     def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
         """Make a job of a return whose job began on the minion itself (startup_states).
@@ -253,11 +303,12 @@ def _sentence(progress: JobProgress) -> str:
     return ""
 
 
-def _event(minion: str, ret: JobReturn, now: float) -> dict[str, Any]:
+def _event(new: NewReturn, now: float) -> dict[str, Any]:
     """Return the data of salt/job/<jid>/ret/<id> under Salt's keys."""
+    ret = new.ret
     data = {
         "cmd": "_return",
-        "id": minion,
+        "id": new.minion,
         "success": ret.success,
         "return": ret.value,
         "retcode": ret.retcode,
@@ -268,7 +319,9 @@ def _event(minion: str, ret: JobReturn, now: float) -> dict[str, Any]:
     }
     if ret.out:
         data["out"] = ret.out
-    size = len(msgpack.packb(ret.value))
-    if size > EVENT_VALUE_LIMIT:
-        data |= {"return": None, "return_bytes": size}
+    # The whole is never smaller than the value alone, and is measured already.
+    if len(new.packed.packed) > EVENT_VALUE_LIMIT:
+        size = len(msgpack.packb(ret.value))
+        if size > EVENT_VALUE_LIMIT:
+            data |= {"return": None, "return_bytes": size}
     return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any, Awaitable, Callable, Dict, Optional, Set
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
 
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath
@@ -19,6 +19,8 @@ from catena.transport.wire import ZERO
 log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
+#: What is gathered in one turn of the loop is written from this size on.
+_GATHER_BYTES = 64 * 1024
 #: Requests that one client may have under way.
 REQUESTS = 64
 
@@ -30,6 +32,9 @@ class LocalConnection:
         self.peer = peer
         self._writer = writer
         self._lock = asyncio.Lock()
+        #: Said in this turn of the loop: it goes out as one write, for its bytes.
+        self._said: List[bytes] = []
+        self._unsent = 0
 
     async def send(self, message: Any, reply_to: bytes = ZERO) -> None:
         """Send; waits while the client does not read.
@@ -41,10 +46,21 @@ class LocalConnection:
         data = frame(wire.pack(message, reply_to=reply_to))
         async with self._lock:
             try:
-                self._writer.write(data)
                 await self._writer.drain()
             except (ConnectionError, RuntimeError):
                 raise UnreachableError("the client is gone") from None
+        if not self._said:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._said.append(data)
+        self._unsent += len(data)
+        if self._unsent >= _GATHER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was said in this turn of the loop."""
+        said, self._said, self._unsent = self._said, [], 0
+        if said and not self._writer.is_closing():
+            self._writer.write(b"".join(said))
 
 
 #: Runs as a task of its own per ClientRequest; cancelled by ClientStop and when the client goes.
@@ -103,8 +119,8 @@ class LocalServer:
         assert task is not None
         self._clients.add(task)
         requests: Dict[bytes, asyncio.Task[None]] = {}
+        connection = LocalConnection(peer_of(writer.get_extra_info("socket")), writer)
         try:
-            connection = LocalConnection(peer_of(writer.get_extra_info("socket")), writer)
             if self._allow(connection.peer):
                 await self._serve(connection, reader, requests)
             else:
@@ -122,6 +138,7 @@ class LocalServer:
             for request in requests.values():
                 request.cancel()
             await asyncio.gather(*requests.values(), return_exceptions=True)
+            connection.flush()
             writer.close()
 
     async def _serve(

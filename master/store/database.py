@@ -14,7 +14,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,23 @@ class StoreCorruptError(CatenaError):
 
 
 @dataclass(frozen=True, slots=True)
+class Bulk:
+    """A kind of work that many wait with at a time and that costs less for many at once."""
+
+    #: Does it for one item.
+    one: Callable[[sa.Connection, Any], Any]
+    #: Does it for several items, to the same end as `one` for each in their order. Whatever it
+    #: raises, nothing of it is kept and `one` is called for each.
+    many: Callable[[sa.Connection, Sequence[Any]], object]
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
     run: Callable[[sa.Connection], Any]
     future: asyncio.Future[Any]
     lazy: bool
+    bulk: Bulk | None = None
+    item: Any = None
 
 
 @dataclass(slots=True)
@@ -132,10 +145,23 @@ class Store:
             fn: called in the writer thread; it must neither block nor touch the loop's objects.
             lazy: may wait up to 50 ms for company. Order is kept all the same.
         """
+        return self._put(fn, lazy)
+
+    def post_item(self, bulk: Bulk, item: Any, *, lazy: bool = False) -> asyncio.Future[None]:
+        """Queue one item of a kind of work, as `post`; the future tells no value."""
+        return self._put(lambda conn: bulk.one(conn, item), lazy, bulk, item)
+
+    def _put(
+        self,
+        fn: Callable[[sa.Connection], T],
+        lazy: bool,
+        bulk: Bulk | None = None,
+        item: Any = None,
+    ) -> asyncio.Future[T]:
         if self._writer is None or self._loop is None:
             raise StoreUnavailableError("the store is closed")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Work(fn, future, lazy))
+        self._queue.put(_Work(fn, future, lazy, bulk, item))
         return future
 
     def later(self, fn: Callable[[sa.Connection], object]) -> None:
@@ -220,7 +246,7 @@ class Store:
         while True:
             try:
                 with conn.begin():
-                    outcomes = [_run_one(conn, work, alone=len(group) == 1) for work in group]
+                    outcomes = _run_group(conn, group)
                     failpoints.hit("master.commit.before")
                 failpoints.hit("master.commit.after")
                 return outcomes
@@ -247,6 +273,45 @@ class _SingleError(Exception):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+def _run_group(conn: sa.Connection, group: Sequence[_Work]) -> list[_Outcome]:
+    if len(group) == 1:
+        return [_run_one(conn, group[0], alone=True)]
+    outcomes: list[_Outcome] = []
+    for works in _alike(group):
+        found = _run_many(conn, works) if len(works) > 1 else None
+        outcomes += found or [_run_one(conn, work, alone=False) for work in works]
+    return outcomes
+
+
+def _alike(group: Sequence[_Work]) -> Iterator[list[_Work]]:
+    """Yield *group* in its order, neighbours that are items of the same bulk together."""
+    works: list[_Work] = []
+    for work in group:
+        if works and (work.bulk is None or work.bulk is not works[0].bulk):
+            yield works
+            works = []
+        works.append(work)
+    yield works
+
+
+def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> list[_Outcome] | None:
+    """Return the outcomes of items that were done together; None where they could not be."""
+    conn.info[_HOOKS] = []
+    bulk = works[0].bulk
+    assert bulk is not None
+    try:
+        with conn.begin_nested():
+            bulk.many(conn, [work.item for work in works])
+    except sa.exc.IntegrityError:
+        return None
+    except sa.exc.DBAPIError:
+        raise
+    except Exception:  # noqa: BLE001  # one of them is at fault: each by itself shows which
+        return None
+    first, *others = works
+    return [_Outcome(first, hooks=tuple(conn.info[_HOOKS])), *map(_Outcome, others)]
 
 
 def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:

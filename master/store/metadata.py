@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -33,10 +34,23 @@ class Words(sa.types.TypeDecorator[str]):
         return value.replace("\0", "\ufffd") if value else value
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A value of a Packed column that is packed already."""
+
+    packed: bytes
+
+    @classmethod
+    def of(cls, value: Any) -> Ready:
+        """Return plain data, packed."""
+        return cls(msgpack.packb(value, use_bin_type=True))
+
+
 class Packed(sa.types.TypeDecorator[Any]):
     """Plain data (dicts, lists, str, bytes, numbers) as MessagePack.
 
     Values that minions return may hold bytes and non-string keys, which JSON columns would change.
+    What was packed for another reason is given as Ready.
     """
 
     impl = sa.LargeBinary
@@ -46,8 +60,7 @@ class Packed(sa.types.TypeDecorator[Any]):
         """Return *value* as it is stored; None stays NULL."""
         if value is None:
             return None
-        packed: bytes = msgpack.packb(value, use_bin_type=True)
-        return packed
+        return (value if type(value) is Ready else Ready.of(value)).packed
 
     def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> Any:
         """Return the stored value; NULL is None."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from catena.master import retention
 from catena.master.event_bus import EventBus
 from catena.master.store import chain_tables, database, schema, tables
 from catena.master.store.database import (
+    Bulk,
     Store,
     StoreCorruptError,
     StoreUnavailableError,
@@ -136,6 +138,46 @@ def test_one_failing_function_takes_nothing_from_the_others(tmp_path: Path) -> N
 
     run(tmp_path, scenario)
     assert told == ["good"]
+
+
+def test_items_that_wait_together_are_done_together_and_a_bad_one_fails_alone(
+    tmp_path: Path,
+) -> None:
+    together: list[list[str]] = []
+
+    def one(conn: sa.Connection, name: str) -> None:
+        if name == "bad":
+            raise UsageError("bad")
+        put(name)(conn)
+        after_commit(conn, lambda: told.append(name))
+
+    def many(conn: sa.Connection, some: Sequence[str]) -> None:
+        together.append(list(some))
+        for name in some:
+            one(conn, name)
+
+    told: list[str] = []
+
+    async def scenario(store: Store) -> None:
+        bulk = Bulk(one, many)
+        # What they wait behind keeps the writer busy until all of them are there.
+        busy = threading.Event()
+        first = store.post(lambda conn: busy.wait(10))
+        items = ["a", "b"]
+        found = [store.post_item(bulk, name) for name in items]
+        middle = store.post(put("c"))
+        found += [store.post_item(bulk, name) for name in ("d", "bad", "e")]
+        busy.set()
+        results = await asyncio.gather(*found, return_exceptions=True)
+        await asyncio.gather(first, middle)
+        assert [type(result) for result in results] == [
+            type(None), type(None), type(None), UsageError, type(None),
+        ]  # fmt: skip
+        assert together == [["a", "b"], ["d", "bad", "e"]]
+        assert told == ["a", "b", "d", "e"]
+        assert await names(store) == ["a", "b", "c", "d", "e"]
+
+    run(tmp_path, scenario)
 
 
 def test_a_function_that_spoils_the_transaction_fails_alone(tmp_path: Path) -> None:
