@@ -6,17 +6,16 @@ in the daemon and under simulated faults.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Set
 
 import catena
-from catena.core import failpoints
+from catena.core import failpoints, frozen
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.minion import inline, upgrade
@@ -203,12 +202,13 @@ class Agent:
         if not (order.now and spec.not_after):
             return spec
         left = spec.not_after - order.now
-        return dataclasses.replace(spec, not_after=self._clock.now().timestamp() + left)
+        return frozen.replace(spec, not_after=self._clock.now().timestamp() + left)
 
     def _ordered(self, spec: JobSpec, now: float) -> None:
-        if inline.is_inline(spec.fun, self.start.cache_dir):
+        if self._is_inline(spec):
             if f"ret-{spec.jid}" not in self._outbox:
-                ret = inline.answer(spec, self.runner, self._clock.now().timestamp())
+                moment = self._clock.now().timestamp()
+                ret = inline.answer(spec, self.runner, moment, self.runner.boot_id)
                 self._tell_inline(ret, now)
             return
         try:
@@ -223,10 +223,22 @@ class Agent:
         failpoints.hit("agent.order.kept")
         if spec.jid not in self.runner.seen:
             self._open_jobs.add(spec.jid)
-        if spec.fun == "mgractionchains.resume":
+        if spec.fun == inline.RESUME:
             self._own.resumed()
         self.link.send("control", JobReceived(spec.jid, self.runner.position(spec.jid)))
         self.runner.start_next()
+
+    def _is_inline(self, spec: JobSpec) -> bool:
+        """Return whether this order needs no process."""
+        start, runner = self.start, self.runner
+        if not inline.is_inline(spec.fun, start.cache_dir):
+            return False
+        if spec.fun != inline.RESUME:
+            return True
+        # One that is known, or that has to wait for its turn, is a job like any other.
+        new = spec.jid not in runner.seen and not runner.store.folder(spec.jid).path.exists()
+        idle = not runner.queue.has_serial
+        return new and idle and inline.chainless(Path(start.conf_dir), start.cache_dir)
 
     def _tell_inline(self, ret: JobReturn, now: float) -> None:
         def say() -> bool:
@@ -235,7 +247,7 @@ class Agent:
             except CatenaError as error:
                 # An order may be larger than a return, and its arguments come back.
                 text = f"The value of {ret.fun} can't be sent: {error}"
-                poor = dataclasses.replace(ret, success=False, retcode=1, value=text, fun_args=())
+                poor = frozen.replace(ret, success=False, retcode=1, value=text, fun_args=())
                 return self.link.send("control", JobReturned(poor))
 
         self._outbox.add(f"ret-{ret.jid}", say, now)
@@ -243,7 +255,7 @@ class Agent:
 
     def _begin_own(self, now: float) -> None:
         for fun, args in self._own.due(now, self.link.connected):
-            if fun == "mgractionchains.resume" and not self._resume_file():
+            if fun == inline.RESUME and not self._resume_file():
                 continue
             issued = self._clock.now().timestamp()
             spec = JobSpec(self._jids(), fun, args, user="minion", issued=issued)
@@ -289,7 +301,7 @@ class Agent:
         waits = self._waits(self.runner.pending_chain or 0)
         if aside != Aside() or not waits:
             pending = aside.pending_resume if waits else {}
-            self.start = dataclasses.replace(self.start, pending_resume=pending)
+            self.start = frozen.replace(self.start, pending_resume=pending)
         if aside.open_chain or not waits:
             self._set_chain(aside.open_chain)
 
@@ -313,9 +325,7 @@ class Agent:
         return self._resume_file() or self._after.awaits(chain)
 
     def _resume_file(self) -> bool:
-        folder = Path(self.start.conf_dir) / "minion.d"
-        name = "_mgractionchains.conf"
-        return (folder / name).exists() or (folder / f"{name}.running").exists()
+        return inline.resume_file(Path(self.start.conf_dir))
 
     def _release_hold(self, now: float) -> None:
         """Let other chains go on when the held one is gone, or has not come back in time."""
@@ -357,7 +367,7 @@ class Agent:
         """Take grains that a job has collected anew."""
         if grains == self.start.grains:
             return
-        self.start = dataclasses.replace(self.start, grains=grains)
+        self.start = frozen.replace(self.start, grains=grains)
         self.runner.processes.renew()
         self.link.send("control", GrainsUpdate(grains))
 

@@ -62,6 +62,13 @@ def _kill_job(jobs: Jobs, jid: Any) -> str:
     return jobs.signal(str(jid), signal.SIGKILL)
 
 
+def _nothing_waits(_jobs: Jobs) -> Dict[str, Any]:
+    return {}
+
+
+#: Said by the shipped reaction to every agent that comes up.
+RESUME = "mgractionchains.resume"
+
 #: Name -> what answers it.
 INLINE: Mapping[str, Callable[..., Any]] = {
     "test.ping": _ping,
@@ -73,25 +80,51 @@ INLINE: Mapping[str, Callable[..., Any]] = {
     "saltutil.term_job": _term_job,
     "saltutil.kill_job": _kill_job,
 }
+#: Same, with what is inline only where nothing waits (`chainless`).
+_ANSWERS: Mapping[str, Callable[..., Any]] = {**INLINE, RESUME: _nothing_waits}
+#: The outputs that answers ask for, where it is not the plain one.
+_OUTS: Mapping[str, str] = {RESUME: "highstate"}
 
 
 def is_inline(fun: str, cache_dir: Path) -> bool:
     """Return whether the daemon answers *fun* itself."""
-    if fun not in INLINE:
+    if fun not in _ANSWERS:
         return False
     module = fun.partition(".")[0]
     return not (cache_dir / "extmods" / "modules" / f"{module}.py").exists()
 
 
-def answer(spec: JobSpec, jobs: Jobs, now: float) -> JobReturn:
+def chainless(conf_dir: Path, cache_dir: Path) -> bool:
+    """Return whether nothing of a chain lies on this host: there is nothing to resume.
+
+    Most agents that come up are told to resume all the same; a job for each would start the
+    template, which is larger than the agent.
+    """
+    kept = cache_dir / "chains"
+    if kept.exists() and any(not path.name.startswith(".") for path in kept.iterdir()):
+        return False
+    return not resume_file(conf_dir)
+
+
+def resume_file(conf_dir: Path) -> bool:
+    """Return whether a chain has left word that it goes on after a boundary."""
+    name = "_mgractionchains.conf"
+    folder = conf_dir / "minion.d"
+    return (folder / name).exists() or (folder / f"{name}.running").exists()
+
+
+def answer(spec: JobSpec, jobs: Jobs, now: float, boot_id: str = "") -> JobReturn:
     """Run an inline function and return what it came to; wrong arguments are its failure."""
     try:
-        value = INLINE[spec.fun](jobs, *spec.args, **spec.kwargs)
+        value = _ANSWERS[spec.fun](jobs, *spec.args, **spec.kwargs)
         success = True
     except (TypeError, ValueError, CatenaError) as error:
         value, success = f"ERROR: {spec.fun}: {_clean(error)}", False
     retcode = 0 if success else 1
-    return JobReturn(spec.jid, spec.fun, spec.args, success, retcode, value, now, 0.0)
+    out = _OUTS.get(spec.fun, "")
+    return JobReturn(
+        spec.jid, spec.fun, spec.args, success, retcode, value, now, 0.0, out, boot_id=boot_id
+    )
 
 
 def _clean(error: Exception) -> str:

@@ -5,8 +5,9 @@ Pure decisions on keys; processes, files and clocks are the daemon's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, List, Optional
+
+from catena.core.frozen import dataclass
 
 #: Jobs that run side by side at most; the next ones wait. Guards the host's memory.
 PARALLEL_LIMIT = 32
@@ -76,6 +77,11 @@ class JobQueue:
     def serial_running(self) -> bool:
         """Whether one of those runs that run one at a time."""
         return any(entry.serial for entry in self._running.values())
+
+    @property
+    def has_serial(self) -> bool:
+        """Whether one of those runs, or waits."""
+        return self.serial_running or any(entry.serial for entry in self._waiting)
 
     def position(self, key: str) -> int:
         """Return how many come before *key*; 0 when it runs, is next, or is unknown."""

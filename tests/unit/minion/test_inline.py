@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
 
 from catena.core.job import JobSpec
-from catena.minion.inline import answer
+from catena.minion.inline import RESUME, answer, chainless
 
 
 class NoJobs:
@@ -46,3 +47,27 @@ def test_wrong_arguments_are_told_as_a_caller_counts_them(
 ) -> None:
     ret = answer(JobSpec("20261121000000000000", fun, args, kwargs), NoJobs(), 0.0)
     assert (ret.value, ret.success, ret.retcode) == (said, False, 1)
+
+
+def test_a_host_that_never_saw_a_chain_has_nothing_to_resume(tmp_path: Path) -> None:
+    conf, cache = tmp_path / "conf", tmp_path / "cache"
+    assert chainless(conf, cache)
+    (cache / "chains").mkdir(parents=True)
+    (cache / "chains" / ".lock").touch()
+    assert chainless(conf, cache)
+    ret = answer(JobSpec("20261121000000000000", RESUME), NoJobs(), 0.0, "boot")
+    assert (ret.value, ret.success, ret.out, ret.boot_id) == ({}, True, "highstate", "boot")
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "conf/minion.d/_mgractionchains.conf",
+        "conf/minion.d/_mgractionchains.conf.running",
+        "cache/chains/131/manifest.json",
+    ],
+)
+def test_whatever_is_left_of_a_chain_is_a_job_to_look_at(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).parent.mkdir(parents=True)
+    (tmp_path / left).touch()
+    assert not chainless(tmp_path / "conf", tmp_path / "cache")
