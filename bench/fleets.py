@@ -69,7 +69,6 @@ class Fleet:
         pillar: the same for pillar_roots.
         master: its daemon.
         minions: id -> its daemon.
-        started: id -> seconds from its start until it answered its first ping.
     """
 
     def __init__(self, lab: Lab, kind: str, minions: int) -> None:
@@ -79,7 +78,7 @@ class Fleet:
         for path in (self.states, self.pillar):
             path.mkdir()
         self.minions: dict[str, Daemon] = {}
-        self._clients: list[LongClient] = []
+        self._client: LongClient | None = None
         try:
             self.master = self._start_master()
             self.more(minions)
@@ -102,9 +101,39 @@ class Fleet:
         """Return the minions that the master says are there."""
         raise NotImplementedError
 
+    @property
     def client(self) -> LongClient:
-        """Return a process that keeps one client of the master; it ends with the fleet."""
+        """A process that keeps one client of the master; it ends with the fleet."""
+        if self._client is None:
+            self._client = self._start_client()
+        return self._client
+
+    def _start_client(self) -> LongClient:
         raise NotImplementedError
+
+    def restart(self, name: str) -> float:
+        """End a minion and start it anew; return the seconds until it had answered a ping.
+
+        It is asked when its start event is there.
+        """
+        self.minions[name].close()
+        event = self._start_heard(name)
+        answer = self.client.ask("test.ping", target=name)
+        if answer.minions != 1:
+            raise BenchError(f"{name} started and does not answer")
+        return event + sum(answer.seconds)
+
+    def restart_silently(self, name: str) -> Daemon:
+        """End a minion and start it anew, without any job; return it when its event came."""
+        self.minions[name].close()
+        self._start_heard(name)
+        return self.minions[name]
+
+    def _start_heard(self, name: str) -> float:
+        self.client.listen(f"salt/minion/{name}/start")
+        begun = time.monotonic()
+        self.minions[name] = self.start_minion(name)
+        return self.client.heard() - begun
 
     def more(self, count: int) -> None:
         """Start so many minions more and wait until all are up."""
@@ -127,8 +156,8 @@ class Fleet:
 
     def close(self) -> None:
         """End every process of the fleet."""
-        for client in self._clients:
-            client.close()
+        if self._client is not None:
+            self._client.close()
         daemons = list(self.minions.values())
         if hasattr(self, "master"):
             daemons.append(self.master)
@@ -217,11 +246,8 @@ class CatenaFleet(Fleet):
         rows = json.loads(self.catena("minion", "list", "--out", "json").out)
         return {row["id"] for row in rows if row["up"]}
 
-    def client(self) -> LongClient:
-        """Return a process that keeps one client of the master."""
-        client = LongClient(self.lab.tools.python("catena"), "catena_client.py", self.socket)
-        self._clients.append(client)
-        return client
+    def _start_client(self) -> LongClient:
+        return LongClient(self.lab.tools.python("catena"), "catena_client.py", self.socket)
 
 
 class SaltFleet(Fleet):
@@ -302,11 +328,8 @@ class SaltFleet(Fleet):
             return {name for name, value in json.loads(said).items() if value is True}
         return set()
 
-    def client(self) -> LongClient:
-        """Return a process that keeps one LocalClient."""
-        client = LongClient(self.lab.tools.python("salt"), "salt_client.py", self.config)
-        self._clients.append(client)
-        return client
+    def _start_client(self) -> LongClient:
+        return LongClient(self.lab.tools.python("salt"), "salt_client.py", self.config)
 
 
 def _places(home: Path) -> dict[str, str]:

@@ -162,9 +162,14 @@ class Tree:
         return ticks_of(self.pids(), all_stats()) / os.sysconf("SC_CLK_TCK")
 
     def exact_cpu(self) -> float:
-        """Return the CPU seconds of the living processes, to the nanosecond; for idle ones."""
-        total = 0
-        for pid in self.pids():
+        """Return the CPU seconds so far, to the nanosecond but for ended children; for idle ones.
+
+        Threads that ended are not in it.
+        """
+        pids = self.pids()
+        reaped = sum(stat.reaped for stat in all_stats() if stat.pid in pids)
+        total = reaped * 10**9 // os.sysconf("SC_CLK_TCK")
+        for pid in pids:
             with contextlib.suppress(OSError):
                 for thread in Path(f"/proc/{pid}/task").iterdir():
                     total += int((thread / "schedstat").read_text().split()[0])

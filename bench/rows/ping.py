@@ -98,7 +98,7 @@ def _percentile_99(seconds: list[float]) -> float:
 
 
 def _batch(lab: Lab, fleet: Fleet) -> tuple[list[float], float]:
-    client = fleet.client()
+    client = fleet.client
     client.ask("test.ping", times=2)  # what is made with the first call is no part of the others
     before = fleet.cpu()
     answers = client.ask("test.ping", times=_calls(lab))

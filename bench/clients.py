@@ -26,7 +26,7 @@ class Answers:
 
 
 class LongClient:
-    """A process that runs one of the scripts beside this file and keeps its client.
+    """A process that runs one of the scripts in bench/kept and keeps its client.
 
     It reads a JSON line per request and writes one per answer.
 
@@ -38,27 +38,42 @@ class LongClient:
 
     def __init__(self, python: Path, script: str, where: Path) -> None:
         self._child = subprocess.Popen(
-            [str(python), str(Path(__file__).with_name(script)), str(where)],
+            [str(python), str(Path(__file__).with_name("kept") / script), str(where)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment(), text=True, start_new_session=True,
         )  # fmt: skip
 
-    def ask(self, function: str, *args: Any, times: int = 1) -> Answers:
-        """Call *function* on all minions so many times, one call after the other.
+    def ask(self, function: str, *args: Any, target: str = "*", times: int = 1) -> Answers:
+        """Call *function* on minions so many times, one call after the other.
 
         Raises:
             BenchError: the client ended instead.
         """
-        assert self._child.stdin is not None and self._child.stdout is not None
-        question = {"function": function, "args": args, "times": times}
+        self._write({"target": target, "function": function, "args": args, "times": times})
+        return Answers(**json.loads(self._line()))
+
+    def listen(self, tag: str) -> None:
+        """Listen for the next event of that tag, which `heard` waits for."""
+        self._write({"tag": tag})
+        self._line()
+
+    def heard(self) -> float:
+        """Wait for the event; return the monotonic time at which it came."""
+        return float(json.loads(self._line())["heard"])
+
+    def _write(self, question: object) -> None:
+        assert self._child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._child.stdin.write(json.dumps(question) + "\n")
             self._child.stdin.flush()
+
+    def _line(self) -> str:
+        assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
             _, said = self._child.communicate()
             raise BenchError(f"the client ended with {self._child.returncode}: {said[-300:]}")
-        return Answers(**json.loads(line))
+        return line
 
     def close(self) -> None:
         """End the process."""

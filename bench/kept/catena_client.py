@@ -1,0 +1,45 @@
+"""A kept client of a catena master: run by bench.clients with the path of the master's socket."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from protocol import serve
+
+from catena.client.connection import MasterClient
+from catena.client.follow import JobFollower
+from catena.client.requests import EventWatch, RunJob
+
+
+class Catena:
+    """The client and what the benchmark does with it."""
+
+    def __init__(self, socket: str) -> None:
+        self._client = MasterClient(Path(socket))
+
+    def call(self, target: str, function: str, args: Sequence[Any]) -> int:
+        """Run *function*; return how many minions answered that all is well."""
+        follower = JobFollower()
+        request = RunJob(
+            tgt=target, tgt_type="glob", fun=function, args=tuple(args), kwargs={}, follow=True
+        )
+        for item in self._client.stream("job.run", request, 60.0):
+            follower.feed(item)
+            if follower.finished:
+                break
+        return len(follower.returns) - len(follower.failed())
+
+    def hear(self, tag: str) -> float:
+        """Return the monotonic time at which the next event of that tag came."""
+        for item in self._client.stream("event.watch", EventWatch(tag), 60.0):
+            if isinstance(item, dict) and item.get("tag") == tag:
+                return time.monotonic()
+        raise SystemExit(f"no event {tag}")
+
+
+if __name__ == "__main__":
+    serve(Catena(sys.argv[1]), sys.stdout)

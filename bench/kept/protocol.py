@@ -1,0 +1,43 @@
+"""How the benchmark asks a kept client: a line of JSON each way. Runs under each tool's Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, TextIO
+
+
+class Client(Protocol):
+    """What each tool's script can do."""
+
+    def call(self, target: str, function: str, args: Sequence[Any]) -> int:
+        """Run *function*; return how many minions answered that all is well."""
+
+    def hear(self, tag: str) -> float:
+        """Return the monotonic time at which the next event of that tag came."""
+
+
+def serve(client: Client, answers: TextIO) -> None:
+    """Answer requests until the input ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "tag" in asked:
+            print("listening", file=answers, flush=True)
+            heard = client.hear(asked["tag"])
+            found: dict[str, Any] = {"heard": heard}
+        else:
+            found = _called(client, **asked)
+        print(json.dumps(found), file=answers, flush=True)
+
+
+def _called(
+    client: Client, target: str, function: str, args: Sequence[Any], times: int
+) -> dict[str, Any]:
+    seconds, minions, before = [], 0, time.process_time()
+    for _ in range(times):
+        begun = time.perf_counter()
+        minions = client.call(target, function, args)
+        seconds.append(time.perf_counter() - begun)
+    return {"seconds": seconds, "minions": minions, "cpu": time.process_time() - before}

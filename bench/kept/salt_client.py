@@ -1,0 +1,40 @@
+"""A kept LocalClient of a Salt master: run by bench.clients with its configuration folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import salt.client
+import salt.utils.event
+from protocol import serve
+
+
+class Salt:
+    """The client and what the benchmark does with it."""
+
+    def __init__(self, folder: str) -> None:
+        self._client = salt.client.LocalClient(str(Path(folder, "master")))
+        self._bus = salt.utils.event.get_event("master", opts=self._client.opts, listen=True)
+
+    def call(self, target: str, function: str, args: Sequence[Any]) -> int:
+        """Run *function*; return how many minions answered that all is well."""
+        found = self._client.cmd(target, function, args, full_return=True, timeout=60)
+        return sum(1 for ret in found.values() if ret and not ret.get("retcode", 1))
+
+    def hear(self, tag: str) -> float:
+        """Return the monotonic time at which the next event of that tag came."""
+        if self._bus.get_event(wait=60, tag=tag, match_type="startswith") is None:
+            raise SystemExit(f"no event {tag}")
+        return time.monotonic()
+
+
+if __name__ == "__main__":
+    # What Salt's library prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    serve(Salt(sys.argv[1]), answers)
