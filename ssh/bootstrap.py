@@ -25,20 +25,26 @@ def fail(text: str) -> NoReturn:
 
 
 def check(folder: str) -> None:
-    """Refuse a folder that is not this user's alone, or that somebody else could exchange."""
+    """Refuse a folder that is not this user's alone."""
     found = os.lstat(folder)
     if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
-        fail(folder + ": not a folder; remove it, or set thin_dir in the roster")
+        fail(folder + ": not a folder")
     if found.st_uid != os.geteuid():
-        fail("%s: belongs to another user (uid %d); set thin_dir" % (folder, found.st_uid))
+        fail("%s: belongs to another user (uid %d)" % (folder, found.st_uid))
     if found.st_mode & 0o022:
         fail("%s: others may write to it (mode %o)" % (folder, found.st_mode & 0o7777))
+
+
+def check_way(folder: str) -> None:
+    """Refuse a folder that somebody else could exchange for another one, made or not."""
     above = os.path.dirname(folder)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
     while True:
         found = os.stat(above)
         own_group = not found.st_mode & 0o002 and found.st_gid == os.getegid() != 0
         if found.st_uid not in (0, os.geteuid()):
-            fail("%s: belongs to another user (uid %d); set thin_dir" % (above, found.st_uid))
+            fail("%s: belongs to another user (uid %d)" % (above, found.st_uid))
         if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX and not own_group:
             fail("%s: others may write to it (mode %o)" % (above, found.st_mode & 0o7777))
         if above == "/":
@@ -57,6 +63,15 @@ def make(folder: str) -> str:
         except FileExistsError:
             pass
     return folder
+
+
+def leave(*folders: str) -> None:
+    """Remove folders that hold nothing."""
+    for folder in folders:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
 
 
 def line() -> str:
@@ -138,6 +153,7 @@ def main(room: str, wanted: str) -> None:
     os.umask(0o077)
     path = os.path.join(room, "bundles", wanted + ".zip")
     try:
+        check_way(room)
         make(room)
         check(room)
         make(os.path.dirname(path))
@@ -147,6 +163,7 @@ def main(room: str, wanted: str) -> None:
             install(path, fetch(out, nonce, wanted))
         os.utime(ready or path)
     except OSError as error:
+        leave(os.path.dirname(path), room)
         fail("%s: %s" % (error.filename or room, error.strerror or error))
     sys.path.insert(0, ready or path)
     from catena.runtime.ssh import serve

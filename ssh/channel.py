@@ -10,11 +10,13 @@ from typing import Any
 
 from catena.core.errors import LimitError, PeerError
 from catena.core.framing import NEED, NOISE_LIMIT, READY, Framer, marker
-from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.errors import ChannelLostError, Phase, SshError, refused
 from catena.ssh.link import Reply
 from catena.ssh.session import Session
 
 DEFAULT_SECONDS = 60.0
+#: Begins the line in which our program says why it does not begin (`ssh.bootstrap`).
+_REFUSAL = "catena: "
 
 
 class FramedChannel:
@@ -132,5 +134,7 @@ def _piece(session: Session, deadline: float, host: str, phase: Phase) -> bytes:
         if not err:
             code = session.exit_code()
             said = session.tail()
+            if said.startswith(_REFUSAL):
+                raise refused(host, said.removeprefix(_REFUSAL))
             what = f"the program ended with code {code}" + (f": {said}" if said else "")
             raise ChannelLostError(host, phase, what, waits=True)

@@ -60,9 +60,12 @@ class SshConnection:
             if session.may_ask:
                 session.await_begin(deadline)
             _feed(session, stdin, deadline)
-            return _collect(session, deadline, limit)
-        finally:
-            session.close()
+            done = _collect(session, deadline, limit)
+        except BaseException:
+            session.abort()
+            raise
+        session.close()
+        return done
 
     def probe(self) -> Probed:
         """Return what the host has; asked once."""

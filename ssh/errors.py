@@ -58,6 +58,26 @@ class ChannelLostError(SshError):
     """
 
 
+#: Words of what a host says of its folder -> what to do.
+_ROOM_ADVICE = (
+    ("no space left", "make room there, or set thin_dir: in the roster"),
+    ("disk quota", "make room there, or set thin_dir: in the roster"),
+    ("read-only file system", "set thin_dir: in the roster to a folder that can be written"),
+    ("permission denied", "set thin_dir: in the roster to a folder that can be written"),
+    ("can't be written", "set thin_dir: in the roster to a folder that can be written"),
+    ("another user", "set thin_dir: in the roster to a folder of its user's own"),
+    ("others may write", "set thin_dir: in the roster to a folder that only its user can write"),
+    ("not a folder", "remove it, or set thin_dir: in the roster"),
+    ("a link;", "remove it, or set thin_dir: in the roster"),
+)
+
+
+def refused(host: str, what: str) -> SshError:
+    """Return the error for a host that says in one line why our program does not work there."""
+    found = (advice for words, advice in _ROOM_ADVICE if words in what.lower())
+    return SshError(host, Phase.install, what, next(found, ""))
+
+
 _SHOWN = 300
 
 

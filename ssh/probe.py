@@ -51,6 +51,7 @@ def state(path):
         "at": at, "writable": os.path.isdir(at) and os.access(at, os.W_OK | os.X_OK),
         "readonly": bool(disk.f_flag & os.ST_RDONLY), "noexec": bool(disk.f_flag & os.ST_NOEXEC),
         "free": disk.f_bavail * disk.f_frsize, "inodes": disk.f_favail if disk.f_files else 1000,
+        "blocks": disk.f_blocks,
     }
 def own(folder):
     try:
@@ -213,6 +214,8 @@ def _unfit(room: dict[str, Any]) -> str:
         return f"{at} is read-only"
     if not room["writable"]:
         return f"{at} can't be written to"
+    if not int(room.get("blocks", 1)):
+        return f"{at} is no place for files"
     if int(room["free"]) < ROOM_BYTES:
         return f"the disk of {at} is full ({int(room['free']) // 1024} KiB free)"
     if int(room["inodes"]) < 100:

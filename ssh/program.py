@@ -16,6 +16,9 @@ from catena.ssh.link import Channel, Connection
 
 #: Beyond what the host needs for the work itself, seconds.
 SLACK_SECONDS = 30.0
+#: For a host to take what has come, and bytes a second that a line brings at least.
+PUT_SECONDS = 60.0
+SLOWEST = 16 * 1024
 #: Slices of one put.
 _MANY = 500
 
@@ -111,7 +114,8 @@ class Program:
             packed = zlib.compress(data, 1)
             smaller = len(packed) < len(data)
             blob = packed if smaller else data
-            self._ask(p.Put(tuple(slices), smaller), blob, seconds=600.0)
+            seconds = PUT_SECONDS + len(blob) / SLOWEST
+            self._ask(p.Put(tuple(slices), smaller), blob, seconds=seconds)
             sent += len(blob)
         return sent
 

@@ -21,7 +21,7 @@ from catena.ssh.ahead import code_templates, rendered_ahead
 from catena.ssh.answers import Answers
 from catena.ssh.calls import TargetCalls
 from catena.ssh.compile import Seat, seat_of, session_for
-from catena.ssh.errors import Phase, SshError, one_line
+from catena.ssh.errors import Phase, one_line, refused
 from catena.ssh.functions import addresses, runs_here
 from catena.ssh.link import Connector, Watch
 from catena.ssh.program import Part
@@ -84,7 +84,7 @@ def outcome(
         visit.forget()
         return found
     except TargetError as error:
-        raise SshError(target.id, Phase.install, str(error)) from None
+        raise refused(target.id, str(error)) from None
     except OSError as error:
         raise CommandExecutionError(f"{target.id}: {error}") from error
     finally:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import select
 import time
+from contextlib import suppress
 from typing import Any
 
+from catena.core.errors import CatenaError
 from catena.ssh import library
 from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.shell import begin_mark, for_login_shell, password_prompt, wrapped
@@ -18,6 +21,15 @@ _PIECE = 256 * 1024
 #: For the exit code after the streams have ended, and for streams that somebody else keeps open
 #: after the command has ended.
 _LAST_SECONDS = 2.0
+_KILL_SECONDS = 4.0
+#: Ends the process group of $1: with a second for what it wants to put in order.
+_KILL = """
+read -r line < /proc/$1/stat || exit 0
+set -- ${line##*) }
+kill -s TERM -- -$3
+for turn in 1 2 3 4 5; do kill -s 0 -- -$3 || exit 0; sleep 0.2; done
+kill -s KILL -- -$3
+"""
 
 
 class Session:
@@ -49,9 +61,11 @@ class Session:
         self._transport = transport
         self._target = target
         self._phase = phase
+        self._since = time.monotonic()
         token = secrets.token_hex(16)
         text = for_login_shell(wrapped(argv, target, token, sudo=sudo))
         mark = begin_mark(token).encode("ascii")
+        self._sudo = sudo
         self._out, self._err = _Stream(mark), _Stream(mark)
         self._prompt = password_prompt(token).encode("ascii")
         self._asked = False
@@ -139,7 +153,47 @@ class Session:
         """End it; the command sees its input and output close. Never raises."""
         self._channel.close()
 
+    def abort(self) -> None:
+        """End it, and what it started, as far as its user may. Never raises.
+
+        A command that reads and writes nothing would not notice that nobody waits for it.
+        """
+        with suppress(CatenaError, OSError, EOFError):
+            if self._transport.is_active() and not self._channel.exit_status_ready():
+                if self._out.pid:
+                    self._kill(self._out.pid)
+                else:
+                    self._signal("KILL")
+        self.close()
+
     # -- inside --
+
+    def _kill(self, pid: str) -> None:
+        """Kill the command's process group by another command."""
+        argv = ["/bin/sh", "-c", _KILL, "sh", pid]
+        killer = Session(
+            self._transport, self._target, argv, phase=self._phase, sudo=self._sudo, seconds=5.0
+        )
+        deadline = time.monotonic() + _KILL_SECONDS
+        try:
+            while any(killer.receive(deadline)):
+                continue
+        finally:
+            killer.close()
+
+    def _signal(self, name: str) -> None:
+        """Have sshd signal a login shell that is not done (RFC 4254, 6.9); root's sshd does not.
+
+        paramiko has no method for it.
+        """
+        paramiko = library.paramiko()
+        message = paramiko.Message()
+        message.add_byte(bytes((98,)))  # SSH_MSG_CHANNEL_REQUEST
+        message.add_int(self._channel.remote_chanid)
+        message.add_string("signal")
+        message.add_boolean(False)
+        message.add_string(name)
+        self._transport._send_user_message(message)
 
     def _next(self, deadline: float) -> tuple[bytes, bytes] | None:
         """Return what came behind the mark, (b"", b"") for the mark itself, None at the end."""
@@ -197,8 +251,9 @@ class Session:
     def _late(self) -> SshError:
         at = "the command" if self._out.began else "the login shell"
         said = self.tail()
-        what = f"no answer of {at} in time" + (f"; it said: {said}" if said else "")
-        return self._error(what, "", waits=True)
+        seconds = max(1, round(time.monotonic() - self._since))
+        what = f"no answer of {at} in {seconds} s" + (f"; it said: {said}" if said else "")
+        return self._error(what, "" if self._out.began else _SLOW, waits=True)
 
     def _lost(self, what: str) -> ChannelLostError:
         return ChannelLostError(self._target.id, self._phase, what, waits=True)
@@ -213,7 +268,10 @@ class _Stream:
     _TAIL = 4096
 
     def __init__(self, mark: bytes) -> None:
-        self._mark = mark
+        # A shell that shows what it runs (set -x) has more on that line.
+        self._mark = re.compile(re.escape(mark) + rb" ?(\d{0,10})\r?\n")
+        #: Of the command, on the host.
+        self.pid = ""
         self.before = bytearray()
         self.tail = bytearray()
         self.began = False
@@ -224,12 +282,14 @@ class _Stream:
         if self.began or not data:
             return data
         self.before += data
-        at = self.before.find(self._mark)
-        end = self.before.find(b"\n", at) if at >= 0 else -1
-        if end < 0:
+        found = self._mark.search(self.before)
+        if found is None:
             return b""
+        self.pid = found[1].decode("ascii")
+        at, end = found.span()
+        del found  # it holds the buffer
         self.began = True
-        own = bytes(self.before[end + 1 :])
+        own = bytes(self.before[end:])
         del self.before[at:]
         self.tail = bytearray(own[-self._TAIL :])
         return own
@@ -264,6 +324,7 @@ def _opened(transport: Any, target: Target, phase: Phase, text: str, seconds: fl
 _SUDOERS = "let this user run commands by sudo there"
 _PASSWORD = "correct passwd: of the roster"
 _SHELL = "give the user a shell"
+_SLOW = "look at its .bashrc or .profile, or raise timeout: in the roster"
 
 #: What the host says instead of running our command -> (what it means, advice, may it pass).
 _SAYINGS = (

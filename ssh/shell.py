@@ -53,7 +53,10 @@ def for_login_shell(script: str) -> str:
 
 
 def begin_mark(token: str) -> str:
-    """Return the line after which what a command prints is its own."""
+    """Return what begins the line after which what a command prints is its own.
+
+    Its pid may stand behind it.
+    """
     return f"catena-begin-{token}"
 
 
@@ -73,7 +76,7 @@ def wrapped(argv: Sequence[str], target: Target, token: str, *, sudo: bool) -> s
     """
     mark = begin_mark(token)
     # A terminal has one stream for both.
-    steps = [f"echo {mark}"] if target.tty else [f"echo {mark}", f"echo {mark} >&2"]
+    steps = [f"echo {mark} $$"] if target.tty else [f"echo {mark} $$", f"echo {mark} >&2"]
     if target.umask is not None:
         steps.append(f"umask {target.umask:04o}")
     if target.search_path:

@@ -19,7 +19,7 @@ from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
 from catena.ssh.bundle import bundle
 from catena.ssh.compile import Seat
-from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.errors import Phase, SshError
 from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
 
@@ -191,7 +191,8 @@ class Visit:
             try:
                 return work(self.program())
             except SshError as error:
-                if not isinstance(error, ChannelLostError) and (lost is None or not error.waits):
+                # No answer in time is no outcome either: what hangs may be our connection alone.
+                if not error.waits:
                     raise
                 self.close()
                 lost = lost if lost is not None else time.monotonic()
@@ -226,8 +227,8 @@ class Visit:
             opened = program.open(seat.identity, seat.custom.trees())
         if opened.missing:
             raise CatenaError(f"{seat.target.id}: custom files do not arrive whole")
-        return dict(opened.grains)
         self.opened = opened
+        return dict(opened.grains)
 
 
 def _start(program: Program, run_id: str, job: Part, parts: Mapping[str, Part]) -> None:

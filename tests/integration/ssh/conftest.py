@@ -15,6 +15,11 @@ echo "Welcome!"; echo "be careful" >&2
 printf 'no line end'
 exec /bin/sh -c "$1"
 """
+#: A shell that shows what it runs, as with set -x.
+TRACED = """#!/bin/sh
+printf '+ %s\\n' "$1" "$1"; printf '+ %s\\n' "$1" >&2
+exec /bin/sh -c "$1"
+"""
 #: A shell that reads single quotes as fish does: a backslash is special before itself and a quote.
 ODD = rf"""#!{sys.executable}
 import os, re, sys
@@ -53,6 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
     (tools / "sudo").chmod(0o755)
     shells = {
         "noisy": NOISY,
+        "traced": TRACED,
         "odd": ODD,
         "nologin": NOLOGIN,
         "down": GOING_DOWN,

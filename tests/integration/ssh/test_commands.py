@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 import threading
 from pathlib import Path
@@ -41,7 +43,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "noisy", "odd"])
+@pytest.mark.parametrize("kind", ["plain", "noisy", "traced", "odd"])
 def test_words_arrive_and_noise_does_not(server: SshServer, kind: str) -> None:
     connection = server.connect(kind)
     done = connection.run([sys.executable, "-c", SHOW, *NASTY])
@@ -66,10 +68,30 @@ def test_codes_streams_and_input(server: SshServer) -> None:
 
 def test_a_command_beyond_its_time_is_told_and_the_connection_goes_on(server: SshServer) -> None:
     connection = server.connect()
-    with pytest.raises(SshError, match="no answer of the command in time"):
+    with pytest.raises(SshError, match="no answer of the command in 1 s"):
         connection.run(["sleep", "30"], timeout=1)
     assert connection.run(["echo", "on"]).stdout == b"on\n"
     connection.close()
+
+
+@pytest.mark.parametrize("kind", ["plain", "sudo"])
+def test_a_command_that_is_given_up_leaves_no_process(
+    server: SshServer, tmp_path: Path, kind: str
+) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    heard = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    connection = server.connect(kind, sudo=kind == "sudo", password=PASSWORD)
+    # One that wants no TERM, and its child, hold the pipe open while they live.
+    text = f"trap '' TERM; exec 9>{fifo}; echo >&9; sleep 600 | sleep 600"
+    with pytest.raises(SshError, match="no answer of the command in 1 s"):
+        connection.run(["/bin/sh", "-c", text], timeout=1)
+    connection.close()
+    assert os.read(heard, 10) == b"\n"
+    over = select.poll()
+    over.register(heard, select.POLLHUP)
+    assert over.poll(20_000)
+    os.close(heard)
 
 
 def test_who_keeps_the_streams_open_does_not_hold_us(server: SshServer) -> None:
@@ -227,8 +249,6 @@ def test_a_channel_behind_sudo(server: SshServer, tty: bool) -> None:
 def test_the_program_ends_with_its_channel(server: SshServer, tmp_path: Path) -> None:
     connection = server.connect()
     fifo = tmp_path / "end"
-    import os
-
     os.mkfifo(fifo)
     program = f"{AGENT}\nopen({str(fifo)!r}, 'w').write('ended')\n"
     channel = connection.open_channel([sys.executable, "-c", program])

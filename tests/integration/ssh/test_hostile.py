@@ -337,7 +337,7 @@ def test_no_answer_ends_in_time_and_closes_the_channel(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         ready(command)
 
-    assert "in time" in str(asked(tmp_path, runs))
+    assert "no answer of the command in 2 s" in str(asked(tmp_path, runs))
 
 
 def test_half_an_answer_is_none(tmp_path: Path) -> None:
