@@ -14,7 +14,18 @@ from collections.abc import Mapping as AbstractMapping
 from collections.abc import Sequence as AbstractSequence
 from enum import Enum
 from functools import cache
-from typing import Any, Dict, Mapping, Type, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Dict,
+    Mapping,
+    Optional,
+    Type,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from catena.core import frozen
 from catena.core.errors import RecordError
@@ -22,11 +33,18 @@ from catena.core.suggest import unknown
 
 R = TypeVar("R")
 
+#: Types whose values are plain data as they stand.
+_AS_IS = frozenset({str, int, float, bool, bytes, type(None)})
+
 
 def encode(value: Any) -> Any:
     """Return *value* with records as dicts, enums as their values and tuples as lists."""
-    if frozen.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in frozen.fields(value)}
+    kind = type(value)
+    if kind in _AS_IS:
+        return value
+    names = _names(kind)  # type: ignore[arg-type]  # a class is hashable
+    if names is not None:
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, AbstractMapping):
@@ -34,6 +52,14 @@ def encode(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     return value
+
+
+@cache
+def _names(kind: Type[Any]) -> Optional[tuple[str, ...]]:
+    """Return the names of a record's fields; None for what is no record."""
+    if not frozen.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in frozen.fields(kind))
 
 
 def decode(kind: Type[R], data: Any, path: str = "$") -> R:
@@ -51,7 +77,13 @@ def decode(kind: Type[R], data: Any, path: str = "$") -> R:
     missing = required - data.keys()
     if missing:
         raise RecordError(f"{path}: missing field {min(missing)!r}")
-    return kind(**{name: _value(hints[name], data[name], f"{path}.{name}") for name in data})
+    values = {}
+    for name, item in data.items():
+        hint = hints[name]
+        # Most fields are plain: their path is not worth writing down.
+        plain = hint is Any or (type(item) is hint and hint in _AS_IS)
+        values[name] = item if plain else _value(hint, item, f"{path}.{name}")
+    return kind(**values)
 
 
 @cache
@@ -63,22 +95,29 @@ def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
         for f in fields
         if f.default is frozen.MISSING and f.default_factory is frozen.MISSING
     )
-    return {f.name: hints[f.name] for f in fields}, required
+    return {
+        f.name: getattr(hints[f.name], "__supertype__", hints[f.name]) for f in fields
+    }, required
+
+
+@cache
+def _shape(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
 
 
 def _value(hint: Any, data: Any, path: str) -> Any:
     hint = getattr(hint, "__supertype__", hint)
     if hint is Any:
         return data
-    origin = get_origin(hint)
+    origin, inner = _shape(hint)
     if origin is Union:
-        return _union(get_args(hint), data, path)
+        return _union(inner, data, path)
     if origin is tuple:
-        return tuple(_items(get_args(hint)[0], data, path))
+        return tuple(_items(inner[0], data, path))
     if origin is list or origin is AbstractSequence:
-        return _items(get_args(hint)[0], data, path)
+        return _items(inner[0], data, path)
     if origin in (dict, AbstractMapping, Mapping):
-        return _mapping(get_args(hint), data, path)
+        return _mapping(inner, data, path)
     return _plain(hint, data, path)
 
 
@@ -116,6 +155,8 @@ def _union(choices: tuple[Any, ...], data: Any, path: str) -> Any:
 def _items(hint: Any, data: Any, path: str) -> list[Any]:
     if not isinstance(data, (list, tuple)):
         raise RecordError(f"{path}: expected a list, got {type(data).__name__}")
+    if hint is Any:
+        return list(data)
     return [_value(hint, item, f"{path}[{index}]") for index, item in enumerate(data)]
 
 
@@ -126,4 +167,6 @@ def _mapping(hints: tuple[Any, ...], data: Any, path: str) -> Dict[str, Any]:
     for key in data:
         if not isinstance(key, str):
             raise RecordError(f"{path}: keys must be strings, got {type(key).__name__}")
+    if inner is Any:
+        return dict(data)
     return {key: _value(inner, item, f"{path}.{key}") for key, item in data.items()}

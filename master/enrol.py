@@ -14,7 +14,8 @@ from catena.core import events
 from catena.core.clock import Clock
 from catena.core.ids import machine_id, minion_id
 from catena.master.event_bus import EventBus
-from catena.master.keys import Keys, KnownKey, insert_key
+from catena.master.key_ring import KnownKey
+from catena.master.keys import Keys, insert_key
 from catena.master.limits import RateLimit
 from catena.master.sessions import Link
 from catena.master.store.database import Store, after_commit

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.clock import Clock
+from catena.core.job import JobSpec
 from catena.master import batch, job_rows
 from catena.master.delivery import Cause, Delivery
 from catena.master.event_bus import EventBus
@@ -19,6 +20,7 @@ from catena.master.job_model import Order, ReturnObserver
 from catena.master.sessions import Link, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder
+from catena.transport.wire import Packed, packed
 
 #: An order that a connected minion has not acknowledged after this long is sent again.
 RESEND_SECONDS = 30.0
@@ -90,13 +92,14 @@ class Handover:
         """Send *orders* now where there is a connection; the others go when one is made."""
         sent: defaultdict[str, list[str]] = defaultdict(list)
         now = self._moves.clock.now().timestamp()
+        same = _Same(now)
         for order in orders:
             session = self._moves.sessions.get(order.minion)
             if session is None:
                 self._show(order, "queued", "not connected")
                 continue
             failpoints.hit("master.order.send")
-            if self._link.send(session.peer, JobOrder(order.spec, now)):
+            if self._link.send(session.peer, same.message(order.spec)):
                 sent[order.spec.jid].append(order.minion)
                 self._show(order, "sent", "")
             else:
@@ -174,6 +177,20 @@ class Handover:
     def _show(self, order: Order, state: str, detail: str) -> None:
         item = {"type": "delivery", "minion": order.minion, "state": state, "detail": detail}
         self._moves.feed.publish(order.spec.jid, item)
+
+
+class _Same:
+    """The message of one spec, packed once for all minions that get it."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._spec: JobSpec | None = None
+        self._message: Packed | None = None
+
+    def message(self, spec: JobSpec) -> Packed:
+        if self._message is None or spec is not self._spec:
+            self._spec, self._message = spec, packed(JobOrder(spec, self._now))
+        return self._message
 
 
 def _order(row: sa.Row[Any], minion: str) -> Order:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from catena.core.ids import minion_id
 from catena.core.suggest import unknown
 from catena.master import hello_rows
 from catena.master.event_bus import EventBus
+from catena.master.key_ring import KeyRing, KnownKey
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, MINIONS, TOKENS
 from catena.transport.keys import fingerprint, token_digest
@@ -36,21 +37,6 @@ STATES = ("accepted", "pending", "rejected", "denied", "announced")
 TOKEN_VALID_LIMIT = 30 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKey:
-    """One row of minion_key, in memory."""
-
-    public: str
-    fingerprint: str
-    minion: str
-    state: str
-    machine_id: str
-    address: str
-    version: str
-    reason: str
-    since: float
-
-
 class Keys:
     """The keys of the store and, for the gateway, those of them that are accepted.
 
@@ -63,7 +49,7 @@ class Keys:
         self._bus = bus
         self._table = table
         self._clock = clock
-        self._known: dict[str, KnownKey] = {}
+        self._known = KeyRing()
         self._accepted: dict[str, str] = {}
         #: Told of a key right before the gateway stops serving it.
         self.on_close: list[Callable[[KnownKey], None]] = []
@@ -88,16 +74,15 @@ class Keys:
 
     def of_minion(self, minion: str) -> list[KnownKey]:
         """Return all keys that claim an id."""
-        # A list first: the writer's thread asks too, and must not meet a growing dict.
-        return [key for key in list(self._known.values()) if key.minion == minion]
+        return self._known.of_minion(minion)
 
     def count(self, state: str) -> int:
         """Return how many keys are in a state."""
-        return sum(key.state == state for key in list(self._known.values()))
+        return self._known.count(state)
 
     def remember(self, key: KnownKey) -> None:
         """Take a committed key into memory and, when it may come in, into the gateway's table."""
-        self._known[key.fingerprint] = key
+        self._known.put(key)
         if key.state in ("accepted", "announced"):
             self._table.accept(key.public)
             if key.state == "accepted":
@@ -107,7 +92,7 @@ class Keys:
 
     def forget(self, key: KnownKey) -> None:
         """Drop a committed deletion from memory; its connection ends with the next frame."""
-        self._known.pop(key.fingerprint, None)
+        self._known.drop(key.fingerprint)
         self._close(key)
 
     def _close(self, key: KnownKey) -> None:
@@ -150,7 +135,7 @@ class Keys:
         """Return the keys that an action means: exact names reach further than globs."""
         usual = {*ACTIONS[action][0], *include}
         chosen = []
-        for key in sorted(self._known.values(), key=lambda k: (k.minion, k.since)):
+        for key in sorted(self._known, key=lambda k: (k.minion, k.since)):
             if key.state in usual:
                 if any(fnmatchcase(key.minion, match) for match in matches):
                     chosen.append(key)
@@ -195,7 +180,7 @@ class Keys:
         rows = await self._store.read(lambda conn: conn.execute(query).all())
         conflicts = {row.id: row.conflict for row in rows}
         shown: dict[str, list[dict[str, Any]]] = {state: [] for state in STATES}
-        for key in sorted(self._known.values(), key=lambda k: (k.minion, k.since)):
+        for key in sorted(self._known, key=lambda k: (k.minion, k.since)):
             if fnmatchcase(key.minion, match):
                 conflict = key.reason or conflicts.get(key.minion, "") or self._twin(key)
                 shown[key.state].append(_shown(key, conflict))
@@ -206,22 +191,22 @@ class Keys:
 
         Not when the key of another asked to be accepted as that machine and its own did not.
         """
-        accepted = [key for key in list(self._known.values()) if self.minion_of(key.fingerprint)]
-        owners = {key.minion for key in accepted if key.machine_id == machine_id}
+        claims = self._known.of_machine(machine_id)
+        owners = {key.minion for key in claims if self.minion_of(key.fingerprint)}
         return not owners or minion in owners
 
     def _twin(self, key: KnownKey) -> str:
         if not key.machine_id:
             return ""
-        for other in self._known.values():
-            if other.machine_id == key.machine_id and other.minion != key.minion:
+        for other in self._known.of_machine(key.machine_id):
+            if other.minion != key.minion:
                 return f"same machine id as {other.minion}: a clone?"
         return ""
 
     def fingers(self, match: str = "*") -> dict[str, str]:
         """Return id -> fingerprint of every key but the rejected."""
         found: dict[str, str] = {}
-        for key in sorted(self._known.values(), key=lambda k: k.since):
+        for key in sorted(self._known, key=lambda k: k.since):
             if fnmatchcase(key.minion, match) and key.state != "rejected":
                 found.setdefault(key.minion, key.fingerprint)
         return found
@@ -264,7 +249,8 @@ class Keys:
             raise InvalidStateError("this key is in use already")
         if minion not in self._accepted:
             raise InvalidStateError(f"{minion} has announced a key and not used it yet")
-        old = self._known[self._accepted[minion]]
+        old = self._known.get(self._accepted[minion])
+        assert old is not None
         key = replace(
             old, public=public, fingerprint=user_id, state="announced", since=now, reason=""
         )

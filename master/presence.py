@@ -22,7 +22,8 @@ from catena.core.ids import machine_id as checked_machine_id
 from catena.master import hello_rows
 from catena.master.event_bus import EventBus
 from catena.master.handover import Handover, Pending
-from catena.master.keys import Keys, KnownKey
+from catena.master.key_ring import KnownKey
+from catena.master.keys import Keys
 from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome

@@ -29,6 +29,8 @@ VERSIONS = frozenset({1})
 ZERO = bytes(16)
 ID_BYTES = 16
 HEADER_BYTES = 2 + 2 * ID_BYTES
+#: So many random ids are made at once.
+IDS_AT_A_TIME = 64
 #: Largest piece of a file in one message.
 CHUNK_BYTES = 512 * 1024
 
@@ -130,16 +132,52 @@ _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
 
 
+class _Random:
+    """Random bytes for ids; each asking of the system would be a call to it, so many at a time."""
+
+    def __init__(self) -> None:
+        self._left: List[bytes] = []
+        # A child must not go on with what its parent has in store.
+        os.register_at_fork(after_in_child=self._left.clear)
+
+    def take(self) -> bytes:
+        while True:
+            try:
+                return self._left.pop()
+            except IndexError:
+                fresh = os.urandom(ID_BYTES * IDS_AT_A_TIME)
+                self._left += [fresh[at : at + ID_BYTES] for at in range(0, len(fresh), ID_BYTES)]
+
+
+_RANDOM = _Random()
+
+
 def new_id() -> bytes:
     """Return 16 random bytes for a msg-id."""
-    return os.urandom(ID_BYTES)
+    return _RANDOM.take()
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A message that is packed but for its header: many peers are sent the same."""
+
+    number: int
+    body: bytes
+
+
+def packed(message: Any) -> Packed:
+    """Return *message* for `pack` to give as many headers as it is sent with; raises like it."""
+    number = _NUMBER_OF.get(type(message).__name__)
+    if number is None:
+        raise NotPackableError(f"{type(message).__name__} is not a message")
+    return Packed(number, pack_body(message))
 
 
 def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO) -> bytes:
     """Return *message* as one frame.
 
     Args:
-        message: a record of `transport.messages`.
+        message: a record of `transport.messages`, or one that is `packed`.
         msg_id: 16 bytes that the answer's reply-to will repeat; made when None.
         reply_to: msg-id of the message that this answers; ZERO (or b"") for none.
 
@@ -147,13 +185,11 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
         NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
             an integer over 64 bits, nesting without end).
     """
-    number = _NUMBER_OF.get(type(message).__name__)
-    if number is None:
-        raise NotPackableError(f"{type(message).__name__} is not a message")
-    head = bytes((number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
+    whole = message if type(message) is Packed else packed(message)
+    head = bytes((whole.number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
     if len(head) != HEADER_BYTES:
         raise NotPackableError("msg_id and reply_to are 16 bytes each")
-    return head + pack_body(message)
+    return head + whole.body
 
 
 def pack_body(value: Any) -> bytes:

@@ -19,7 +19,8 @@ from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.master.daemon import Master
 from catena.master.job_model import JobRequest, Submitted
-from catena.master.keys import KnownKey, insert_key
+from catena.master.key_ring import KnownKey
+from catena.master.keys import insert_key
 from catena.transport.agent import Received
 from catena.transport.gateway import Gateway
 from catena.transport.keys import KeyPair, generate
