@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -110,6 +111,8 @@ def main(words: Sequence[str] | None = None) -> int:
         tools = find({tool: getattr(given, tool) for tool in COMMANDS})
     except NotHereError as error:
         parser.error(str(error))
+    # Ended from outside, it ends its fixtures all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     about = machine.describe(tools, given.quick)
     outcomes = [
         outcome

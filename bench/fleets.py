@@ -52,9 +52,13 @@ class Daemon:
             raise BenchError(f"{self._child.args!r} ended at once: {said}")
         return True
 
-    def close(self) -> None:
-        """End the whole tree."""
+    def stop(self) -> None:
+        """Ask it to end."""
         self._child.terminate()
+
+    def close(self) -> None:
+        """End the whole tree, as its user would: what it started is its own to end."""
+        self.stop()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(20)
         self.tree.end()
@@ -69,6 +73,7 @@ class Fleet:
         pillar: the same for pillar_roots.
         master: its daemon.
         minions: id -> its daemon.
+        tree: all processes of all of them.
     """
 
     def __init__(self, lab: Lab, kind: str, minions: int) -> None:
@@ -77,6 +82,7 @@ class Fleet:
         self.states, self.pillar = self.folder / "states", self.folder / "pillar"
         for path in (self.states, self.pillar):
             path.mkdir()
+        self.tree = Tree(str(self.folder))
         self.minions: dict[str, Daemon] = {}
         self._client: LongClient | None = None
         try:
@@ -148,7 +154,7 @@ class Fleet:
 
     def cpu(self) -> float:
         """Return the CPU seconds of the master and all minions so far."""
-        return sum(daemon.tree.cpu() for daemon in (self.master, *self.minions.values()))
+        return self.tree.cpu()
 
     def mark(self, name: str) -> str:
         """Return the mark of a daemon of this fleet."""
@@ -158,12 +164,11 @@ class Fleet:
         """End every process of the fleet."""
         if self._client is not None:
             self._client.close()
-        daemons = list(self.minions.values())
-        if hasattr(self, "master"):
-            daemons.append(self.master)
-        for daemon in daemons:
-            daemon.close()
+        # The minions first: those of Salt wait long for a master that is not there.
+        for daemon in self.minions.values():
+            daemon.stop()
         self.minions.clear()
+        self.tree.end()
 
     @staticmethod
     def write(path: Path, settings: Mapping[str, Any]) -> None:

@@ -50,7 +50,7 @@ class Lab:
     def folder(self, name: str) -> Path:
         """Return a scratch folder of that name, made when first asked for.
 
-        Its path is short enough for unix sockets.
+        Its path is short enough for unix sockets, and the mark of what runs in it.
         """
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="cab-"))

@@ -20,7 +20,7 @@ from bench.row import BenchError
 MARK = "CATENA_BENCH"
 #: No single command of a benchmark takes longer.
 PATIENCE_SECONDS = 300.0
-_PSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
+_SHARES = re.compile(r"^(Pss|Private_Clean|Private_Dirty):\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -137,15 +137,32 @@ def _stats() -> Iterator[Stat]:
                 yield parse_stat((entry / "stat").read_text())
 
 
+def sum_of(rollup: str, names: Iterable[str]) -> int:
+    """Return the sum of some lines of /proc/PID/smaps_rollup, KiB."""
+    wanted = set(names)
+    return sum(int(size) for name, size in _SHARES.findall(rollup) if name in wanted)
+
+
+def is_marked(environ: bytes, mark: str) -> bool:
+    """Return whether /proc/PID/environ has this mark, or one below it."""
+    start = f"{MARK}={mark}".encode()
+    return any(
+        entry == start or entry.startswith(start + b"/")
+        for entry in environ.split(b"\0")
+        if entry.startswith(start)
+    )
+
+
 class Tree:
     """The processes of a fixture: those that carry its mark, and everything below them.
 
     Args:
-        mark: value of the environment variable MARK in the fixture's processes.
+        mark: value of the environment variable MARK in the fixture's processes. Marks are paths:
+            the tree of "/a" has the processes that are marked "/a" and "/a/b".
     """
 
     def __init__(self, mark: str) -> None:
-        self._wanted = f"{MARK}={mark}".encode()
+        self._mark = mark
 
     def pids(self) -> set[int]:
         """Return the processes that are alive now."""
@@ -154,7 +171,7 @@ class Tree:
 
     def _is_marked(self, pid: int) -> bool:
         with contextlib.suppress(OSError):
-            return self._wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            return is_marked(Path(f"/proc/{pid}/environ").read_bytes(), self._mark)
         return False
 
     def cpu(self) -> float:
@@ -177,11 +194,17 @@ class Tree:
 
     def pss(self) -> float:
         """Return the proportional set size of all processes, MB (10⁶ bytes)."""
+        return self._memory("Pss")
+
+    def private(self) -> float:
+        """Return the memory that no other process shares, MB; who else runs does not change it."""
+        return self._memory("Private_Clean", "Private_Dirty")
+
+    def _memory(self, *names: str) -> float:
         kib = 0
         for pid in self.pids():
             with contextlib.suppress(OSError):
-                found = _PSS.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
-                kib += int(found[1]) if found else 0
+                kib += sum_of(Path(f"/proc/{pid}/smaps_rollup").read_text(), names)
         return kib * 1024 / 1e6
 
     def end(self, grace: float = 10.0) -> None:

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from bench.lab import environment
-from bench.measure import MARK, Stat, Tree, all_stats, parse_stat, run, ticks_of, tree_of
+from bench.measure import (
+    MARK,
+    Stat,
+    Tree,
+    all_stats,
+    is_marked,
+    parse_stat,
+    run,
+    sum_of,
+    ticks_of,
+    tree_of,
+)
 from bench.row import BenchError
 
 STATS = [
@@ -43,6 +54,14 @@ def test_the_cpu_of_a_tree_counts_the_living_and_those_they_waited_for_once() ->
     assert ticks_of(set(), STATS) == 0
 
 
+def test_memory_is_the_sum_of_the_lines_that_are_asked_for() -> None:
+    rollup = "55d-7ff ---p 0 00:00 0 [rollup]\nRss:  90 kB\nPss:   50 kB\nPss_Dirty: 7 kB\n"
+    rollup += "Private_Clean:  10 kB\nPrivate_Dirty:  20 kB\n"
+    assert sum_of(rollup, ["Pss"]) == 50
+    assert sum_of(rollup, ["Private_Clean", "Private_Dirty"]) == 30
+    assert sum_of("", ["Pss"]) == 0
+
+
 def test_a_command_is_measured_with_its_children() -> None:
     burn = "n = 0\nwhile __import__('time').process_time() < 0.05: n += 1"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
@@ -56,6 +75,13 @@ def test_a_command_that_fails_or_hangs_is_an_error() -> None:
     with pytest.raises(BenchError, match=r"took over 0 s"):
         run([sys.executable, "-c", "import signal; signal.pause()"], patience=0.1)
     assert run([sys.executable, "-c", "raise SystemExit(3)"], check=False).code == 3
+
+
+def test_a_mark_is_a_path() -> None:
+    environ = f"A=1\0{MARK}=/tmp/x/m1\0B=2\0".encode()
+    assert is_marked(environ, "/tmp/x/m1") and is_marked(environ, "/tmp/x")
+    assert not is_marked(environ, "/tmp/x/m") and not is_marked(environ, "/tmp/x/m1/y")
+    assert not is_marked(b"", "/tmp/x")
 
 
 def test_a_tree_is_found_by_its_mark_and_ended(tmp_path: Path) -> None:

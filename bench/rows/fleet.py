@@ -1,0 +1,129 @@
+"""Rows of fifty minions as real processes: how soon all answer, and what their master costs."""
+
+from __future__ import annotations
+
+import time
+
+from bench.fleets import Fleet
+from bench.lab import Lab
+from bench.row import BenchError, Limit, Row, Sample, Times
+
+MINIONS = 50
+#: Minions that come on top, for the cost of each.
+MORE = 25
+#: Jobs one after the other, for returns per second.
+JOBS = 5
+#: Until the memory of a busy master is looked at.
+SETTLE_SECONDS = 3.0
+
+
+def ping_catena(lab: Lab) -> Sample:
+    """A ping of a kept client to all fifty."""
+    return _ping(lab.catena(MINIONS))
+
+
+def ping_salt(lab: Lab) -> Sample:
+    """A ping of a kept client to all fifty."""
+    return _ping(lab.salt(MINIONS))
+
+
+def _ping(fleet: Fleet) -> Sample:
+    seconds, cpu = _call(fleet, 1, "test.ping")
+    return Sample(seconds, cpu)
+
+
+def returns_catena(lab: Lab) -> Sample:
+    """Returns per second of `cmd.run true`."""
+    return _returns(lab.catena(MINIONS))
+
+
+def returns_salt(lab: Lab) -> Sample:
+    """Returns per second of `cmd.run true`."""
+    return _returns(lab.salt(MINIONS))
+
+
+def _returns(fleet: Fleet) -> Sample:
+    _call(fleet, 1, "cmd.run", "true")  # what the first job of a minion starts stays
+    seconds, cpu = _call(fleet, JOBS, "cmd.run", "true")
+    return Sample(JOBS * MINIONS / seconds, cpu)
+
+
+def _call(fleet: Fleet, times: int, function: str, *args: str) -> tuple[float, float]:
+    """Return wall and CPU seconds of calls, one after the other."""
+    before = fleet.cpu()
+    answers = fleet.client.ask(function, *args, times=times)
+    if answers.minions != len(fleet.minions):
+        raise BenchError(f"{answers.minions} of {len(fleet.minions)} minions answered")
+    return sum(answers.seconds), answers.cpu + fleet.cpu() - before
+
+
+def memory_catena(lab: Lab) -> Sample:
+    """PSS of the master with fifty minions."""
+    return _memory(lab.catena(MINIONS))
+
+
+def memory_salt(lab: Lab) -> Sample:
+    """PSS of the master with fifty minions."""
+    return _memory(lab.salt(MINIONS))
+
+
+def _memory(fleet: Fleet) -> Sample:
+    time.sleep(SETTLE_SECONDS)
+    return Sample(fleet.master.tree.pss())
+
+
+def extra_catena(lab: Lab) -> Sample:
+    """What each of so many more minions adds to the master's memory, KB."""
+    fleet = lab.catena(MINIONS)
+    _call(fleet, 1, "test.ping")
+    time.sleep(SETTLE_SECONDS)
+    before = fleet.master.tree.private()
+    fleet.more(MORE)
+    _call(fleet, 1, "test.ping")
+    time.sleep(SETTLE_SECONDS)
+    return Sample((fleet.master.tree.private() - before) * 1e3 / MORE)
+
+
+#: Fifty minions of Salt take minutes to start and 5 GB: only in a full run.
+ROWS = (
+    Row(
+        name="ping-50",
+        title="ping of 50 minions from a kept client",
+        unit="s",
+        tools={"catena": ping_catena, "salt": ping_salt},
+        aim=Times(20),
+        repeats=5,
+        quick=0,
+    ),
+    Row(
+        name="returns-50",
+        title="`cmd.run true` on 50 minions",
+        unit="returns/s",
+        tools={"catena": returns_catena, "salt": returns_salt},
+        aim=Times(30),
+        repeats=3,
+        quick=0,
+        less_is_better=False,
+        fewer={"salt": 1},
+        note=f"{JOBS} jobs, one after the other",
+    ),
+    Row(
+        name="master-50",
+        title="master: PSS with 50 minions",
+        unit="MB",
+        tools={"catena": memory_catena, "salt": memory_salt},
+        aim=Times(4),
+        repeats=1,
+        quick=0,
+    ),
+    Row(
+        name="master-extra",
+        title="master: memory per extra minion",
+        unit="KB",
+        tools={"catena": extra_catena},
+        aim=Limit(60),
+        repeats=1,
+        quick=0,
+        note=f"private memory, {MORE} minions on top of {MINIONS}",
+    ),
+)
