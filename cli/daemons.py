@@ -29,7 +29,7 @@ def master(ctx: click.Context) -> int:
             f"the master needs {error.name}: install catena with its extra, as in pip install "
             "'./catena-VERSION.whl[master]'"
         ) from None
-    return run(settings)
+    return run(settings, ctx.find_root().obj)
 
 
 @click.group(invoke_without_command=True)

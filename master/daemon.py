@@ -10,10 +10,12 @@ import signal
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from catena import __version__
 from catena.core import failpoints
 from catena.core.clock import Clock, SystemClock, read_boot_id
+from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder
@@ -44,6 +46,10 @@ from catena.master.reactions import ClientPerformer, WorkerRenderer
 from catena.master.returns import ReturnParts, Returns
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Sessions
+from catena.master.ssh.hosts import RosterHosts
+from catena.master.ssh.looks import Looks
+from catena.master.ssh.reports import Events, NoLink
+from catena.master.ssh.worker import SshWorker, WorkerParts
 from catena.master.store import backup, lock, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.targets import Targets, TargetSources
@@ -75,10 +81,17 @@ class Master:
     Args:
         settings: checked settings, folders below `root_dir` already.
         clock: where time comes from.
+        config_dir: folder of the configuration, for the commands that messages name.
     """
 
-    def __init__(self, settings: MasterSettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: MasterSettings,
+        clock: Clock | None = None,
+        config_dir: str = CONFIG_DIR,
+    ) -> None:
         self.settings = settings
+        self.config_dir = config_dir
         self.clock: Clock = clock or SystemClock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
@@ -126,11 +139,17 @@ class Master:
     def _make_jobs(self) -> None:
         self.minions = MinionViews(self.store, self.keys, self.sessions, self.clock)
         self.pillars = PillarService(self.workers, self.minions.grains, self.clock)
-        self.targets = Targets(
-            TargetSources(
-                self.store, self.keys.ids, self.settings.nodegroups, self.pillars.pillars
-            )
+        self.ssh_hosts = RosterHosts(
+            Path(self.settings.roster_file), self._roster, self.keys.ids, self.clock.monotonic
         )
+        self.sources = TargetSources(
+            self.store,
+            self.keys.ids,
+            self.settings.nodegroups,
+            self.pillars.pillars,
+            self.ssh_hosts,
+        )
+        self.targets = Targets(self.sources)
         self.moves = Moves(self.bus, self.feed, self.sessions, self.clock)
         self.handover = Handover(self.store, self.gateway, self.moves)
         self.jobs = Jobs(
@@ -144,22 +163,55 @@ class Master:
                 self.settings.job_expiry_hours * 3600.0,
             )
         )
-        self.views = JobViews(self.store, self.feed, self.jobs, self.sessions)
+        self.views = JobViews(self.store, self.feed, self.jobs, self.moves)
+
+    async def _roster(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = await self.workers.call("roster", {})
+        return found
 
     def _make_chains(self) -> None:
         self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")
+        clocks = HostClocks(self.clock, read_boot_id())
+        wake = asyncio.Event()
+        self.ssh = SshWorker(self._ssh_parts(clocks, wake))
+        self.moves.elsewhere = self.ssh
         parts = ChainParts(
             self.store,
             self.bus,
             self.jobs,
-            self.targets,
+            Targets(self.sources, with_hosts=True),
             self.blobs,
             self.chain_files,
-            HostClocks(self.clock, read_boot_id()),
+            clocks,
             ChainRules.of(self.settings),
+            self.ssh,
+            wake,
         )
         self.chains = Chains(parts)
         self.jobs.observe(self.chains.results)
+
+    def _ssh_parts(self, clocks: HostClocks, wake: asyncio.Event) -> WorkerParts:
+        settings = self.settings
+        returns = ReturnParts(
+            self.store, self.bus, self.feed, self.moves, self.handover, NoLink(), self.clock
+        )
+        again = settings.ssh_reboot_minutes * 60
+        return WorkerParts(
+            store=self.store,
+            jobs=self.jobs,
+            hosts=self.ssh_hosts,
+            returns=Returns(returns),
+            fire=Events(self.store, self.bus),
+            looks=Looks(self.bus, clocks.read, again),
+            clocks=clocks.read,
+            overlay=self.chain_files.overlay,
+            settings=encode(settings),
+            config_dir=self.config_dir,
+            extra_roots=(str(SHIPPED),),
+            width=settings.ssh_visits,
+            again=again,
+            left=wake.set,
+        )
 
     def _make_minion_side(self) -> None:
         settings = self.settings
@@ -268,6 +320,7 @@ class Master:
             await self.jobs.open()
             await self.presence.open()
             await self.chains.open()
+            await self.ssh.open(_is_file(database_url(self.settings)))
             await self.gateway.start()
             await self.local.start()
         except CatenaError:
@@ -275,6 +328,7 @@ class Master:
             raise
         for name, work in (
             ("chains", self.chains.run),
+            ("ssh", self.ssh.run),
             ("reactor", self.reactor.run),
             ("housekeeping", self._keep_house),
         ):
@@ -376,8 +430,12 @@ def _socket_group(cli_users: Collection[str]) -> int | None:
         return None
 
 
-def run(settings: MasterSettings) -> int:
+def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     """Run a master until it is told to stop; return the exit code of its process.
+
+    Args:
+        settings: checked settings, folders below `root_dir` already.
+        config_dir: folder of the configuration.
 
     Raises:
         CatenaError: it could not start.
@@ -387,7 +445,7 @@ def run(settings: MasterSettings) -> int:
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
     try:
-        return asyncio.run(_serve(settings))
+        return asyncio.run(_serve(settings, config_dir))
     except CatenaError as error:
         LOG.error("the master can't run: %s", error)
         raise
@@ -396,10 +454,10 @@ def run(settings: MasterSettings) -> int:
         raise
 
 
-async def _serve(settings: MasterSettings) -> int:
+async def _serve(settings: MasterSettings, config_dir: str) -> int:
     with _alone(settings):
         _keep_old_store(settings)
-        master = Master(settings)
+        master = Master(settings, config_dir=config_dir)
         await master.start()
         return await master.run()
 

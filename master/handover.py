@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -35,6 +35,27 @@ class Pending:
     cancels: tuple[tuple[str, str], ...] = ()
 
 
+class Elsewhere(Protocol):
+    """Whoever carries out jobs of hosts that have no connection to this master."""
+
+    def takes(self, name: str) -> bool:
+        """Return whether the jobs of *name* are carried out there."""
+
+    def wake(self, names: Collection[str]) -> None:
+        """Jobs of *names* were stored."""
+
+
+class Nowhere:
+    """Every host has a connection, or none yet."""
+
+    def takes(self, name: str) -> bool:
+        """Return False."""
+        return False
+
+    def wake(self, names: Collection[str]) -> None:
+        """Do nothing."""
+
+
 @dataclass(slots=True)
 class Moves:
     """Moves deliveries and tells observers, followers and the batch of it, in one transaction."""
@@ -44,6 +65,11 @@ class Moves:
     sessions: Sessions
     clock: Clock
     observers: list[ReturnObserver] = field(default_factory=list)
+    elsewhere: Elsewhere = field(default_factory=Nowhere)
+
+    def __contains__(self, minion: object) -> bool:
+        """Return whether a job reaches *minion* now: it is connected, or needs no connection."""
+        return minion in self.sessions or self.elsewhere.takes(str(minion))
 
     def move(
         self, conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str = ""
@@ -73,7 +99,7 @@ class Moves:
             return []
         begun = [
             row[1]
-            for row in batch.next_of(conn, jid, limit, self.sessions)
+            for row in batch.next_of(conn, jid, limit, self)
             if self.move(conn, row, Cause.release)
         ]
         return job_rows.orders(conn, jid, begun)
@@ -91,10 +117,14 @@ class Handover:
     def send(self, orders: Iterable[Order]) -> None:
         """Send *orders* now where there is a connection; the others go when one is made."""
         sent: defaultdict[str, list[str]] = defaultdict(list)
+        visited: list[str] = []
         now = self._moves.clock.now().timestamp()
         same = _Same(now)
         for order in orders:
             session = self._moves.sessions.get(order.minion)
+            if session is None and self._moves.elsewhere.takes(order.minion):
+                visited.append(order.minion)
+                continue
             if session is None:
                 self._show(order, "queued", "not connected")
                 continue
@@ -107,6 +137,8 @@ class Handover:
                 self._show(order, "queued", "its connection takes no more")
         for jid, minions in sent.items():
             self._store.later(_marking(jid, minions, now))
+        if visited:
+            self._moves.elsewhere.wake(visited)
 
     def cancel(self, minion: str, jid: str, reason: str) -> bool:
         """Tell a connected minion to stop a job; False when it isn't reached now."""

@@ -108,12 +108,11 @@ class Jobs:
         """
         minions = await self._minions(request)
         spec = self._spec(request, Jid(jid or self._jids()))
-        sessions = self._moves.sessions
         limit = batch.size(request.batch, len(minions))
         new = job_rows.NewJob(
             spec,
             request,
-            batch.first_states(minions, limit, sessions),
+            batch.first_states(minions, limit, self._moves),
             limit,
         )
         orders = self._orders(new)
@@ -200,8 +199,7 @@ class Jobs:
                 found = tuple(row.minion for row in job_rows.deliveries(conn, known))
                 return Submitted(known, found, repeated=True)
         job_rows.insert(conn, new)
-        sessions = self._moves.sessions
-        missing = tuple(name for name in new.deliveries if name not in sessions)
+        missing = tuple(name for name in new.deliveries if name not in self._moves)
         submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
         if within is not None:

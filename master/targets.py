@@ -1,11 +1,11 @@
-"""Which accepted minions a target expression means."""
+"""Which accepted minions, and hosts that SSH reaches, a target expression means."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -24,6 +24,19 @@ _WILD = frozenset("*?[")
 Pillars = Callable[[Collection[str]], Awaitable[Mapping[str, Mapping[str, Any]]]]
 
 
+class Hosts(Protocol):
+    """The hosts that SSH reaches (`master.ssh.hosts.RosterHosts`)."""
+
+    def ids(self) -> Collection[str]:
+        """Return their ids."""
+
+    def grains(self, name: str) -> Mapping[str, Any]:
+        """Return the grains that the roster gives to one."""
+
+    async def refresh(self) -> None:
+        """Read the roster again where it has changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetSources:
     """Where facts of minions come from."""
@@ -33,23 +46,33 @@ class TargetSources:
     ids: Callable[[], Collection[str]]
     nodegroups: Nodegroups
     pillars: Pillars
+    hosts: Hosts | None = None
 
 
 class Targets:
-    """Resolves targets on the master: a minion never learns of a job that isn't its own."""
+    """Resolves targets on the master: a minion never learns of a job that isn't its own.
 
-    def __init__(self, sources: TargetSources) -> None:
+    Args:
+        sources: where facts come from.
+        with_hosts: whether patterns mean hosts of the roster too; their ids always do.
+    """
+
+    def __init__(self, sources: TargetSources, *, with_hosts: bool = False) -> None:
         self._sources = sources
+        self._with_hosts = with_hosts
 
     async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
-        """Return the accepted minions that match, sorted; empty when none does.
+        """Return the accepted minions (and hosts) that match, sorted; empty when none does.
 
         Raises:
             TargetError: the expression is malformed.
             NotFoundError: it names a minion that isn't accepted; the nearest name is offered.
+            ConfigError: the roster, which is asked too, can't be read.
         """
         target = parse(tgt, tgt_type, self._sources.nodegroups)
-        ids = self._sources.ids()
+        if self._with_hosts and self._sources.hosts is not None:
+            await self._sources.hosts.refresh()
+        ids = self._matched()
         if target.ids is not None:
             self.check(target.ids)
             return tuple(sorted(set(target.ids)))
@@ -58,15 +81,30 @@ class Targets:
             return (tgt,)
         if tgt_type in _BY_ID:
             return tuple(sorted(name for name in ids if target.matches(Subject(name))))
-        pillars = await self._sources.pillars(ids) if self._needs_pillar(tgt, tgt_type) else {}
-        return await self._sources.store.read(lambda conn: _matching(conn, target, ids, pillars))
+        asks = self._needs_pillar(tgt, tgt_type)
+        # Pillar of a host that SSH reaches is compiled when it is visited.
+        pillars = await self._sources.pillars(self._sources.ids()) if asks else {}
+        hosts = self._sources.hosts
+        given = {name: hosts.grains(name) for name in ids} if hosts and self._with_hosts else {}
+        return await self._sources.store.read(
+            lambda conn: _matching(conn, target, ids, pillars, given)
+        )
+
+    def _matched(self) -> Collection[str]:
+        """Return the ids that patterns are matched against."""
+        return self._known() if self._with_hosts else self._sources.ids()
+
+    def _known(self) -> Collection[str]:
+        """Return every id that may be named."""
+        ids, hosts = self._sources.ids(), self._sources.hosts
+        return ids if hosts is None else {*ids, *hosts.ids()}
 
     def check(self, minions: Collection[str]) -> None:
         """Raise NotFoundError, with the nearest name, unless all *minions* are accepted."""
         ids = self._sources.ids()
         for name in minions:
-            if name not in ids:
-                raise NotFoundError(unknown("minion", name, ids))
+            if name not in ids and name not in self._known():
+                raise NotFoundError(unknown("minion", name, self._known()))
 
     def _needs_pillar(self, tgt: str, tgt_type: str) -> bool:
         if tgt_type.startswith("pillar"):
@@ -82,6 +120,7 @@ def _matching(
     target: Target,
     ids: Collection[str],
     pillars: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str, ...]:
     grains = {
         row.id: row.grains for row in conn.execute(sa.select(MINIONS.c.id, MINIONS.c.grains))
@@ -89,5 +128,7 @@ def _matching(
     return tuple(
         name
         for name in sorted(ids)
-        if target.matches(Subject(name, grains.get(name) or {}, pillars.get(name) or {}))
+        if target.matches(
+            Subject(name, grains.get(name) or given.get(name) or {}, pillars.get(name) or {})
+        )
     )

@@ -16,7 +16,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import decode
 from catena.master import log
-from catena.master.worker_tasks import call, pillar, reactions
+from catena.master.worker_tasks import call, pillar, reactions, roster
 
 #: Address space of one child: a template that builds a list without end dies here (attack row
 #: "endless template"), and only its own task fails.
@@ -27,6 +27,7 @@ TASKS: Mapping[str, Callable[[MasterSettings, Mapping[str, Any]], Any]] = {
     "pillar": pillar,
     "reactions": reactions,
     "call": call,
+    "roster": roster,
 }
 
 

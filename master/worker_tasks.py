@@ -55,6 +55,21 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
     return {"pillar": found.pillar, "errors": list(found.errors)}
 
 
+def roster(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the roster: id -> the grains that it gives. How hosts are reached is not told.
+
+    Raises:
+        ConfigError: it can't be used; names file and line.
+    """
+    from catena.ssh.roster import read
+
+    found = {}
+    for name, target in read(settings).items():
+        grains = target.minion_opts.get("grains")
+        found[name] = dict(grains) if isinstance(grains, Mapping) else {}
+    return found
+
+
 def reactions(settings: MasterSettings, params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Render a reactor SLS with an event.
 

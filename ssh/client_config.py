@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from catena.core.config.folders import CONFIG_DIR
+from catena.core.config.master import MasterSettings
 from catena.core.errors import ConfigError, UsageError
 from catena.core.files import read_limited
 from catena.ssh import library
@@ -96,6 +98,18 @@ def user_files(own_known_hosts: Path, config: str = "", trust_command: str = "")
         os.environ.get("SSH_AUTH_SOCK", ""),
         *((trust_command,) if trust_command else ()),
     )
+
+
+def files_of(settings: MasterSettings, config_dir: str) -> ClientFiles:
+    """Return the same with what a master's settings say.
+
+    Args:
+        settings: the master's.
+        config_dir: folder of the configuration, for the commands that messages name.
+    """
+    usual = Path(config_dir) == Path(CONFIG_DIR)
+    trust = "" if usual else f"catena -c {config_dir} ssh-key trust"
+    return user_files(Path(settings.ssh_known_hosts_file), settings.ssh_config_file, trust)
 
 
 def route(target: Target, files: ClientFiles) -> tuple[Hop, ...]:

@@ -110,6 +110,18 @@ def carry_out(
     return _Push(seat, visit, spec, watch, told).run()
 
 
+def run_id(jid: str, host: str, number: int) -> str:
+    """Return the id of a job's run on a host: the same when the job is found again.
+
+    Args:
+        jid: of the job.
+        host: its id.
+        number: of the job's runs there, counted from 1.
+    """
+    who = hashlib.sha256(host.encode()).hexdigest()[:8]
+    return f"{jid}-{who}-{number}"
+
+
 class RunFailedError(CommandExecutionError):
     """The run of the compiled states has no rows; its return says why."""
 
@@ -265,15 +277,14 @@ class _Push:
     def _once(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
         self._runs += 1
         self._before, self._last = self._before + self._last, 0
-        who = hashlib.sha256(self._seat.target.id.encode()).hexdigest()[:8]
 
         def answer(question: Any) -> Reply:
             reply = answers(question)
             self._calls.check()
             return reply
 
-        run_id = f"{self._spec.jid}-{who}-{self._runs}"
-        return self._visit.run(run_id, job, parts, answer, self._told)
+        found = run_id(self._spec.jid, self._seat.target.id, self._runs)
+        return self._visit.run(found, job, parts, answer, self._told)
 
     def _send(self, entry: FileEntry, local: Path) -> None:
         program = self._visit.program()

@@ -60,6 +60,18 @@ class MasterSettings:
     ssh_max_procs: int = option(
         25, "Hosts that one `catena ssh` works on at a time.", low=1, high=1000
     )
+    ssh_visits: int = option(
+        10,
+        "Hosts over SSH that chains and jobs of the master are with at a time, a process each.",
+        low=1,
+        high=1000,
+    )
+    ssh_reboot_minutes: float = option(
+        4.0,
+        "A host over SSH is looked at when a reboot of its chain is older than this.",
+        low=0.01,
+        high=1440,
+    )
     ssh_minion_opts: Dict[str, Any] = option(
         {}, "The minion's configuration for every host over SSH."
     )

@@ -22,7 +22,7 @@ from catena.master.chains.lifecycle import (
     ChunkState,
     ExecutionState,
 )
-from catena.master.chains.parts import ChainParts
+from catena.master.chains.parts import ChainParts, SshHosts
 from catena.master.chains.render import ChainPlan, PlannedAction, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.job_model import JobRequest, Submitted
@@ -32,10 +32,13 @@ from catena.master.store.tables import KEYS, MINIONS
 
 @dataclass(frozen=True)
 class Host:
-    """What is known of an accepted minion."""
+    """What is known of an accepted minion, or of a host that SSH reaches."""
 
+    #: "": a host that was never looked at.
     machine_id: str
     boot_id: str
+    #: Reached over SSH.
+    agentless: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,22 @@ class Rendering:
 
     chains: Mapping[str, RenderedChain]
     refused: Mapping[str, str] = field(default_factory=dict)
+    #: Hosts that must be looked at before they can be rendered for; they join later.
+    awaited: frozenset[str] = frozenset()
 
     def texts(self) -> dict[str, str]:
         """Return every chunk file by its name."""
         return {chunk.file: chunk.text for c in self.chains.values() for chunk in c.chunks}
 
 
-def draft(conn: sa.Connection, chain_id: int) -> Draft:
-    """Return a chain with what it would run: all its actions, or those that a retry left open."""
+def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
+    """Return a chain with what it would run: all its actions, or those that a retry left open.
+
+    Args:
+        conn: a snapshot.
+        chain_id: of the chain.
+        ssh: knows the hosts that SSH reaches.
+    """
     row = rows.chain(conn, chain_id)
     entries = rows.entries(conn, chain_id)
     open_now = {
@@ -71,11 +82,14 @@ def draft(conn: sa.Connection, chain_id: int) -> Draft:
     if row.state != ChainState.draft.value and open_now:
         entries = [entry for entry in entries if entry.action_id in open_now]
     plans = rows.planned(entries)
-    return Draft(row, plans, _hosts(conn, list(plans)))
+    return Draft(row, plans, hosts(conn, list(plans), ssh))
 
 
-def _hosts(conn: sa.Connection, minions: list[str]) -> dict[str, Host]:
+def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, Host]:
+    """Return what is known of *minions*, by id; who is neither minion nor host is left out."""
     found = {}
+    for name, known in ssh.known(conn, minions).items():
+        found[name] = Host(known.machine_id, known.boot_id, agentless=True)
     for start in range(0, len(minions), rows.SLICE):
         some = minions[start : start + rows.SLICE]
         query = (
@@ -96,19 +110,24 @@ def _hosts(conn: sa.Connection, minions: list[str]) -> dict[str, Host]:
 def render_all(found: Draft, agent_packages: tuple[str, ...]) -> Rendering:
     """Render a chain for each of its minions. Pure; may run in any thread."""
     chains, refused = {}, {}
+    awaited = set()
     for minion, plans in found.plans.items():
         host = found.hosts.get(minion)
-        if host is None or not host.machine_id:
+        if host is None or not (host.machine_id or host.agentless):
             refused[minion] = decide.EMPTY_RESULT
             continue
+        if not host.machine_id:
+            awaited.add(minion)
+            continue
+        epoch = max(1, found.row.epoch)
         plan = ChainPlan(
-            found.row.id, host.machine_id, plans, agent_packages, max(1, found.row.epoch)
+            found.row.id, host.machine_id, plans, agent_packages, epoch, host.agentless
         )
         try:
             chains[minion] = render(plan)
         except CatenaError as error:
             refused[minion] = str(error)
-    return Rendering(chains, refused)
+    return Rendering(chains, refused, frozenset(awaited))
 
 
 async def fire(parts: ChainParts, chain_id: int) -> None:
@@ -123,30 +142,46 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
         StoreUnavailableError: nothing was done; ask again.
     """
     failpoints.hit("master.chain.due")
-    found = await parts.store.read(lambda conn: draft(conn, chain_id))
+    found = await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
     packages = parts.rules.agent_packages
     rendering = await asyncio.to_thread(render_all, found, packages)
     if not rendering.chains:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))
+        await parts.ssh.look_at(rendering.awaited)
         return
     failpoints.hit("master.chain.rendered")
-    await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
-    failpoints.hit("master.chain.written")
-    for minion, chain in rendering.chains.items():
-        parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
+    await expose(parts, found, rendering)
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
         ledger = Ledger(conn, parts.clocks.read())
         _claim(ledger, found, rendering, submitted.jid)
         parts.record_all(conn, ledger.events)
 
-    submitted = await parts.jobs.submit(_request(parts, found, rendering), within)
+    key = f"chain/{chain_id}/{found.row.epoch}"
+    submitted = await parts.jobs.submit(request(parts, found, rendering, key), within)
     if submitted.repeated:
         # Else it would stay scheduled for ever and nobody be told.
         raise ConflictError(f"job {submitted.jid} has the idempotency key of chain {chain_id}")
+    await parts.ssh.look_at(rendering.awaited)
 
 
-def _request(parts: ChainParts, found: Draft, rendering: Rendering) -> JobRequest:
+async def expose(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
+    """Write the chunk files of a rendering, and let each minion see its own."""
+    await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
+    failpoints.hit("master.chain.written")
+    for minion, chain in rendering.chains.items():
+        parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
+
+
+def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> JobRequest:
+    """Return the job that starts a chain on the minions of a rendering.
+
+    Args:
+        parts: of chains.
+        found: the chain.
+        rendering: for whom.
+        key: the job is stored once under it.
+    """
     row = found.row
     due = row.due or parts.clocks.read().wall
     return JobRequest(
@@ -157,7 +192,7 @@ def _request(parts: ChainParts, found: Draft, rendering: Rendering) -> JobReques
         metadata={"suma-action-chain": True, "chain": row.id, "epoch": row.epoch},
         chains={minion: chain.manifest for minion, chain in rendering.chains.items()},
         not_after=max(due, parts.clocks.read().wall) + parts.rules.due.late_seconds,
-        idempotency_key=f"chain/{row.id}/{row.epoch}",
+        idempotency_key=key,
     )
 
 
@@ -167,16 +202,17 @@ def _claim(ledger: Ledger, found: Draft, rendering: Rendering, jid: str) -> None
     reason = f"{len(rendering.refused)} minions can't take it" if rendering.refused else ""
     ledger.move_chain(row, ChainEvent.dispatch, reason, dispatched=True)
     for minion, chain in rendering.chains.items():
-        _claim_minion(ledger, found, minion, chain, jid)
+        claim_minion(ledger, found, minion, chain, jid)
     for minion, text in rendering.refused.items():
         some = rows.executions(ledger.conn, row.id, minion, row.epoch)
         ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
     ledger.settle(row.id, ())
 
 
-def _claim_minion(
+def claim_minion(
     ledger: Ledger, found: Draft, minion: str, chain: RenderedChain, jid: str
 ) -> None:
+    """Store what was rendered for one minion, and that its actions are dispatched."""
     manifest, host = chain.manifest, found.hosts[minion]
     key = {"chain_id": found.row.id, "epoch": found.row.epoch, "minion": minion}
     run = {

@@ -50,6 +50,58 @@ class Resolver(Protocol):
         """Return the accepted minions that match, sorted."""
 
 
+@dataclass(frozen=True)
+class KnownHost:
+    """What is known of a host that SSH reaches."""
+
+    #: "": it was never looked at.
+    machine_id: str = ""
+    boot_id: str = ""
+    #: Why it can't be used as it is; "": it can, as far as is known.
+    unfit: str = ""
+    #: What it waits for, for people.
+    detail: str = ""
+
+
+class SshHosts(Protocol):
+    """Who visits hosts that SSH alone reaches (`master.ssh.worker.SshWorker`)."""
+
+    def takes(self, name: str) -> bool:
+        """Return whether *name* is such a host."""
+
+    async def look_at(self, names: Collection[str]) -> None:
+        """Have those of *names* looked at that never were."""
+
+    def known(self, conn: sa.Connection, names: Collection[str]) -> Mapping[str, KnownHost]:
+        """Return what is known of those of *names* that are such hosts, by id."""
+
+    def said(
+        self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
+    ) -> Mapping[str, str]:
+        """Return in words where they stand; *ahead*: those whose chain waits for another one."""
+
+
+class NoSshHosts:
+    """There are none."""
+
+    def takes(self, name: str) -> bool:
+        """Return False."""
+        return False
+
+    async def look_at(self, names: Collection[str]) -> None:
+        """Look at nobody."""
+
+    def known(self, conn: sa.Connection, names: Collection[str]) -> Mapping[str, KnownHost]:
+        """Know nobody."""
+        return {}
+
+    def said(
+        self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
+    ) -> Mapping[str, str]:
+        """Say nothing."""
+        return {}
+
+
 class Uploads(Protocol):
     """Files that clients sent before they named them (`blob.put`)."""
 
@@ -112,6 +164,7 @@ class ChainParts:
     files: ChainFiles
     clocks: HostClocks
     rules: ChainRules = field(default_factory=ChainRules)
+    ssh: SshHosts = field(default_factory=NoSshHosts)
     #: Set when there may be work for the scheduler.
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 

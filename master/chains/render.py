@@ -52,6 +52,8 @@ class ChainPlan:
     #: Packages whose upgrade replaces the running agent (setting agent_packages).
     agent_packages: Sequence[str] = ()
     epoch: int = 1
+    #: The host is reached over SSH: chunks end at reboots only, there is no agent to replace.
+    agentless: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ def render(plan: ChainPlan) -> RenderedChain:
     if not plan.actions:
         raise UnrenderableError("there is nothing to render")
     machine_id(plan.machine_id)
+    if plan.agentless and any(a.plan.type is ActionType.upgrade_agent for a in plan.actions):
+        raise UnrenderableError("a host that SSH reaches has no agent that could be upgraded")
     writer = _Writer(plan)
     for index, action in enumerate(plan.actions):
         following = plan.actions[index + 1] if index + 1 < len(plan.actions) else None
@@ -218,7 +222,8 @@ class _Writer:
         self._chunk = _Chunk(1)
 
     def add(self, action: PlannedAction, following: PlannedAction | None) -> None:
-        if upgrades_agent(action.plan, self._plan.agent_packages):
+        replaces = upgrades_agent(action.plan, self._plan.agent_packages)
+        if replaces and not self._plan.agentless:
             self._upgrade(action, following)
             return
         self._put_action(action)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.job import Boundary
-from catena.master.chains import cleanup, decide, dispatch, rows
+from catena.master.chains import cleanup, decide, dispatch, late, rows
 from catena.master.chains.decide import ClockReading, Due
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
@@ -77,6 +77,7 @@ class Scheduler:
         # Before anything starts: a minion must not forget the run that follows the ended one.
         await self._fence()
         await self._start_due()
+        await late.join(self._parts)
         await cleanup.clear_files(self._parts)
         now = self._parts.clocks.read().mono
         if now - self._swept >= SWEEP_SECONDS:

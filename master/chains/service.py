@@ -54,6 +54,8 @@ RETURN_PAUSE_SECONDS = 0.1
 #: The same for a deletion that follows a cancellation.
 FENCE_LOOKS = 20
 FENCE_PAUSE_SECONDS = 0.1
+#: Why a host is not rendered for.
+_NOT_SEEN = "it was not looked at yet; its machine id is part of its chunks' names"
 
 
 class ChainService:
@@ -189,6 +191,7 @@ class ChainService:
         if not minions:
             raise NotFoundError(f"no minion matches {tgt!r} ({tgt_type})")
         await self._keep_uploads(plan)
+        await self._parts.ssh.look_at(minions)
         return drafts.Step(plan, minions)
 
     async def _keep_uploads(self, plan: ActionPlan) -> None:
@@ -338,7 +341,8 @@ class ChainService:
         under way, and stay as they are.
         """
         row = await self._find(request.chain)
-        found = await self._parts.store.read(lambda conn: dispatch.draft(conn, row.id))
+        ssh = self._parts.ssh
+        found = await self._parts.store.read(lambda conn: dispatch.draft(conn, row.id, ssh))
         packages = self._parts.rules.agent_packages
         rendering = await asyncio.to_thread(dispatch.render_all, found, packages)
         if row.state in drafts.UNDISPATCHED:
@@ -354,7 +358,7 @@ class ChainService:
             for minion, chain in sorted(rendering.chains.items())
             for chunk in chain.chunks
         ]
-        refused = dict(rendering.refused)
+        refused = {**rendering.refused, **dict.fromkeys(rendering.awaited, _NOT_SEEN)}
         return {"chain": row.id, "label": row.label, "files": files, "refused": refused}
 
     async def preview(self, request: ChainRef, user: str) -> dict[str, Any]:
@@ -389,7 +393,7 @@ class ChainService:
 
     async def _show(self, chain_id: int) -> dict[str, Any]:
         view = await self._parts.store.read(
-            lambda conn: views.show(conn, rows.chain(conn, chain_id))
+            lambda conn: views.show(conn, rows.chain(conn, chain_id), self._parts.ssh)
         )
         plain: dict[str, Any] = encode(view)
         return plain

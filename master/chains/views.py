@@ -11,7 +11,15 @@ import sqlalchemy as sa
 
 from catena.master.chains import actions, rows
 from catena.master.chains.actions import ActionType
-from catena.master.chains.lifecycle import ENDED_CHAINS, ChainState, ExecutionState, Status, status
+from catena.master.chains.lifecycle import (
+    ENDED_CHAINS,
+    EXECUTION,
+    ChainState,
+    ExecutionState,
+    Status,
+    status,
+)
+from catena.master.chains.parts import SshHosts
 
 HISTORY_LIMIT = 200
 #: Names of changed things that a summary lists before it only counts.
@@ -96,13 +104,14 @@ class ChainLine:
     archived: bool
 
 
-def show(conn: sa.Connection, row: sa.Row[Any]) -> ChainView:
-    """Return everything about a chain."""
+def show(conn: sa.Connection, row: sa.Row[Any], ssh: SshHosts) -> ChainView:
+    """Return everything about a chain; *ssh* says where the hosts that it reaches stand."""
     newest = rows.newest(conn, row.id)
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
     for entry in rows.entries(conn, row.id):
         by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id)))
     ahead = rows.ahead(conn, row.id)
+    over_ssh = ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
     runs = [run for n in range(row.epoch, 0, -1) for run in rows.runs(conn, row.id, n)]
     return ChainView(
         id=row.id,
@@ -119,7 +128,8 @@ def show(conn: sa.Connection, row: sa.Row[Any]) -> ChainView:
         archived=row.archived,
         jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
         minions=tuple(
-            _minion(name, found, ahead.get(name, "")) for name, found in sorted(by_minion.items())
+            _minion(name, found, ahead.get(name, ""), over_ssh.get(name, ""))
+            for name, found in sorted(by_minion.items())
         ),
         history=tuple(_event(e) for e in rows.history(conn, row.id, HISTORY_LIMIT)),
     )
@@ -190,7 +200,7 @@ def _action(entry: sa.Row[Any], execution: sa.Row[Any] | None) -> ActionView:
     )
 
 
-def _minion(name: str, found: Sequence[ActionView], ahead: str) -> MinionView:
+def _minion(name: str, found: Sequence[ActionView], ahead: str, over_ssh: str) -> MinionView:
     statuses = [action.status for action in found]
     order = (Status.failed, Status.picked_up, Status.queued, Status.completed)
     worst = next((each.value for each in order if each.value in statuses), Status.queued.value)
@@ -206,6 +216,10 @@ def _minion(name: str, found: Sequence[ActionView], ahead: str) -> MinionView:
         }.get(waiting[0], f", {waiting[0]}")
     elif ahead and worst == Status.queued.value:
         note += f", waits behind chain {ahead}"
+    if over_ssh and any(
+        a.state and not EXECUTION.is_final(ExecutionState(a.state)) for a in found
+    ):
+        note += f", {over_ssh}"
     return MinionView(name, worst, note, tuple(found))
 
 

@@ -1,0 +1,1 @@
+"""Jobs and chains on hosts that SSH alone reaches: visits, and who makes them when."""
