@@ -188,7 +188,10 @@ class _Standard:
             known = {name: getattr(one, name) for name in _OPTIONS}
             known = {name: value for name, value in known.items() if value is not MISSING}
             spec.append((one.name, one.type, dataclasses.field(**known)))
-        return vars(dataclasses.make_dataclass(cls.__name__, spec))[_STANDARD]
+        found = vars(dataclasses.make_dataclass(cls.__name__, spec))[_STANDARD]
+        # Making them costs milliseconds, and `dataclasses.replace` asks every time.
+        setattr(cls, _STANDARD, found)
+        return found
 
 
 @recursive_repr()
