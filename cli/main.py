@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "minion": ("catena.cli.daemons", "minion", "Run the minion daemon; list and show minions."),
     "run": ("catena.cli.run", "run", "Run a function on minions."),
     "ssh": ("catena.cli.ssh", "ssh", "Run a function or command on hosts over SSH alone."),
+    "ssh-run": ("catena.cli.ssh_run", "ssh_run", "List, collect and end runs left on SSH hosts."),
     "ssh-key": ("catena.cli.ssh_key", "ssh_key", "Trust, list and forget SSH keys of hosts."),
     "store": ("catena.cli.store", "store", "Back up, restore and prune the master's database."),
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),

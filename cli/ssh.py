@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Tuple, TypeVar
 
 import click
 
@@ -13,27 +12,34 @@ from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
-from catena.cli.output.live import LiveLines
-from catena.cli.output.text import printable
 from catena.cli.settings import master_settings
+from catena.cli.ssh_hosts import Answer, Hosts, Task
 from catena.cli.watch import JobPrinter
-from catena.core.config.folders import CONFIG_DIR
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.frozen import dataclass
-from catena.core.own_code import told
+from catena.core.job import DEFAULT_DEADLINE_SECONDS, JobReturn, JobSpec
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
     from catena.ssh.client_config import ClientFiles
-    from catena.ssh.link import Watch
+    from catena.ssh.ledger import Ledger
+    from catena.ssh.link import Connector, Watch
     from catena.ssh.target import Target
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: (option, short, target type, help)
 _TYPES = (
     ("--pcre", "-E", "pcre", "Target by a regular expression on the id."),
     ("--list", "-L", "list", "Target is a comma-separated list of ids."),
+    ("--grain", "-G", "grain", "Target by a grain that the roster's minion_opts give."),
     ("--nodegroup", "-N", "nodegroup", "Target is a nodegroup of the master's configuration."),
+    ("--compound", "-C", "compound", "Target by a compound expression of these."),
 )
+#: How long a return that nobody collected stays on its host.
+KEPT_SECONDS = 7 * 86400.0
+#: What is said when the user ends a command that follows hosts.
+INTERRUPTED = "interrupted; what hosts have begun goes on there, and waits: catena ssh-run collect"
 
 
 @dataclass(frozen=True)
@@ -50,12 +56,42 @@ class _Work:
     #: Seconds until a raw command must have ended; None: hours.
     timeout: Optional[float]
     deadline: Optional[int]
+    #: Path of the roster where it is not the configured one, and the hosts of it.
+    roster: str
+    hosts: Mapping[str, Target]
+    #: Whether to leave nothing of catena there.
+    wipe: bool
 
 
-def _types(command: Callable[..., Any]) -> Callable[..., Any]:
+def host_options(command: F) -> F:
+    """Give *command* the options that say which hosts are meant; see `asked_hosts`."""
+    command = click.option(
+        "--askpass", is_flag=True, help="Ask for the password of login and sudo."
+    )(command)
     for long, short, kind, text in reversed(_TYPES):
         command = click.option(short, long, f"by_{kind}", is_flag=True, help=text)(command)
-    return command
+    return click.option("--roster", default="", help="Roster file instead of the configured one.")(
+        command
+    )
+
+
+def asked_hosts(
+    hosts: Mapping[str, Target], settings: MasterSettings, target: str, options: Mapping[str, Any]
+) -> List[Target]:
+    """Return the hosts of a roster that a command line means.
+
+    Raises:
+        UsageError: it means none, or is malformed.
+    """
+    from catena.ssh import roster
+
+    kinds = [kind for _, _, kind, _ in _TYPES if options[f"by_{kind}"]]
+    if len(kinds) > 1:
+        raise UsageError(f"a target is of one type, not {' and '.join(kinds)}")
+    found = roster.targets(hosts, settings, target, (kinds or ["glob"])[0])
+    if options["askpass"]:
+        return with_password(found, click.prompt("password", hide_input=True, err=True))
+    return found
 
 
 @click.command(
@@ -67,15 +103,14 @@ def _types(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--raw", "-r", is_flag=True, help="WORDS are a command of a shell; no Python needed."
 )
-@click.option("--roster", default="", help="Roster file instead of the configured one.")
-@_types
-@click.option("--askpass", is_flag=True, help="Ask for the password of login and sudo.")
+@host_options
 @click.option("--max-procs", type=click.IntRange(1, 1000), help="Hosts at a time.")
 @click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
 @click.option("--timeout", "-t", type=click.FloatRange(min=1), help="Seconds for a raw command.")
 @click.option(
     "--deadline", type=click.IntRange(min=1), help="Seconds after which a host ends the job."
 )
+@click.option("--wipe", "-W", is_flag=True, help="Leave nothing of catena on the hosts.")
 @state_options
 @click.pass_context
 def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: Any) -> int:
@@ -90,16 +125,7 @@ def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: A
     work = _work(ctx.find_root().obj, settings, words, options)
     if not work.raw:
         check_function(work.function, target)
-    from catena.ssh import roster
-
-    kinds = [kind for _, _, kind, _ in _TYPES if options[f"by_{kind}"]]
-    if len(kinds) > 1:
-        raise UsageError(f"a target is of one type, not {' and '.join(kinds)}")
-    hosts = roster.targets(
-        roster.read(settings, options["roster"]), settings, target, (kinds or ["glob"])[0]
-    )
-    if options["askpass"]:
-        hosts = _with_password(hosts, click.prompt("password", hide_input=True, err=True))
+    hosts = asked_hosts(work.hosts, settings, target, options)
     width = options["max_procs"] or settings.ssh_max_procs
     printer = JobPrinter(options["out"] or "", style(options))
     return _on_all(hosts, work, width, printer)
@@ -108,7 +134,10 @@ def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: A
 def _work(
     config_dir: str, settings: MasterSettings, words: Tuple[str, ...], options: Mapping[str, Any]
 ) -> _Work:
+    from catena.ssh import roster
+
     args, kwargs = ([], {}) if options["raw"] else split(words[1:])
+    own = str(Path(options["roster"]).resolve()) if options["roster"] else ""
     return _Work(
         settings=settings,
         files=client_files(config_dir, settings),
@@ -118,20 +147,21 @@ def _work(
         kwargs=kwargs,
         timeout=options["timeout"],
         deadline=options["deadline"],
+        roster=own,
+        hosts=roster.read(settings, own),
+        wipe=options["wipe"],
     )
 
 
 def client_files(config_dir: str, settings: MasterSettings) -> ClientFiles:
     """Return where the SSH files of the user that runs this command lie."""
-    from catena.ssh.client_config import user_files
+    from catena.ssh.client_config import files_of
 
-    own = Path(settings.ssh_known_hosts_file)
-    usual = Path(config_dir) == Path(CONFIG_DIR)
-    trust = "" if usual else f"catena -c {config_dir} ssh-key trust"
-    return user_files(own, settings.ssh_config_file, trust)
+    return files_of(settings, config_dir)
 
 
-def _with_password(hosts: List[Target], password: str) -> List[Target]:
+def with_password(hosts: List[Target], password: str) -> List[Target]:
+    """Return the hosts with one password for all."""
     from catena.core.frozen import replace
 
     return [replace(host, password=password) for host in hosts]
@@ -139,61 +169,17 @@ def _with_password(hosts: List[Target], password: str) -> List[Target]:
 
 def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -> int:
     """Work on all hosts, so many at a time; print answers as they come."""
-    live = LiveLines()
-    failed: Dict[str, str] = {}
-    unreached: Dict[str, str] = {}
-    pool = ThreadPoolExecutor(max_workers=min(width, len(hosts)))
-    futures = {pool.submit(_on_one, host, work, live): host for host in hosts}
-    try:
-        for future in as_completed(futures):
-            host = futures[future].id
-            live.hide()
-            try:
-                _show(host, future, printer, failed)
-            except UnreachableError as error:
-                unreached[host] = str(error)
-                print(printable(str(error)), file=sys.stderr, flush=True)
-            except CatenaError as error:
-                failed[host] = "error"
-                text = str(error)
-                prefix = "" if text.startswith(f"{host}: ") else f"{host}: "
-                print(printable(prefix + text), file=sys.stderr, flush=True)
-            except Exception as error:  # noqa: BLE001  # one host makes nothing go wrong for others
-                failed[host] = "error"
-                print(printable(f"{host}: {told(error)}"), file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        pool.shutdown(wait=False, cancel_futures=True)
-        print("interrupted; what hosts have begun goes on there", file=sys.stderr)
-        return 130
-    pool.shutdown(wait=False)
-    printer.finish()
-    if failed:
-        return CatenaError.exit_code
-    return UnreachableError.exit_code if unreached else 0
+    from catena.ssh.ledger import Ledger
+
+    if work.raw:
+        tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
+    else:
+        spec, pages = _spec(work), Ledger(work.settings.state_dir)
+        tasks = [_function(host, work, spec, pages) for host in hosts]
+    return Hosts(tasks, printer, "interrupted" if work.raw else INTERRUPTED).run(width)
 
 
-def _show(
-    host: str, future: Future[Mapping[str, Any]], printer: JobPrinter, failed: Dict[str, str]
-) -> None:
-    ret = future.result()
-    printer.show(host, ret)
-    if ret["code"]:
-        failed[host] = f"code {ret['code']}"
-
-
-def _on_one(host: Target, work: _Work, live: LiveLines) -> Mapping[str, Any]:
-    """Return the answer of one host: its value, the output that suits it, its code."""
-
-    def watch(phase: Any, text: str) -> None:
-        live.say(host.id, f"{phase.value}: {text}" if text else str(phase.value))
-
-    try:
-        return _raw(host, work, watch) if work.raw else _function(host, work, watch)
-    finally:
-        live.end(host.id)
-
-
-def _raw(host: Target, work: _Work, watch: Watch) -> Mapping[str, Any]:
+def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
     from catena.ssh.connection import open_connection
     from catena.ssh.errors import Phase
     from catena.ssh.raw import DEADLINE_SECONDS, run_raw
@@ -208,26 +194,72 @@ def _raw(host: Target, work: _Work, watch: Watch) -> Mapping[str, Any]:
     return {"value": found, "out": "", "code": found["retcode"]}
 
 
-def _function(host: Target, work: _Work, watch: Watch) -> Mapping[str, Any]:
-    from catena.ssh import push
+def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
+    """Return the task of a function on one host, with a page on which it is kept."""
+    from catena.ssh.ledger import Begun, named
+
+    page = pages.page(Begun(host.id, named(host, work.hosts), work.roster, spec))
+
+    def run(watch: Watch) -> Answer:
+        from catena.ssh import push
+        from catena.ssh.errors import Phase, SshError
+
+        link = connector(work.files, work.settings, watch)
+        try:
+            return answer_of(
+                push.run(host, link, spec, work.settings, watch, page.keep, page.begins)
+            )
+        except SshError as error:
+            if error.phase is Phase.install and not error.waits:
+                # It was refused before it began.
+                page.close()
+            raise
+
+    return Task(host.id, partial(_wiped, host, work, run) if work.wipe else run, page.close)
+
+
+def _wiped(host: Target, work: _Work, run: Callable[[Watch], Answer], watch: Watch) -> Answer:
+    """Do what *run* does, then remove catena from the host; the answer stands whatever fails."""
+    from catena.ssh.clean import clean
+
+    remove = partial(clean, host, connector(work.files, work.settings, watch), watch)
+    try:
+        found = run(watch)
+    except UnreachableError:
+        raise
+    except CatenaError:
+        remove(KEPT_SECONDS, True)
+        raise
+    try:
+        remove(KEPT_SECONDS, True)
+    except CatenaError as error:
+        return {**found, "trouble": error}
+    return found
+
+
+def connector(files: ClientFiles, settings: MasterSettings, watch: Watch) -> Connector:
+    """Return what connects to hosts, and tells of it."""
     from catena.ssh.connection import SshConnection, open_connection
     from catena.ssh.errors import Phase
 
     def connect(target: Target) -> SshConnection:
         watch(Phase.connect, target.host)
-        return open_connection(target, work.files, work.settings.ssh_timeout)
+        return open_connection(target, files, settings.ssh_timeout)
 
-    ret = push.run(host, connect, _spec(work), work.settings, watch)
+    return connect
+
+
+def answer_of(ret: JobReturn) -> Answer:
+    """Return a return as it is shown."""
     code = ret.retcode or (0 if ret.success else 1)
     return {"value": ret.value, "out": ret.out, "code": code}
 
 
-def _spec(work: _Work) -> Any:
+def _spec(work: _Work) -> JobSpec:
     import getpass
 
     from catena.core.clock import SystemClock
     from catena.core.ids import JidFactory
-    from catena.core.job import DEFAULT_DEADLINE_SECONDS, JobSpec
 
     clock = SystemClock()
     return JobSpec(

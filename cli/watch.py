@@ -33,9 +33,14 @@ class JobPrinter:
         self._values: Dict[str, Any] = {}
         self._colour = wants_colour()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is printed before the end."""
+        return self._out in _WHOLE
+
     def show(self, minion: str, ret: Mapping[str, Any]) -> None:
         """Print one return, or keep it for the end."""
-        if self._out in _WHOLE:
+        if self.is_whole:
             self._values[minion] = ret["value"]
             return
         text = answer(minion, ret, self._out, self._colour, self._style)

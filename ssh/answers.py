@@ -53,6 +53,11 @@ class Answers:
         self._send = send
         self._code = code
 
+    @property
+    def code(self) -> frozenset[tuple[str, str]]:
+        """(engine, path below the roots) of templates that may be code of ours."""
+        return self._code
+
     def __call__(self, question: Any) -> Reply:
         """Return the answer to a record of `runtime.ssh.asking`; a fault is one too.
 

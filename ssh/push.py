@@ -23,6 +23,7 @@ from catena.ssh.calls import TargetCalls
 from catena.ssh.compile import Seat, seat_of, session_for
 from catena.ssh.errors import Phase, one_line, refused
 from catena.ssh.functions import addresses, runs_here
+from catena.ssh.ledger import Begun
 from catena.ssh.link import Connector, Watch
 from catena.ssh.program import Part
 from catena.ssh.roots import add_address, referenced
@@ -31,9 +32,16 @@ from catena.ssh.visit import Told, Visit
 from catena.states.compiler.call import Callees, argument_faults
 from catena.states.compiler.faults import StateArgumentsError, at
 from catena.states.compiler.model import Low, Row
+from catena.states.functions.options import run_context, run_options
 
 #: Runs of one job of a chain: so often may its host, or its process there, die under it.
 ATTEMPTS = 20
+
+#: Told of a run before it begins: its id, its function, (engine, path) of templates that are code.
+Begins = Callable[[str, str, frozenset[tuple[str, str]]], None]
+
+#: Arguments of a state run that make its context.
+_RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv")
 
 
 def run(
@@ -43,6 +51,7 @@ def run(
     settings: MasterSettings,
     watch: Watch,
     keep: Callable[[JobReturn], None] | None = None,
+    begins: Begins | None = None,
 ) -> JobReturn:
     """Run the function of *spec* on *target* and return what it came to.
 
@@ -56,13 +65,14 @@ def run(
         settings: file roots, pillar roots and renderers of this master.
         watch: told of each step.
         keep: makes the return durable; the host forgets the run after that.
+        begins: told of each run before it begins there.
 
     Raises:
         SshError: the host could not be reached or used; nothing was run, or it is unknown
             whether it ended (the text says which).
         CatenaError: what was asked makes no sense, or does not compile.
     """
-    return outcome(target, connect, spec, settings, watch, keep).ret
+    return outcome(target, connect, spec, settings, watch, keep, begins).ret
 
 
 def outcome(
@@ -72,17 +82,64 @@ def outcome(
     settings: MasterSettings,
     watch: Watch,
     keep: Callable[[JobReturn], None] | None = None,
+    begins: Begins | None = None,
 ) -> Outcome:
     """Do the same; say also whether the value is the text of why there is none."""
     seat = seat_of(target, settings, str(spec.kwargs.get("saltenv") or ""))
     visit = Visit(seat, connect, watch)
     try:
         visit.begin()
-        found = carry_out(seat, visit, spec, watch)
+        found = _Push(seat, visit, spec, watch, None, begins).run()
         if keep is not None:
             keep(found.ret)
         visit.forget()
         return found
+    except TargetError as error:
+        raise refused(target.id, str(error)) from None
+    except OSError as error:
+        raise CommandExecutionError(f"{target.id}: {error}") from error
+    finally:
+        visit.close()
+
+
+def again(
+    target: Target,
+    connect: Connector,
+    begun: Begun,
+    settings: MasterSettings,
+    watch: Watch,
+    keep: Callable[[JobReturn], None],
+    cancel: str = "",
+) -> JobReturn | None:
+    """Follow a run that somebody else began, to its end; nothing is begun, nothing of it is left.
+
+    Args:
+        target: the host.
+        connect: makes a connection to it.
+        begun: what is known of the run.
+        settings: file roots, pillar roots and renderers of this master.
+        watch: told of each step.
+        keep: makes the return durable; the host forgets the run after that.
+        cancel: why the run is to be killed, "": it is not.
+
+    Returns:
+        The return; None: there is no such run, it never began or was collected before.
+
+    Raises:
+        As `run`.
+    """
+    seat = seat_of(target, settings, str(begun.spec.kwargs.get("saltenv") or ""))
+    visit = Visit(seat, connect, watch, (lambda: cancel) if cancel else None)
+    try:
+        visit.begin()
+        ret = begun.ret
+        if ret is None and any(one.run_id == begun.run_id for one in visit.welcome.runs):
+            push = _Push(seat, visit, begun.spec, watch)
+            ret = push.follow(begun.run_id, frozenset(begun.code)).ret
+            keep(ret)
+        job = begun.run_id.rpartition("-")[0]
+        visit.forget(one.run_id for one in visit.welcome.runs if one.run_id.startswith(job))
+        return ret
     except TargetError as error:
         raise refused(target.id, str(error)) from None
     except OSError as error:
@@ -142,13 +199,20 @@ class _Push:
     """One job on a host that is reached."""
 
     def __init__(
-        self, seat: Seat, visit: Visit, spec: JobSpec, watch: Watch, steps: Told | None
+        self,
+        seat: Seat,
+        visit: Visit,
+        spec: JobSpec,
+        watch: Watch,
+        steps: Told | None = None,
+        begins: Begins | None = None,
     ) -> None:
         self._seat = seat
         self._visit = visit
         self._spec = spec
         self._watch = watch
         self._steps = steps
+        self._begins = begins
         self._runs = 0
         #: Number of the last step of this run, and of all runs before it.
         self._last, self._before = 0, 0
@@ -171,6 +235,18 @@ class _Push:
             return self._own(self._failed, FunctionMark(out="highstate"))
         self._calls.check_compiled()
         return answered
+
+    def follow(self, run: str, code: frozenset[tuple[str, str]]) -> Outcome:
+        """Go on with the run of the job's own function that began before; see `again`."""
+        context, mark = self._session.context, FunctionMark()
+        if self._spec.fun in context.functions:
+            mark = context.functions[self._spec.fun].mark
+        if mark.out == "highstate":
+            # The function itself was called here, and had these from its own arguments.
+            given = {key: self._spec.kwargs.get(key) for key in _RUN_ARGUMENTS}
+            context = run_context(context, run_options(given))
+        answer = self._checked(Answers(context, self._send, code))
+        return self._own(self._visit.follow(run, self._spec, answer, self._told), mark)
 
     def _own(self, result: RunResult, mark: Any) -> Outcome:
         """Return a return of the target under our own names: of its words, only its outcome."""
@@ -278,13 +354,18 @@ class _Push:
         self._runs += 1
         self._before, self._last = self._before + self._last, 0
 
+        found = run_id(self._spec.jid, self._seat.target.id, self._runs)
+        if self._begins is not None:
+            self._begins(found, job.spec.fun, answers.code)
+        return self._visit.run(found, job, parts, self._checked(answers), self._told)
+
+    def _checked(self, answers: Answers) -> Callable[[Any], Reply]:
         def answer(question: Any) -> Reply:
             reply = answers(question)
             self._calls.check()
             return reply
 
-        found = run_id(self._spec.jid, self._seat.target.id, self._runs)
-        return self._visit.run(found, job, parts, answer, self._told)
+        return answer
 
     def _send(self, entry: FileEntry, local: Path) -> None:
         program = self._visit.program()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from catena.core.errors import CatenaError, PeerError
+from catena.core.job import JobSpec
 from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
@@ -133,9 +134,15 @@ class Visit:
         whole = Part.of(p.pack_job(job))
         self._persist(run_id, lambda program: _start(program, run_id, whole, parts))
         self._watch(Phase.run, "started")
+        return self.follow(run_id, job.spec, answer, told)
+
+    def follow(
+        self, run_id: str, spec: JobSpec, answer: Callable[[Any], Reply], told: Told
+    ) -> p.RunResult:
+        """Follow a run that has begun to its end; arguments and errors are those of `run`."""
         after, called_off = 0, False
         wait = p.POLL_SECONDS if self._cancelled is None else LOOK_SECONDS
-        ends = time.monotonic() + job.spec.deadline_seconds + AWAY_SECONDS
+        ends = time.monotonic() + spec.deadline_seconds + AWAY_SECONDS
         while True:
             if time.monotonic() > ends:
                 raise self._unknown(run_id, "it does not end, although its deadline has passed")
@@ -154,18 +161,18 @@ class Visit:
             if polled.phase is p.RunPhase.done and not polled.steps:
                 break
         self._watch(Phase.collect, "result")
-        limit = RETURN_FLOOR + 2 * job.spec.output_limit
+        limit = RETURN_FLOOR + 2 * spec.output_limit
         result: p.RunResult = self._persist(run_id, lambda program: program.collect(run_id, limit))
         self._collected.append(run_id)
         return result
 
-    def forget(self) -> None:
-        """Have the host forget the runs that were collected: what they came to is safe.
+    def forget(self, also: Iterable[str] = ()) -> None:
+        """Have the host forget the runs that were collected, *also* others: all that is safe.
 
         A host that can't be told does so by itself after a week.
         """
         collected, self._collected = self._collected, []
-        for run_id in collected:
+        for run_id in dict.fromkeys((*collected, *also)):
             try:
                 self.program().ack(run_id)
             except CatenaError:

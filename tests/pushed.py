@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from catena.core.clock import read_boot_id
 from catena.core.job import JobSpec
+from catena.runtime import processes
 from catena.runtime.ssh import protocol as p
+from catena.runtime.ssh.runs import RunFolder
 from catena.ssh import channel
 from catena.ssh.bundle import Bundle, bundle
 from catena.ssh.errors import ChannelLostError, Phase
@@ -125,6 +128,15 @@ class Bench:
         """Return what is left in the room of parts on their way and of runs, sorted."""
         found = [*self.room.glob("incoming/*"), *self.room.glob("runs/*")]
         return sorted(path.relative_to(self.room).as_posix() for path in found)
+
+
+def end_runs(room: Path) -> None:
+    """Kill the detached runs of a room: they outlive the channel that started them, on purpose."""
+    for claim in (*room.glob("runs/*/runner"), *room.glob("runs/*/worker")):
+        process = RunFolder(claim.parent).process(claim.name)
+        if process is not None and process.pid != os.getpid():
+            with contextlib.suppress(OSError):
+                processes.kill_tree(process, read_boot_id())
 
 
 def job(fun: str = "test.ping", *args: Any, settings: Any = None, **fields: Any) -> p.PushedJob:

@@ -25,6 +25,7 @@ from catena.core.errors import CatenaError, LimitError
 from catena.core.files import read_limited, write_all
 from catena.core.framing import READY, Framer, marker
 from catena.core.frozen import replace
+from catena.runtime.resume_file import NAME as CHAIN_FILE
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh import runner, runs
 from catena.runtime.ssh.caller import Caller, ChannelEndedError
@@ -298,6 +299,9 @@ class Server:
         for run in runs.every(self._room.runs):
             if runner.look(self._room, run) is not RunPhase.done:
                 raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
+        # Also the one that is renamed while its chunk runs.
+        for path in self._room.path.glob(f"hosts/*/conf/minion.d/{CHAIN_FILE}*"):
+            raise TargetError(Trouble.busy, f"an action chain goes on here ({path})")
         self._caller.close()
         self._room.wipe()
         return p.Nothing(), b""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -11,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from catena.runtime import processes
 from catena.runtime.ssh.compiled import compile_bundle
 from catena.ssh.bundle import bundle
-from tests.pushed import Bench
+from tests.pushed import Bench, end_runs
 
 
 @pytest.fixture(scope="session")
@@ -48,18 +46,4 @@ def bench(tmp_path: Path, compiled: Path) -> Iterator[Bench]:
         shutil.copy(path, found.room / "bundles")
     yield found
     found.close()
-    # Detached runners outlive the channel that started them, on purpose.
-    for claim in tmp_path.glob("room/runs/*/runner"):
-        _end(claim)
-    for claim in tmp_path.glob("room/runs/*/worker"):
-        _end(claim)
-
-
-def _end(claim: Path) -> None:
-    from catena.core.clock import read_boot_id
-    from catena.runtime.ssh.runs import RunFolder
-
-    process = RunFolder(claim.parent).process(claim.name)
-    if process is not None and process.pid != os.getpid():
-        with contextlib.suppress(OSError):
-            processes.kill_tree(process, read_boot_id())
+    end_runs(found.room)

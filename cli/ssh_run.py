@@ -1,0 +1,232 @@
+"""`catena ssh-run`: what commands left behind on hosts that SSH reaches."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+
+import click
+
+from catena.cli.output import OUTPUTS
+from catena.cli.output.answers import state_options, style
+from catena.cli.output.plain import document
+from catena.cli.output.table import clock, table
+from catena.cli.output.text import printable
+from catena.cli.settings import master_settings
+from catena.cli.ssh import (
+    INTERRUPTED,
+    answer_of,
+    asked_hosts,
+    client_files,
+    connector,
+    host_options,
+    with_password,
+)
+from catena.cli.ssh_hosts import Answer, Hosts, Task
+from catena.cli.watch import JobPrinter
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.frozen import dataclass
+
+if TYPE_CHECKING:
+    from catena.core.config.master import MasterSettings
+    from catena.ssh.client_config import ClientFiles
+    from catena.ssh.ledger import Begun, Ledger
+    from catena.ssh.link import Watch
+    from catena.ssh.target import Target
+
+_DAY_SECONDS = 86400.0
+_ASKPASS = click.option("--askpass", is_flag=True, help="Ask for the password of login and sudo.")
+
+
+@click.group("ssh-run")
+def ssh_run() -> None:
+    """List, collect and end runs that commands left on hosts; clean hosts.
+
+    A run goes on by itself when the command that began it is killed. Its return waits on the host
+    for a week.
+    """
+
+
+@ssh_run.command("list")
+@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.pass_context
+def list_runs(ctx: click.Context, out: str) -> None:
+    """List the runs that were begun from here and whose returns nobody has seen."""
+    from catena.ssh.ledger import Ledger
+
+    settings, _ = master_settings(ctx.find_root().obj)
+    rows: List[Dict[str, str]] = [
+        {
+            "jid": one.spec.jid,
+            "host": one.host,
+            "fun": one.spec.fun,
+            "user": one.spec.user,
+            "began": clock(one.spec.issued, with_date=True),
+            "state": _state(one),
+        }
+        for one in Ledger(settings.state_dir).every()
+    ]
+    print(
+        document(rows)
+        if out == "json"
+        else table(("jid", "host", "fun", "user", "began", "state"), rows)
+    )
+
+
+def _state(one: Begun) -> str:
+    if one.is_followed and one.follower is not None:
+        return f"followed by process {one.follower.pid}"
+    return "return is here" if one.ret is not None else "left on the host"
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """What collecting needs."""
+
+    settings: MasterSettings
+    files: ClientFiles
+    ledger: Ledger
+    password: Optional[str]
+
+
+@ssh_run.command()
+@click.argument("jids", nargs=-1)
+@_ASKPASS
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@state_options
+@click.pass_context
+def collect(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
+    """Fetch and show the returns of runs that were left behind, of all jobs or of JIDS.
+
+    One that still goes on is followed to its end. Nothing is begun.
+    """
+    return _collect(ctx, jids, "", options)
+
+
+@ssh_run.command()
+@click.argument("jids", nargs=-1, required=True)
+@_ASKPASS
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@state_options
+@click.pass_context
+def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
+    """Kill runs of JIDS that were left behind, with all that they started; show their returns."""
+    return _collect(ctx, jids, "by catena ssh-run", options)
+
+
+def _collect(
+    ctx: click.Context, jids: Tuple[str, ...], cancelled: str, options: Mapping[str, Any]
+) -> int:
+    from catena.ssh.ledger import Ledger
+
+    settings, _ = master_settings(ctx.find_root().obj)
+    ledger = Ledger(settings.state_dir)
+    password = click.prompt("password", hide_input=True, err=True) if options["askpass"] else None
+    desk = _Desk(settings, client_files(ctx.find_root().obj, settings), ledger, password)
+    with ledger.alone():
+        found = [one for one in ledger.every() if not jids or one.spec.jid in jids]
+        for jid in jids:
+            if all(one.spec.jid != jid for one in found):
+                raise NotFoundError(f"no run of job {jid} was left behind; see: ssh-run list")
+        left = [one for one in found if not one.is_followed]
+        for one in found:
+            if one.is_followed:
+                print(f"{one.host}: job {one.spec.jid}: {_state(one)}", file=sys.stderr)
+        if not left:
+            print("nothing was left behind", file=sys.stderr)
+            return 0
+        tasks = [_task(one, desk, cancelled, _label(one, left)) for one in left]
+        printer = JobPrinter(options["out"] or "", style(options))
+        return Hosts(tasks, printer, INTERRUPTED).run(settings.ssh_max_procs)
+
+
+def _label(one: Begun, left: List[Begun]) -> str:
+    several = sum(other.host == one.host for other in left) > 1
+    return f"{one.host} ({one.spec.jid})" if several else one.host
+
+
+def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
+    page = desk.ledger.page(one)
+
+    def work(watch: Watch) -> Optional[Answer]:
+        try:
+            return followed(watch)
+        except CatenaError as error:
+            if one.ret is None:
+                raise
+            # The host will forget it by itself.
+            return {**answer_of(one.ret), "trouble": error}
+
+    def followed(watch: Watch) -> Optional[Answer]:
+        from catena.ssh import push
+
+        page.take_over()
+        ret = push.again(
+            _target(one, desk),
+            connector(desk.files, desk.settings, watch),
+            one,
+            desk.settings,
+            watch,
+            page.keep,
+            cancelled,
+        )
+        if ret is None or (one.fun != one.spec.fun and one.ret is None):
+            page.close()
+            why = f"job {one.spec.jid} ({one.spec.fun}) never began there, or was collected before"
+            print(printable(f"{one.host}: {why}"), file=sys.stderr, flush=True)
+            return None
+        return answer_of(ret)
+
+    return Task(label, work, page.close)
+
+
+def _target(one: Begun, desk: _Desk) -> Target:
+    from catena.ssh import roster
+
+    hosts = roster.read(desk.settings, one.roster)
+    (target,) = roster.targets(hosts, desk.settings, one.named, "glob")
+    return target if desk.password is None else with_password([target], desk.password)[0]
+
+
+# -- hosts ---------------------------------------------------------------------------------------
+
+
+@ssh_run.command("clean")
+@click.argument("target")
+@host_options
+@click.option(
+    "--days", type=click.FloatRange(min=0), default=7.0, show_default=True, help="Age of runs."
+)
+@click.option("--wipe", "-W", is_flag=True, help="Remove everything of catena.")
+@click.pass_context
+def clean_hosts(
+    ctx: click.Context, /, target: str, days: float, wipe: bool, **options: Any
+) -> int:
+    """Remove from the hosts of TARGET what nobody needs: returns that nobody collected, old files.
+
+    Hosts do so by themselves once a day. A host on which something runs, or a chain waits, is not
+    wiped.
+    """
+    from catena.ssh import roster
+
+    settings, _ = master_settings(ctx.find_root().obj)
+    files = client_files(ctx.find_root().obj, settings)
+    hosts = asked_hosts(roster.read(settings, options["roster"]), settings, target, options)
+    tasks = [Task(host.id, partial(_clean, host, settings, files, days, wipe)) for host in hosts]
+    return Hosts(tasks, JobPrinter(""), "interrupted").run(settings.ssh_max_procs)
+
+
+def _clean(
+    host: Target,
+    settings: MasterSettings,
+    files: ClientFiles,
+    days: float,
+    wipe: bool,
+    watch: Watch,
+) -> Answer:
+    from catena.ssh.clean import clean
+
+    removed = clean(host, connector(files, settings, watch), watch, days * _DAY_SECONDS, wipe)
+    value: Any = "wiped" if removed is None else removed
+    return {"value": value, "out": "", "code": 0}
