@@ -75,12 +75,12 @@ class SimStore(Store):
         self._write_engine.dispose()
         self._read_engine.dispose()
 
-    def post(self, fn: Any, *, lazy: bool = False) -> asyncio.Future[Any]:
-        """As Store.post."""
+    def _put(self, fn: Any, lazy: bool, bulk: Any = None, item: Any = None) -> asyncio.Future[Any]:
+        """As in Store, without its thread."""
         if self._closed or self._loop is None:
             raise StoreUnavailableError("the store is closed")
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._pending.append(_Work(fn, future, lazy))
+        self._pending.append(_Work(fn, future, lazy, bulk, item))
         delay = self.host.stage.rng.choice((0.001, 0.01)) + (0.05 if lazy else 0.0)
         when = self._loop.time() + delay
         if self._due is None or when < self._due.when():

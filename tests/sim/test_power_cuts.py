@@ -289,7 +289,7 @@ def one_chain(made: World) -> None:
 
 
 def cut_job(steps: int, share: float, which: int) -> Callable[[World], None]:
-    """Return what cuts the power at a step of a chain's first or second job."""
+    """Return what cuts the power at a step of a chain's first or second job (0, 1)."""
 
     def change(made: World) -> None:
         one_chain(made)
@@ -306,11 +306,11 @@ def cut_job(steps: int, share: float, which: int) -> Callable[[World], None]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("which", [1, 2])
+@pytest.mark.parametrize("which", [0, 1])
 def test_a_chain_survives_a_cut_at_any_step_of_its_jobs(
     below: Path, share: float, which: int
 ) -> None:
-    for steps in range(which, 90, EVERY):
+    for steps in range(which + 1, 90, EVERY):
         outcome = world.run(steps, below, calm=True, change=cut_job(steps, share, which))
         told = "\n    ".join(outcome.violations)
         assert not told, f"cut at step {steps} of job {which}:\n    {told}"
