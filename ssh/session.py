@@ -357,8 +357,9 @@ def why_not(target: Target, phase: Phase, code: int, said: str) -> SshError:
     lines = said.strip().splitlines()
     last = lines[-1] if lines else ""
     for words, meaning, advice, passes in _SAYINGS:
-        if words in said.lower():
-            return SshError(target.id, phase, f"{meaning}: {last}", advice, waits=passes)
+        for line in lines:
+            if words in line.lower():
+                return SshError(target.id, phase, f"{meaning}: {line}", advice, waits=passes)
     what = f"its login shell ended with code {code} before the command began"
     tail = f": {last}" if last else " and said nothing"
     return SshError(target.id, phase, what + tail, "can this user log in by hand?")

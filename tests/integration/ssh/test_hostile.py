@@ -210,6 +210,7 @@ def test_output_beyond_the_limit_is_dropped_and_told(tmp_path: Path) -> None:
         (b"sh: 1: sudo: not found", "no sudo", False),
         (b"me is not in the sudoers file.", "does not know this user", False),
         (b"sudo: sorry, you must have a tty to run sudo", "tty: True", False),
+        (b"sudo: unknown user nob\nsudo: error initializing audit plugin", "user nob;", False),
         (b"", "code 1", False),
     ],
 )
