@@ -15,7 +15,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the logs to the report."""
     report = yield
-    fleet = item.funcargs.get("fleet")
-    if report.failed and isinstance(fleet, Site):
-        report.sections.append(("logs", fleet.logs()))
+    for fleet in item.funcargs.values():
+        if report.failed and isinstance(fleet, Site):
+            report.sections.append(("logs", fleet.logs()))
     return report

@@ -137,7 +137,7 @@ class Machine:
         self._argv = [
             "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit",
             f"--network-namespace-path=/run/netns/{space}", "--console=pipe",
-            f"--machine={name}", f"--directory={root.path}", *binds,
+            f"--machine={space}", f"--hostname={name}", f"--directory={root.path}", *binds,
         ]  # fmt: skip
         self.console = console
         self.boots = 0
@@ -156,9 +156,12 @@ class Machine:
         self._power.clear()
         if self._nspawn is not None and self._nspawn.poll() is None:
             # Its init first: with it the kernel ends every process of the host.
-            for pid in (*_children(self._nspawn.pid), self._nspawn.pid):
+            pids = (*_children(self._nspawn.pid), self._nspawn.pid)
+            for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            # Until then the host may still answer.
+            wait_for(f"the end of {self.name}", lambda: not any(map(_is_there, pids[:-1])))
         if self._supply is not None:
             self._supply.join(30)
 
@@ -190,6 +193,10 @@ class Machine:
         if self._supply is not None and not self._supply.is_alive() and self._power.is_set():
             text = self.console.read_text(errors="replace")
             require(f"{self.name} can't run here: {text[-2000:]}")
+
+
+def _is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _children(pid: int) -> list[int]:

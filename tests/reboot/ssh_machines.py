@@ -99,7 +99,7 @@ class SshSite(Site):
         (root.path / f"{home.lstrip('/')}/.ssh").chmod(0o700)
 
     def new_host_key(self, name: str) -> None:
-        """Give a host another key; a running sshd takes it with its next start."""
+        """Give a host another key; sshd reads it for each connection."""
         path = self.machines[name].root.path / "etc/ssh/ssh_host_ed25519_key"
         path.unlink(missing_ok=True)
         path.with_name(f"{path.name}.pub").unlink(missing_ok=True)
@@ -136,8 +136,7 @@ class SshSite(Site):
     def catena(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the installed command where the master is: only from there a host is reached."""
         done = subprocess.run(
-            ["ip", "netns", "exec", self.network.master,
-             CATENA, "-c", str(self.config), *words],
+            self._command(words),
             capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if check and done.returncode:
@@ -145,11 +144,40 @@ class SshSite(Site):
             raise FleetError(f"catena {' '.join(words)}: exit {done.returncode}\n{said}")
         return done
 
+    @contextlib.contextmanager
+    def catena_beside(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Run the installed command while the test goes on."""
+        with subprocess.Popen(
+            self._command(words), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def _command(self, words: Sequence[str]) -> list[str]:
+        # `ip netns exec` becomes the command: it is one process.
+        return ["ip", "netns", "exec", self.network.master, CATENA, "-c", str(self.config), *words]
+
     def answers(self, *words: str, check: bool = True) -> dict[str, Any]:
         """Return what `catena ssh` says, by host."""
         done = self.catena("ssh", *words, "--out", "json", check=check)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+    def seen(self) -> list[tuple[str, ...]]:
+        """Return what hosts noted outside themselves, a tuple of words for each line."""
+        path = self.folder / "witness/seen"
+        return (
+            [tuple(line.split()) for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
+
+    def forget_seen(self) -> None:
+        """Forget what hosts noted."""
+        (self.folder / "witness/seen").unlink(missing_ok=True)
 
     def inside(self, name: str, *argv: str) -> str:
         """Run a command in a running host, past its sshd; return what it printed."""
@@ -164,7 +192,10 @@ def ssh_site(
     made = SshSite(folder, installation)
     try:
         fill(made)
-        made.power_on()
+        try:
+            made.power_on()
+        except FleetError as error:
+            raise FleetError(f"{error}\n{made.logs()}") from error
         yield made
     finally:
         made.close()
