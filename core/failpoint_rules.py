@@ -86,6 +86,15 @@ FAILPOINTS: Mapping[str, str] = {
     "ssh.result.before": "SSH worker: the function has ended, its return is not durable",
     "ssh.result.after": "SSH worker: its return is durable",
     "ssh.ack.before": "SSH, on the host: the master has a return, its run is still here",
+    "reboot.before": "SSH runner: the result is durable, it asks for a reboot",
+    "reboot.now": "SSH runner: the host is about to be rebooted",
+    "visit.claimed": "master: a host that SSH reaches is claimed, nobody is on the way",
+    "visit.looked": "master: what a visit found is durable, the visit does not go on",
+    "visit.job": "visit: the master says go, the host has no job",
+    "visit.returned": "visit: the host's return is here, the master does not have it",
+    "visit.stored": "master: a return of a visit is durable, the host still has the run",
+    "visit.kept": "visit: the return is durable, the host has not forgotten the run",
+    "visit.join": "master: a host that was looked at is about to join its chain",
     "master.clean": "master: files of chunks that have ended are about to go",
 }
 

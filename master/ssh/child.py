@@ -167,7 +167,7 @@ def _job(order: m.Order, master: Master, seat: Seat, visit: Visit, watch: Any) -
     if master.cancel and not _is_begun(visit, run_id(spec.jid, order.host, 1)):
         master.say(m.NeverBegan())
         return
-    failpoints.hit("master.visit.job")
+    failpoints.hit("visit.job")
     try:
         found = carry_out(seat, visit, spec, watch, lambda step: _tell(master, step))
     except SshError:
@@ -177,10 +177,10 @@ def _job(order: m.Order, master: Master, seat: Seat, visit: Visit, watch: Any) -
             raise
         # It does not compile, or makes no sense: a return like any other, and no trouble of SSH.
         raise UsageError(str(error) or type(error).__name__) from error
-    failpoints.hit("master.visit.returned")
+    failpoints.hit("visit.returned")
     master.say(m.Returned(found.ret))
     master.answer(m.Kept)
-    failpoints.hit("master.visit.kept")
+    failpoints.hit("visit.kept")
     visit.forget()
 
 

@@ -266,7 +266,7 @@ class SshWorker:
 
         if not await self._store.write(claim):
             return
-        failpoints.hit("master.visit.claimed")
+        failpoints.hit("visit.claimed")
         visit = _Visit(row.id, errand)
         self._visits[row.id] = visit
         visit.task = asyncio.create_task(self._visit(visit, row.tries), name=f"ssh {row.id}")
@@ -306,7 +306,7 @@ class SshWorker:
                 result = await self._judge(visit, word)
             elif isinstance(word, m.Returned):
                 await reports.returned(word)
-                failpoints.hit("master.visit.stored")
+                failpoints.hit("visit.stored")
                 await visit.visitor.say(m.Kept())
             elif isinstance(word, m.Troubled):
                 return Ended(decide.End(word.end), word.text)
@@ -346,7 +346,7 @@ class SshWorker:
         verdict = await self._store.write(
             lambda conn: looks.take(conn, visit.host, facts, job, chain_id)
         )
-        failpoints.hit("master.visit.looked")
+        failpoints.hit("visit.looked")
         assert visit.visitor is not None
         if verdict.remind:
             await self._remind(visit.host)

@@ -300,14 +300,14 @@ def _afterwards(room: Room, run: RunFolder, job: PushedJob) -> None:
     run.let_go()
     if after is None or after.kind is not AfterKind.reboot or not after.command:
         return
-    failpoints.hit("ssh.reboot.before")
+    failpoints.hit("reboot.before")
     ends = time.monotonic() + COLLECT_SECONDS
     while run.exists() and time.monotonic() < ends:
         time.sleep(0.1)
     time.sleep(after.delay_seconds)
     place = room.place(job.identity)
     if after.boot_id in ("", _boot_of(place)) and not _is_given_up(place, after.chain_id):
-        failpoints.hit("ssh.reboot.now")
+        failpoints.hit("reboot.now")
         os.execvp(after.command[0], list(after.command))
 
 
