@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Tuple, TypeVar
@@ -12,6 +13,7 @@ from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
+from catena.cli.output.text import printable
 from catena.cli.settings import master_settings
 from catena.cli.ssh_hosts import Answer, Hosts, Task
 from catena.cli.watch import JobPrinter
@@ -75,6 +77,17 @@ def host_options(command: F) -> F:
     )
 
 
+def read_roster(settings: MasterSettings, path: str) -> Mapping[str, Target]:
+    """Return the hosts of a roster; warn where others may see or change what is in it."""
+    from catena.ssh import roster
+
+    found = roster.read(settings, path)
+    warning = roster.exposed(settings, path, found)
+    if warning:
+        print(f"warning: {printable(warning)}", file=sys.stderr, flush=True)
+    return found
+
+
 def asked_hosts(
     hosts: Mapping[str, Target], settings: MasterSettings, target: str, options: Mapping[str, Any]
 ) -> List[Target]:
@@ -134,8 +147,6 @@ def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: A
 def _work(
     config_dir: str, settings: MasterSettings, words: Tuple[str, ...], options: Mapping[str, Any]
 ) -> _Work:
-    from catena.ssh import roster
-
     args, kwargs = ([], {}) if options["raw"] else split(words[1:])
     own = str(Path(options["roster"]).resolve()) if options["roster"] else ""
     return _Work(
@@ -148,7 +159,7 @@ def _work(
         timeout=options["timeout"],
         deadline=options["deadline"],
         roster=own,
-        hosts=roster.read(settings, own),
+        hosts=read_roster(settings, own),
         wipe=options["wipe"],
     )
 

@@ -21,6 +21,7 @@ from catena.cli.ssh import (
     client_files,
     connector,
     host_options,
+    read_roster,
     with_password,
 )
 from catena.cli.ssh_hosts import Answer, Hosts, Task
@@ -208,11 +209,9 @@ def clean_hosts(
     Hosts do so by themselves once a day. A host on which something runs, or a chain waits, is not
     wiped.
     """
-    from catena.ssh import roster
-
     settings, _ = master_settings(ctx.find_root().obj)
     files = client_files(ctx.find_root().obj, settings)
-    hosts = asked_hosts(roster.read(settings, options["roster"]), settings, target, options)
+    hosts = asked_hosts(read_roster(settings, options["roster"]), settings, target, options)
     tasks = [Task(host.id, partial(_clean, host, settings, files, days, wipe)) for host in hosts]
     return Hosts(tasks, JobPrinter(""), "interrupted").run(settings.ssh_max_procs)
 

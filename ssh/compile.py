@@ -38,6 +38,10 @@ from catena.ssh.target import Target
 
 Told = Callable[[str, dict[str, Any]], None]
 
+#: What templates see of this master's options, under Salt's name: public formulas tell by it that
+#: they are rendered for a host that SSH reaches. Nothing else of them is a host's to know.
+MASTER_FACTS: Mapping[str, str] = {"__cli": "salt-ssh"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Seat:
@@ -177,7 +181,7 @@ def _context(seat: Seat, host: TargetHost, remote: Remote, spec: JobSpec) -> Con
     place, cache = host.place, host.cache_dir
     renderers = _custom_renderers(seat, cache)
     context = Context(
-        opts=options(place),
+        opts={**options(place), "__master_opts__": dict(MASTER_FACTS)},
         grains=dict(place.grains or {}),
         pillar=LazyMapping(host.job_pillar),
         functions=_registry(seat, remote, "function", cache),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import socket
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,34 @@ def _rendered(text: str, name: str, settings: MasterSettings) -> Rendered:
     # The grains of this host have nothing to say about others; collecting them takes a while.
     context = master_session(settings, f"{socket.gethostname()}_master", {}, settings.file_roots)
     return render(context.context, Source(text, name), settings.renderer)
+
+
+def exposed(settings: MasterSettings, path: str, found: Mapping[str, Target]) -> str:
+    """Return a warning where others may read a roster that holds passwords, or write it; else "".
+
+    Args:
+        settings: the master's.
+        path: as for `read`.
+        found: what `read` returned.
+    """
+    file = Path(path or settings.roster_file)
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return ""
+    defaults = settings.roster_defaults
+    secret = any(
+        (host.password and host.password != defaults.get("passwd"))
+        or (host.private_key_password and host.private_key_password != defaults.get("priv_passwd"))
+        for host in found.values()
+    )
+    if mode & 0o002:
+        return f"{file}: others may write to it (mode {mode:o}): chmod o-w {file}"
+    if secret and mode & 0o004:
+        return (
+            f"{file}: it holds passwords, and others may read it (mode {mode:o}): chmod 600 {file}"
+        )
+    return ""
 
 
 def hosts(rendered: Rendered, settings: MasterSettings) -> dict[str, Target]:
@@ -220,6 +249,8 @@ def _nobody(roster: Mapping[str, Target], text: str, kind: str) -> str:
 
 
 def _hint(text: str) -> str:
+    if "," in text:
+        return "; a list of ids takes -L"
     plain = re.match(r"[A-Za-z0-9.-]+\Z", text)
     return f"; a host that is in no roster is named USER@{text}" if plain else ""
 

@@ -178,6 +178,78 @@ def test_exit_codes(catena: Cli) -> None:
     assert "refused" in away.stderr
 
 
+def test_outputs_are_those_of_catena_run(catena: Cli) -> None:
+    trusted(catena)
+    texts = {
+        "nested": "plain:\n    hi\n",
+        "txt": "plain: hi\n",
+        "yaml": "plain: hi\n",
+        "json": '{\n    "plain": "hi"\n}\n',
+        "jsonl": '{"plain": "hi"}\n',
+        "quiet": "",
+    }
+    for out, text in texts.items():
+        assert catena("ssh", "plain", "cmd.run", "echo hi", "--out", out).stdout == text, out
+    terse = catena("ssh", "plain", "state.apply", "hello", "--state-output", "terse")
+    assert "plain-of-plain - Function: test.succeed_with_changes" in terse.stdout
+    bad = catena("ssh", "*", "state.apply", "bad", "--state-output", "terse")
+    assert bad.stderr == "failed: noisy (code 2), plain (code 2)\n"
+
+
+def test_hosts_are_meant_by_what_the_roster_says_of_them(catena: Cli) -> None:
+    trusted(catena)
+    for kind, text in {
+        "-E": "no.*",
+        "-L": "noisy",
+        "-G": "colour:noisy",
+        "-C": "G@colour:n* and not plain",
+    }.items():
+        assert catena("ssh", kind, text, "test.ping", "--out", "txt").stdout == "noisy: true\n"
+    assert "takes -L" in catena("ssh", "noisy,plain", "test.ping").stderr
+
+
+def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> None:
+    trusted(catena)
+    there = catena.folder / "there"
+    os.mkfifo(there)
+    text = f"echo begun > {there}; read word < {there}; echo $word"
+    process = subprocess.Popen(
+        [CATENA, "-c", str(catena.folder), "ssh", "plain", "cmd.run", text],
+        env={"HOME": str(catena.server.home), "PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+        stdin=subprocess.DEVNULL,
+    )
+    assert there.read_text() == "begun\n"
+    (row,) = json.loads(catena("ssh-run", "list", "--out", "json").stdout)
+    assert row["state"] == f"followed by process {process.pid}"
+    process.kill()
+    process.wait(10)
+    (row,) = json.loads(catena("ssh-run", "list", "--out", "json").stdout)
+    assert (row["host"], row["fun"], row["state"]) == ("plain", "cmd.run", "left on the host")
+    there.write_text("on\n")
+    done = catena("ssh-run", "collect", row["jid"], "--out", "txt")
+    assert (done.returncode, done.stdout) == (0, "plain: on\n")
+    assert catena("ssh-run", "collect").stderr == "nothing was left behind\n"
+    assert "no run of job" in catena("ssh-run", "cancel", row["jid"]).stderr
+    assert list(catena.server.folder.glob("thin-plain/runs/*")) == []
+
+
+def test_a_wiped_host_has_nothing_of_ours(catena: Cli) -> None:
+    trusted(catena)
+    done = catena("ssh", "*", "-W", "cmd.run", "echo hi", "--out", "txt")
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, ["noisy: hi", "plain: hi"])
+    assert list(catena.server.folder.glob("thin-*")) == []
+    assert catena("ssh-run", "clean", "plain").returncode == 0
+
+
+def test_a_roster_with_passwords_that_others_may_read_is_told(catena: Cli) -> None:
+    roster = catena.folder / "roster"
+    roster.write_text(roster.read_text().replace("thin_dir", "passwd: hunter2\n  thin_dir"))
+    roster.chmod(0o644)
+    done = trusted(catena)("ssh", "plain", "-r", "true")
+    assert "warning: " in done.stderr and f"chmod 600 {roster}" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_one_host_that_is_away_does_not_hold_the_others(catena: Cli) -> None:
     (port,) = free_ports(1)
     with (catena.folder / "roster").open("a") as stream:

@@ -141,6 +141,38 @@ def test_a_second_run_brings_nothing_that_is_there(site: Site) -> None:
     assert parts.keys() == now.keys()
 
 
+def test_states_at_the_same_time_ask_without_mixing_answers(site: Site) -> None:
+    site.write(
+        t__sls="""
+{% for n in range(8) %}
+t{{ n }}:
+  file.managed:
+    - {name: @/t{{ n }}, source: salt://t.j2, template: jinja, parallel: True}
+    - {context: {n: {{ n }}}}
+s{{ n }}:
+  module.run:
+    - state.single: [{fun: file.managed}, {name: @/s{{ n }}}, {source: 'salt://f{{ n }}'}]
+    - parallel: True
+{% endfor %}
+""",
+        t__j2="{{ n }} {{ salt['cmd.run']('echo there') }}",
+        **{f"f{n}": f"file {n}" for n in range(8)},
+    )
+    assert set(rows(site.run("state.apply", "t")).values()) == {True}
+    for n in range(8):
+        assert site.made(f"t{n}") == f"{n} there"
+        assert site.made(f"s{n}") == f"file {n}"
+
+
+def test_templates_can_tell_that_they_are_for_a_host_over_ssh(site: Site) -> None:
+    site.write(
+        t__sls="t:\n  test.nop:\n    - name: '{{ opts.__cli }} {{ opts.__master_opts__.__cli }} "
+        "{{ opts.__master_opts__ | length }}'\n"
+    )
+    (row,) = site.run("state.apply", "t").ret.value.values()
+    assert row["name"] == "salt-call salt-ssh 1"
+
+
 def test_custom_modules_states_and_grains_are_there_without_a_sync(site: Site) -> None:
     for name, text in {
         "_modules/mine.py": "def say(x, y=1):\n    return [x, y, __grains__['mine'], "

@@ -140,6 +140,8 @@ SETTINGS = MasterSettings(nodegroups={"dbs": "G@role:db", "some": "web1,db1"})
         ("web1|db1", "pcre", ["web1", "db1"]),
         ("dbs", "nodegroup", ["db1"]),
         ("some", "nodegroup", ["web1", "db1"]),
+        ("role:db", "grain", ["db1"]),
+        ("web* and not web2 or G@role:d*", "compound", ["web1", "db1"]),
         ("me@web1", "glob", ["web1"]),
         ("root@new,web2", "list", ["new", "web2"]),
     ],
@@ -159,6 +161,7 @@ def test_a_user_before_an_id_of_the_roster_changes_the_user_alone(tmp_path: Path
     [
         ("web", "glob", "did you mean"),
         ("x*", "glob", "no host of the roster"),
+        ("web1,db1", "glob", "a list of ids takes -L"),
         ("web1,wbe2", "list", "did you mean 'web2'"),
         ("(", "pcre", "regular expression"),
         ("a@x:1,b@x:2", "list", "two hosts would be called x"),
@@ -168,3 +171,26 @@ def test_a_user_before_an_id_of_the_roster_changes_the_user_alone(tmp_path: Path
 def test_who_is_meant_by_nobody_is_told(tmp_path: Path, text: str, kind: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         roster.targets(read(tmp_path, HOSTS), SETTINGS, text, kind)
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "words"),
+    [
+        (0o644, "a: {host: x, passwd: s3cret}", "it holds passwords, and others may read it"),
+        (0o644, "a: {host: x, priv_passwd: s3cret}", "chmod 600"),
+        (0o600, "a: {host: x, passwd: s3cret}", ""),
+        (0o644, "a: {host: x}", ""),
+        (0o646, "a: {host: x}", "others may write to it"),
+    ],
+)
+def test_a_roster_that_is_open_to_others_is_told(
+    tmp_path: Path, mode: int, text: str, words: str
+) -> None:
+    path = tmp_path / "roster"
+    path.write_text(text)
+    path.chmod(mode)
+    settings = MasterSettings(cache_dir=str(tmp_path), roster_file=str(path))
+    said = roster.exposed(settings, "", roster.read(settings))
+    assert words in said
+    assert bool(words) == bool(said)
+    assert "s3cret" not in said
