@@ -193,7 +193,7 @@ def test_outputs_are_those_of_catena_run(catena: Cli) -> None:
     terse = catena("ssh", "plain", "state.apply", "hello", "--state-output", "terse")
     assert "plain-of-plain - Function: test.succeed_with_changes" in terse.stdout
     bad = catena("ssh", "*", "state.apply", "bad", "--state-output", "terse")
-    assert bad.stderr == "failed: noisy (code 2), plain (code 2)\n"
+    assert bad.stderr == "failed: noisy (code 1), plain (code 1)\n"
 
 
 def test_hosts_are_meant_by_what_the_roster_says_of_them(catena: Cli) -> None:
