@@ -29,14 +29,14 @@ class JobProcesses:
         self._template = TemplateLink(loop, listener.forked, listener.unforked)
         self._watched: Dict[ProcessRef, int] = {}
 
-    def fork(self, jid: str, start: Start, now: float) -> None:
-        """Have job *jid* forked; the listener is told of what came of it.
+    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
+        """Have job *jid*, which calls *fun*, forked; the listener is told of what came of it.
 
         Raises:
             OSError: no process could be made.
         """
         failpoints.hit("agent.fork.before")
-        self._template.fork(jid, start, now)
+        self._template.fork(jid, fun, start, now)
 
     def alive(self, process: ProcessRef) -> bool:
         """Return whether exactly this process still runs."""

@@ -57,8 +57,8 @@ class ForkListener(Protocol):
 class Processes(Protocol):
     """What jobs run in (`job_processes.JobProcesses` in the daemon)."""
 
-    def fork(self, jid: str, start: Start, now: float) -> None:
-        """Have a job forked; OSError: no process could be made."""
+    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
+        """Have a job of function *fun* forked; OSError: no process could be made."""
 
     def alive(self, process: ProcessRef) -> bool:
         """Return whether exactly this process still runs."""
@@ -379,7 +379,7 @@ class JobRunner:
         folder.take_up()
         self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
         try:
-            self.processes.fork(jid, self._start(), self._clock.monotonic())
+            self.processes.fork(jid, spec.fun, self._start(), self._clock.monotonic())
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])

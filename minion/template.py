@@ -6,38 +6,17 @@ the daemon closes the pair of sockets between them; jobs that it forked go on.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
 import socket
 import sys
-from importlib import import_module
 
 from catena.core import failpoints
-from catena.minion import blob
+from catena.minion import blob, warm
 from catena.minion.processes import start_ticks
 from catena.minion.worker import exit_after, run
 
-#: What nearly every job needs; imported once, shared by all workers.
-WARM = (
-    "catena.runtime.functions.mgractionchains",
-    "catena.states.compiler.api",
-    "catena.states.functions.state",
-    "catena.renderers.pipeline",
-    "catena.states.file",
-    "catena.states.cmd",
-    "catena.modules.cmd.functions",
-    "catena.modules.file.functions",
-    "catena.modules.test",
-    "catena.runtime.functions.cp",
-    "catena.runtime.functions.pillar",
-    "catena.runtime.functions.saltutil",
-    "ctypes",
-    "difflib",
-    "jinja2",
-    "yaml",
-)
 _MESSAGE_BYTES = 4096
 
 
@@ -48,16 +27,14 @@ def main() -> None:
     pair = socket.socket(fileno=int(sys.argv[2]))
     # Workers are not waited for here: the kernel forgets them at once.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for name in WARM:
-        import_module(name)
-    # Objects that exist now are never looked at by a worker's collector: their pages stay shared.
-    gc.collect()
-    gc.freeze()
+    warm.rehearse(start)
     while True:
         message = pair.recv(_MESSAGE_BYTES)
         if not message:
             return
-        jid = json.loads(message)["jid"]
+        order = json.loads(message)
+        jid = order["jid"]
+        warm.bring(order["module"])
         pid = os.fork()
         if pid == 0:
             pair.close()

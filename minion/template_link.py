@@ -13,6 +13,8 @@ from catena.minion.interpreter import python_argv
 from catena.minion.loop import Loop
 
 _MESSAGE_BYTES = 4096
+#: No module of ours has a longer name; a stranger's must fit a message all the same.
+_NAME_LENGTH = 64
 
 
 class TemplateLink:
@@ -50,8 +52,8 @@ class TemplateLink:
         """Whether jobs were asked for and not forked yet."""
         return bool(self._asked)
 
-    def fork(self, jid: str, start: Start, now: float) -> None:
-        """Have job *jid* forked; the answer comes through `on_forked`.
+    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
+        """Have job *jid*, which calls *fun*, forked; the answer comes through `on_forked`.
 
         Raises:
             OSError: no process could be made.
@@ -62,7 +64,8 @@ class TemplateLink:
         self.last_used = now
         self._asked.append(jid)
         try:
-            self._pair.send(json.dumps({"jid": jid}).encode("ascii"))
+            module = fun.partition(".")[0][:_NAME_LENGTH]
+            self._pair.send(json.dumps({"jid": jid, "module": module}).encode("ascii"))
         except OSError:
             self._gone()
 

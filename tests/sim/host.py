@@ -365,7 +365,7 @@ class SimProcesses:
         self._host, self._program, self._listener = host, program, listener
         self._boot_id = boot_id
 
-    def fork(self, jid: str, start: Start, now: float) -> None:
+    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
         """As Processes."""
         delay = self._host.stage.rng.choice((0.001, 0.05, 0.3))
         self._host.stage.later(delay, lambda: self._fork(jid, start))

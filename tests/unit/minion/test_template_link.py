@@ -20,7 +20,7 @@ def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: 
     link = TemplateLink(Loop(), lambda *_: None, lambda _: None)
     pids = []
     for _ in range(2):
-        link.fork(JID, start, 0.0)
+        link.fork(JID, "test.ping", start, 0.0)
         pids.append(link._pid)
         link.close()
     end = time.monotonic() + 30
