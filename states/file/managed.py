@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
@@ -39,6 +39,8 @@ class Order:
     options: ManagedOptions
     wanted: Wanted
     test: bool
+    #: Writes the content: path, bytes, mode.
+    write: Callable[[Path, bytes, Optional[str]], None] = content.write
 
 
 def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
@@ -226,7 +228,7 @@ def _create_or_update(context: Context, order: Order, data: bytes) -> StateResul
             content.backup(context, path, order.options.backup)
         if new_link:
             path.unlink()
-        content.write(path, data, order.wanted.mode)
+        order.write(path, data, order.wanted.mode)
     changes.update(attributes.apply(path, order.wanted))
     if old is None:
         changes.pop("mode", None)
@@ -243,7 +245,7 @@ def _empty_file(order: Order) -> StateResult:
     missing = _prepare_parent(order)
     if missing:
         return failed(missing)
-    content.write(order.path, b"", order.wanted.mode)
+    order.write(order.path, b"", order.wanted.mode)
     changes = attributes.apply(order.path, order.wanted)
     return done("Empty file", {"new": f"file {name} created", **changes, **_told_mode(order)})
 

@@ -11,8 +11,9 @@ from catena.core.frozen import dataclass, field, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import split, truth
-from catena.modules.file import attributes, source
+from catena.modules.file import attributes, content, source
 from catena.modules.file.attributes import KEEP
+from catena.modules.file.staged import FILE_BYTES, GROUP_BYTES, GROUP_FILES, Staged
 from catena.states.answers import failed, likely_typos, would
 from catena.states.compiler.call import REQUIRED
 from catena.states.file.directory import (
@@ -188,10 +189,10 @@ def _file_options(options: RecurseOptions, location: str, env: str) -> ManagedOp
 
 
 def _member(
-    context: Context, path: Path, entry: FileEntry, env: str, options: RecurseOptions
+    context: Context, path: Path, entry: FileEntry, order: Order, options: RecurseOptions
 ) -> StateResult:
     keep(context, path)
-    if entry.link and truth(options.keep_symlinks):
+    if _is_kept_link(entry, options):
         force = truth(options.force_symlinks)
         wanted = LinkOptions(
             force=force, makedirs=True, user=options.user, group=options.group,
@@ -199,9 +200,13 @@ def _member(
         )  # fmt: skip
         return manage_link(context, path, entry.link, wanted)
     try:
-        return manage(context, _order(context, path, entry, env, options))
+        return manage(context, order)
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
+
+
+def _is_kept_link(entry: FileEntry, options: RecurseOptions) -> bool:
+    return bool(entry.link) and truth(options.keep_symlinks)
 
 
 def _order(
@@ -258,6 +263,53 @@ def _members(
     return members
 
 
+#: Relative path, file, environment.
+_Member = Tuple[str, FileEntry, str]
+
+
+def _groups(members: Mapping[str, Tuple[FileEntry, str]]) -> Iterator[List[_Member]]:
+    """Yield the members in order, as many at once as are staged together."""
+    group: List[_Member] = []
+    size = 0
+    for relative, (entry, env) in sorted(members.items()):
+        group.append((relative, entry, env))
+        size += entry.size
+        if len(group) == GROUP_FILES or size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _run_group(
+    context: Context, path: Path, group: Sequence[_Member], options: RecurseOptions, tally: _Tally
+) -> None:
+    orders: List[Tuple[FileEntry, Order]] = []
+    for relative, entry, env in group:
+        try:
+            orders.append((entry, _order(context, path / relative, entry, env, options)))
+        except (CommandExecutionError, UsageError) as problem:
+            tally.add(path / relative, failed(str(problem)))
+    with Staged(_new_files(context, orders, options)) as staged:
+        for entry, order in orders:
+            staging = replace(order, write=staged.write)
+            tally.add(order.path, _member(context, order.path, entry, staging, options))
+
+
+def _new_files(
+    context: Context, orders: Sequence[Tuple[FileEntry, Order]], options: RecurseOptions
+) -> Iterator[Tuple[Path, bytes, Optional[str]]]:
+    """Yield path, content and mode of the files that are not there yet."""
+    if context.test or options.template:
+        return
+    for entry, order in orders:
+        if entry.size > FILE_BYTES or _is_kept_link(entry, options) or order.path.exists():
+            continue
+        local = context.files.fetch(entry.path, str(order.options.saltenv))
+        if local is not None:
+            yield order.path, content.read(local), order.wanted.mode
+
+
 def _run(
     context: Context, path: Path, places: Sequence[_Place], options: RecurseOptions
 ) -> _Tally:
@@ -268,8 +320,8 @@ def _run(
         keep(context, folder)
         order = folder_order(context, str(folder), _folder_options(options))
         tally.add(folder, manage_folder(context, order))
-    for relative, (entry, env) in sorted(members.items()):
-        tally.add(path / relative, _member(context, path / relative, entry, env, options))
+    for group in _groups(members):
+        _run_group(context, path, group, options, tally)
     if truth(options.clean) and path.is_dir():
         _clean(context, path, options, tally)
     return tally
