@@ -6,8 +6,7 @@ of its own where the class says it all.
 
 from __future__ import annotations
 
-from inspect import getdoc
-from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple
+from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, Type
 
 
 class CatenaError(Exception):
@@ -17,8 +16,13 @@ class CatenaError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str = "") -> None:
-        doc = getdoc(type(self)) or "Something went wrong in catena."
-        super().__init__(message or doc.splitlines()[0])
+        super().__init__(message or _sentence_of(type(self)))
+
+
+def _sentence_of(kind: Type[Any]) -> str:
+    # Not by inspect.getdoc: what that module loads is a tenth of an idle agent.
+    doc: str = next(each.__doc__ for each in kind.__mro__ if each.__doc__)
+    return doc.strip().partition("\n")[0]
 
 
 class UsageError(CatenaError):
