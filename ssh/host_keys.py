@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from catena.core.files import durable_folder, read_limited, write_durable
+from catena.ssh import host_certificate
 from catena.ssh.errors import HostKeyError, Phase
 
 SIZE_LIMIT = 16 * 1024 * 1024
@@ -129,8 +130,23 @@ def kinds_known(entries: Sequence[Entry], name: str) -> list[str]:
     return list(dict.fromkeys(kinds))
 
 
-def check(entries: Sequence[Entry], target_id: str, settle: str, name: str, key: HostKey) -> None:
-    """Refuse *key* unless it is known for *name*.
+def authorities(entries: Sequence[Entry], name: str) -> list[bytes]:
+    """Return the public keys of those that may vouch for *name*, without the revoked ones."""
+    about = [entry for entry in entries if entry.is_for(name)]
+    revoked = {entry.key.blob for entry in about if entry.marker == _REVOKED}
+    found = (entry.key.blob for entry in about if entry.marker == _CA)
+    return [blob for blob in dict.fromkeys(found) if blob not in revoked]
+
+
+def check(
+    entries: Sequence[Entry],
+    target_id: str,
+    settle: str,
+    name: str,
+    key: HostKey,
+    certificate: bytes = b"",
+) -> None:
+    """Refuse *key* unless it is known for *name*, or an authority vouches for it.
 
     Args:
         entries: of all known_hosts files.
@@ -138,6 +154,7 @@ def check(entries: Sequence[Entry], target_id: str, settle: str, name: str, key:
         settle: the command that makes the key known.
         name: as `lookup_name` gives it.
         key: what the host has shown and proved.
+        certificate: of the key, or b"".
 
     Raises:
         HostKeyError: unknown, changed or revoked.
@@ -145,6 +162,16 @@ def check(entries: Sequence[Entry], target_id: str, settle: str, name: str, key:
     verdict, place = judge(entries, name, key)
     if verdict is Verdict.known:
         return
+    why = ""
+    if certificate and verdict is not Verdict.revoked:
+        try:
+            host = name.partition("]")[0].removeprefix("[")
+            found = host_certificate.parse(certificate)
+            host_certificate.check(found, host, authorities(entries, name))
+        except host_certificate.CertificateError as error:
+            why = f"; its certificate does not help: {error}"
+        else:
+            return
     shown = f"{key.kind} {key.fingerprint}"
     if verdict is Verdict.revoked:
         what, advice = f"its key {shown} is revoked in {place}", "find out who answers there"
@@ -154,7 +181,7 @@ def check(entries: Sequence[Entry], target_id: str, settle: str, name: str, key:
     else:
         what = f"its key is not known: {shown}"
         advice = f"compare it on the host's console, then: {settle}"
-    raise HostKeyError(target_id, Phase.host_key, what, advice)
+    raise HostKeyError(target_id, Phase.host_key, what + why, advice)
 
 
 # -- our own file ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ acknowledgement. It is imported here, in functions: it costs a tenth of a second
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -17,6 +18,7 @@ from catena.ssh import host_keys, library
 from catena.ssh.authenticate import authenticate
 from catena.ssh.client_config import Hop
 from catena.ssh.errors import Phase, SshError
+from catena.ssh.host_certificate import SUFFIX
 from catena.ssh.host_keys import HostKey
 
 KEEPALIVE_SECONDS = 15
@@ -137,10 +139,12 @@ def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> Line
             label = host if last else f"{host} (through {hop.host})"
             entries = host_keys.read(hop.known_hosts)
             known = host_keys.kinds_known(entries, hop.key_name)
-            transport = _greeted(hop, label, line.transport, seconds, _known_first(known))
+            vouched = bool(host_keys.authorities(entries, hop.key_name))
+            transport = _greeted(hop, label, line.transport, seconds, _wanted(known, vouched))
             line.add(transport)
-            settled = f"{trust} {hop.asked}"
-            host_keys.check(entries, label, settled, hop.key_name, _key_of(transport))
+            settled = f"{trust} {shlex.quote(hop.asked)}"
+            shown, certificate = _key_of(transport), _certificate_of(transport)
+            host_keys.check(entries, label, settled, hop.key_name, shown, certificate)
             transport.auth_timeout = seconds
             authenticate(transport, hop, label)
             transport.set_keepalive(KEEPALIVE_SECONDS)
@@ -243,13 +247,19 @@ def _exactly(names: Sequence[str]) -> Choose:
     return lambda possible: names
 
 
-def _known_first(kinds: Sequence[str]) -> Choose:
-    """Return a choice with the algorithms of known kinds first, so that a known key is shown."""
+def _wanted(kinds: Sequence[str], vouched: bool) -> Choose:
+    """Return a choice with the algorithms of known kinds first, so that a known key is shown.
+
+    Where an authority may vouch for the host, certificates come before them.
+    """
     known = [name for kind in kinds for name in (_RSA if kind == "ssh-rsa" else (kind,))]
 
     def choose(possible: Sequence[str]) -> Sequence[str]:
-        wanted = [name for name in known if name in possible]
-        return [*wanted, *(name for name in possible if name not in wanted)]
+        plain = [name for name in possible if not name.endswith(SUFFIX)]
+        wanted = [name for name in known if name in plain]
+        rest = [name for name in plain if name not in wanted]
+        certified = [f"{name}{SUFFIX}" for name in plain] if vouched else []
+        return [*certified, *wanted, *rest]
 
     return choose
 
@@ -257,6 +267,12 @@ def _known_first(kinds: Sequence[str]) -> Choose:
 def _key_of(transport: Any) -> HostKey:
     key = transport.get_remote_server_key()
     return HostKey(key.get_name(), key.asbytes())
+
+
+def _certificate_of(transport: Any) -> bytes:
+    """Return the certificate that came with the host's key, or b""."""
+    found = transport.get_remote_server_key().public_blob
+    return bytes(found.key_blob) if found is not None else b""
 
 
 # -- sockets -----------------------------------------------------------------------------------

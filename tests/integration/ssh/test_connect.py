@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
 from catena.ssh.host_keys import judge, read
 from catena.ssh.target import Target
 from catena.ssh.transport import shown_keys
-from tests.ssh_server import USER, SshServer, make_key
+from tests.ssh_server import USER, SshServer, free_ports, make_key
 
 
 def works(target: Target, files: ClientFiles) -> None:
@@ -178,6 +179,45 @@ def test_a_new_key_at_a_known_address_is_refused_before_the_login(
         assert "catena ssh-key trust 127.0.0.1:" in str(caught.value)
     finally:
         server.known_hosts.write_text(text)
+
+
+def has_ipv6() -> bool:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
+
+
+def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Path) -> None:
+    address = "::1" if has_ipv6() else "127.0.0.1"
+    authority = make_key(tmp_path / "ca")
+    certificate = tmp_path / "host-cert.pub"
+    (port,) = free_ports(1)
+    with SshServer(
+        options=[f"ListenAddress [{address}]:{port}", f"HostCertificate {certificate}"]
+    ) as found:
+        found.stop()
+        key = found.folder / "host_ed25519"
+        for names, words in ((address, ""), ("other", "it is for other, not for")):
+            argv = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "x", "-h", "-n", names]
+            subprocess.run([*argv, f"{key}.pub"], check=True, capture_output=True)
+            shutil.move(f"{key}-cert.pub", certificate)
+            found.known_hosts.write_text(f"@cert-authority [{address}]:* {authority}\n")
+            found.start()
+            target = Target(minion_id("six"), address, port, USER, timeout_seconds=20)
+            if words:
+                with pytest.raises(HostKeyError, match=words):
+                    open_connection(target, found.files())
+            else:
+                works(target, found.files())
+                found.known_hosts.write_text(
+                    f"@cert-authority * {authority}\n@revoked * {authority}\n"
+                )
+                with pytest.raises(HostKeyError, match="not known"):
+                    open_connection(target, found.files())
+            found.stop()
 
 
 def test_no_weak_algorithm_is_offered(server: SshServer) -> None:
