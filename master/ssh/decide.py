@@ -22,7 +22,7 @@ CLEAN = "mgractionchains.clean"
 #: Pauses between visits of a host that is not reached, seconds; the last one stays.
 PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 #: How often a host is tried again that a person has to look at: once they have, it goes on.
-PERSON_SECONDS = 30.0
+PERSON_SECONDS = 10.0
 #: Boots that began within this of each other are one, where there is nothing better to tell.
 SAME_BOOT_SECONDS = 3.0
 
