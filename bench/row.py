@@ -75,15 +75,16 @@ class Row:
     #: The same for --quick; 0 leaves the row out, visibly.
     quick: int = 3
     less_is_better: bool = True
-    #: Tool -> repeats in a full run, where a slow peer is measured less often (0: not at all).
+    #: Slow peer -> its repeats in a full run; a quick run does without it.
     fewer: Mapping[str, int] = field(default_factory=dict)
     #: Words below the table about this row.
     note: str = ""
 
     def rounds(self, tool: str, quick: bool) -> int:
         """Return how often *tool* is measured."""
-        count = self.quick if quick else self.repeats
-        return min(count, self.fewer.get(tool, count))
+        if quick:
+            return 0 if tool in self.fewer else self.quick
+        return self.fewer.get(tool, self.repeats)
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,13 @@ def test_tools_take_turns() -> None:
         return found
 
     tools = {"salt": of("salt"), "catena": of("catena"), "floor": of("floor")}
-    row = Row("r", "r", "s", tools, repeats=3, fewer={"salt": 1, "floor": 0})
+    row = Row("r", "r", "s", tools, repeats=3, quick=2, fewer={"salt": 1, "floor": 0})
     with Lab(HERE) as lab:
         outcome = measure(row, lab)
     assert calls == ["catena", "salt", "catena", "catena"]
     assert set(outcome.cells) == {"catena", "salt"}
     assert [s.value for s in outcome.cells["catena"].samples] == [1, 3, 4]
+    assert [row.rounds(tool, quick=True) for tool in tools] == [0, 2, 0]
 
 
 @pytest.mark.parametrize(
