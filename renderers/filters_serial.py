@@ -13,6 +13,7 @@ from jinja2.exceptions import TemplateRuntimeError
 
 from catena.renderers import yaml
 from catena.renderers.jinja_tags import parse_json
+from catena.renderers.yaml_writer import TextDumper
 
 #: As Jinja's own filter: the text may stand inside HTML.
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
@@ -22,7 +23,7 @@ def to_yaml(value: Any, flow_style: bool = True) -> str:
     """Return *value* as YAML without a final line end; in one line's style by default."""
     text = pyyaml.dump(
         _sorted(value),
-        Dumper=yaml.TextDumper,
+        Dumper=TextDumper,
         default_flow_style=flow_style,
         allow_unicode=True,
         sort_keys=False,
@@ -127,7 +128,7 @@ def load_text(value: Any) -> Any:
 
 def _scalar(value: Any, style: str, unicode: bool = True) -> str:
     text = pyyaml.dump(
-        value, Dumper=yaml.TextDumper, default_style=style, width=1 << 30, allow_unicode=unicode
+        value, Dumper=TextDumper, default_style=style, width=1 << 30, allow_unicode=unicode
     ).rstrip("\n")
     return text[:-4] if text.endswith("\n...") else str(text)
 
@@ -152,7 +153,7 @@ def yaml_encode(value: Any) -> str:
         return yaml_dquote(value)
     if not isinstance(value, (int, float, bool, type(None))):
         raise TemplateRuntimeError(f"yaml_encode takes a scalar, not a {type(value).__name__}")
-    text = pyyaml.dump(value, Dumper=yaml.TextDumper).strip()
+    text = pyyaml.dump(value, Dumper=TextDumper).strip()
     return text[:-4] if text.endswith("\n...") else str(text)
 
 

@@ -33,6 +33,9 @@ PARTLY = {
         "source",
         "templates",
         "yaml",
+        "yaml_lines",
+        "yaml_parser",
+        "yaml_writer",
     ),
     "transport": ("__init__", "framing", "keys", "messages/__init__", "messages/files"),
 }

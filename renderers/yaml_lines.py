@@ -1,0 +1,316 @@
+"""The YAML that nearly every SLS file is written in, read line by line.
+
+Nested `key: value` lines and `- item` lines, texts in quotes on one line, literal texts (`|`) and
+lists of words in brackets. The general parser makes objects and marks of each event, which was
+most of the time of a large file; here a line costs about a microsecond, and PyYAML need not even
+be imported. What has another form, and everything that could be a fault, is not read here: `read`
+returns None, and the general parser says what it is. So each rule below may be narrower than
+YAML's, never wider; the tests compare.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from catena.renderers.source import DataPath
+
+#: No line of the forms below bears more values than four, and one for each comma.
+_MAX_VALUES = 1_000_000
+_MAX_CHARACTERS = 1 << 25
+_VALUES_OF_LINE = 4
+_MAX_DEPTH = 100
+#: YAML ends a key that is not in quotes there.
+_MAX_KEY = 1000
+
+#: A character that YAML takes for a break, a mark or a fault, or a tab.
+_UNUSUAL = re.compile(
+    "[^\n -~\xa1-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+#: A key without quotes; a colon in it has something behind it.
+_KEY = re.compile(r"[A-Za-z0-9_/.$][^:#]*(?::[^ :#][^:#]*)*(?<! )$")
+_QUOTED_KEY = re.compile(r"""(?:'([^']*)'|"([^"\\]*)"):(?: +|$)""")
+_SINGLE = re.compile(r"'((?:[^']|'')*)'(?: +#.*)?$")
+_DOUBLE = re.compile(r'"([^"\\]*)"(?: +#.*)?$')
+_WORDS_IN_BRACKETS = re.compile(r"\[ *(?:[\w./][\w./-]*(?: *, *[\w./][\w./-]*)*)? *\]$", re.ASCII)
+_WORD_IN_BRACKETS = re.compile(r"[\w./-]+", re.ASCII)
+#: What a text without quotes begins with.
+_PLAIN = re.compile(r"[A-Za-z0-9_/.$\\(^;+~]|-[A-Za-z0-9./]")
+_WHOLE = re.compile(r"(?:[-+]?(?:0|[1-9][0-9]{0,17})|0[0-7]{1,17})$", re.ASCII)
+_FRACTION = re.compile(r"[-+]?[0-9]{1,17}\.[0-9]{0,17}$", re.ASCII)
+#: What may be a number of another form: with a base, an exponent, `_`, `:`, or much too long.
+_ODD_NUMBER = re.compile(
+    r"""[-+]?(?: 0[bxo][0-9a-f_]+ | [0-9.]*_[0-9._]*(?:e[-+]?[0-9]+)? | [0-9]*\.?[0-9]*e[-+]?[0-9]+
+        | [0-9][0-9_]*(?::[0-9]+)+(?:\.[0-9_]*)? | \.[0-9]+ | \.inf | \.nan | 0[0-7]+ | [0-9]{18,}
+        | [0-9]+\.[0-9]{18,} | [0-9]{18,}\.[0-9]* )$""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+_WORDS: Mapping[str, Any] = {
+    form(word): value
+    for word, value in (
+        ("yes", True), ("no", False), ("true", True), ("false", False), ("on", True),
+        ("off", False), ("null", None), ("~", None),
+    )
+    for form in (str.lower, str.upper, str.capitalize)
+}  # fmt: skip
+_ABSENT: Any = object()
+
+#: What the rest of a line is.
+_SKIPPED_KIND, _COMPLETE, _AWAITING, _LITERAL, _WORD_LIST, _EMPTY = range(6)
+#: It is an item; how far behind its dash the rest stands; key, value, kind of the value.
+_Line = Tuple[bool, int, Any, Any, int]
+_SKIPPED: _Line = (False, 0, None, None, _SKIPPED_KIND)
+#: A collection that is open: column, data, lines.
+_Level = Tuple[int, Any, Dict[Any, Any]]
+
+#: Line of each key or item; (line, those of what lies below it) where that is a collection.
+Notes = Dict[Any, Any]
+
+
+class _OtherFormError(Exception):
+    """A line is not of a form that is read here."""
+
+
+class Lines(Mapping[DataPath, int]):
+    """The line of each key and item by its path, kept nested as the data is.
+
+    Args:
+        notes: as `read` made them, counted from 1.
+        source: line of the source by line of the text; (): the same.
+    """
+
+    def __init__(self, notes: Notes, source: Tuple[int, ...] = ()) -> None:
+        self._notes = notes
+        self._source = source
+
+    def __getitem__(self, path: DataPath) -> int:
+        notes, found = self._notes, None
+        for key in path:
+            found = notes[key]
+            notes = found[1] if type(found) is tuple else {}
+        if found is None:
+            raise KeyError(path)
+        line: int = found[0] if type(found) is tuple else found
+        return self._source[min(line, len(self._source)) - 1] if self._source else line
+
+    def __iter__(self) -> Iterator[DataPath]:
+        waiting: List[Tuple[DataPath, Notes]] = [((), self._notes)]
+        while waiting:
+            path, notes = waiting.pop()
+            for key, found in notes.items():
+                yield (*path, key)
+                if type(found) is tuple:
+                    waiting.append(((*path, key), found[1]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def read(text: str) -> Optional[Tuple[Dict[Any, Any], Notes]]:
+    """Return the data of *text* and its lines; None where it is empty or has any other form."""
+    values = _VALUES_OF_LINE * (text.count("\n") + 1) + text.count(",")
+    if values > _MAX_VALUES or len(text) > _MAX_CHARACTERS or _UNUSUAL.search(text):
+        return None
+    try:
+        data, notes = _Reader(text).read()
+    except _OtherFormError:
+        return None
+    return (data, notes) if data else None
+
+
+class _Reader:
+    """Reads one text."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        #: The collections that are open, outermost first: column, data, lines.
+        self._open: List[_Level] = [(0, {}, {})]
+        self._known: Dict[str, _Line] = {"": _SKIPPED}
+
+    def read(self) -> Tuple[Dict[Any, Any], Notes]:
+        """Return data and lines."""
+        known, opened = self._known, self._open
+        level, into, noted = opened[0]
+        is_list = False
+        #: The key whose value may stand in the lines that follow.
+        awaiting: Any = _ABSENT
+        passed = self._marker()
+        for number, line in enumerate(self._lines, 1):
+            if number <= passed:
+                continue
+            text = line.lstrip(" ")
+            is_item, shift, key, value, kind = known.get(text) or self._read(text)
+            if kind is _SKIPPED_KIND:
+                continue
+            column = len(line) - len(text)
+            if key is _ABSENT and not is_item:
+                # A value in the line behind its key, as in `motd:` and `  pkg.installed`.
+                if awaiting is _ABSENT or column <= level:
+                    raise _OtherFormError
+                into[awaiting], awaiting = value, _ABSENT
+                continue
+            if column != level or is_item is not is_list:
+                level, into, noted = self._moved(column, is_item, awaiting)
+                is_list = is_item
+            if is_item:
+                if key is _ABSENT:
+                    key = len(into)
+                    into.append(None)
+                else:
+                    made: _Level = (column + shift, {}, {})
+                    noted[len(into)] = number, made[2]
+                    into.append(made[1])
+                    opened.append(made)
+                    level, into, noted = made
+                    is_list = False
+            if not is_list and key in into:
+                raise _OtherFormError
+            into[key], noted[key], awaiting = value, number, _ABSENT
+            if kind is _AWAITING:
+                awaiting = key
+            elif kind is not _COMPLETE:
+                passed = self._fill(kind, opened[-1], key, number)
+        return self._open[0][1:]
+
+    def _marker(self) -> int:
+        """Return the number of the line that says that the document begins; 0 without one."""
+        for number, line in enumerate(self._lines, 1):
+            if line == "---":
+                return number
+            if line and not line.isspace() and line[0] != "#":
+                break
+        return 0
+
+    def _moved(self, column: int, is_item: bool, awaiting: Any) -> _Level:
+        """Return the collection that a line at *column* belongs to."""
+        opened = self._open
+        level, into, noted = opened[-1]
+        if awaiting is not _ABSENT and (column > level or (column == level and is_item)):
+            made: _Level = (column, [] if is_item else {}, {})
+            into[awaiting] = made[1]
+            noted[awaiting] = noted[awaiting], made[2]
+            opened.append(made)
+            if len(opened) > _MAX_DEPTH:
+                raise _OtherFormError
+            return made
+        # A list may stand in the column of the key that it belongs to.
+        while level > column or (level == column and not is_item and type(into) is list):
+            opened.pop()
+            level, into, noted = opened[-1]
+        if level != column or is_item is not (type(into) is list):
+            raise _OtherFormError
+        return level, into, noted
+
+    def _read(self, text: str) -> _Line:
+        """Return what a line says that begins with *text*."""
+        found = self._known[text] = _line(text)
+        return found
+
+    def _fill(self, kind: int, level: _Level, key: Any, number: int) -> int:
+        """Make the value of *key* from what it was read as; return the last line of it."""
+        column, into, noted = level
+        if kind is _LITERAL:
+            into[key], number = self._literal(into[key], column, number)
+        elif kind is _WORD_LIST:
+            into[key] = list(into[key])
+            noted[key] = number, dict.fromkeys(range(len(into[key])), number)
+        else:
+            into[key] = {}
+        return number
+
+    def _literal(self, header: str, level: int, number: int) -> Tuple[str, int]:
+        """Return the text of the lines behind *number* that stand behind *level*, and the last."""
+        indent = 0
+        rows: List[str] = []
+        for line in self._lines[number:]:
+            bare = line.lstrip(" ")
+            column = len(line) - len(bare)
+            if bare and column <= level:
+                break
+            if bare and not indent:
+                indent = column
+                if any(len(row) > indent for row in rows):
+                    raise _OtherFormError
+            if bare and column < indent:
+                raise _OtherFormError
+            rows.append(line)
+        if not indent or self._lines[-1]:
+            raise _OtherFormError
+        text = "\n".join(row[indent:] for row in rows).rstrip("\n")
+        return text if header == "|-" else f"{text}\n", number + len(rows)
+
+
+def _line(text: str) -> _Line:
+    """Return what a line says, from its first character that is no blank."""
+    text = text.rstrip(" ")
+    if not text or text[0] == "#":
+        return _SKIPPED
+    rest = text[2:].lstrip(" ") if text[:2] == "- " else text
+    is_item, shift = rest is not text, len(text) - len(rest)
+    key, rest = _split(rest)
+    if key is _ABSENT and rest[0] == "#":
+        raise _OtherFormError
+    if key is _ABSENT and not is_item:
+        return False, 0, key, _scalar(rest), _COMPLETE
+    if not rest or rest[0] == "#":
+        return is_item, shift, key, None, _AWAITING
+    if rest[0] == "|":
+        if rest not in ("|", "|-"):
+            raise _OtherFormError
+        return is_item, shift, key, rest, _LITERAL
+    if rest[0] == "[":
+        if not _WORDS_IN_BRACKETS.match(rest):
+            raise _OtherFormError
+        words = [_plain(word) for word in _WORD_IN_BRACKETS.findall(rest)]
+        return is_item, shift, key, words, _WORD_LIST
+    if rest == "{}":
+        return is_item, shift, key, None, _EMPTY
+    return is_item, shift, key, _scalar(rest), _COMPLETE
+
+
+def _split(text: str) -> Tuple[Any, str]:
+    """Return key and rest of a text; without a key, _ABSENT and the text."""
+    if text[0] in "'\"":
+        quoted = _QUOTED_KEY.match(text)
+        if quoted is None:
+            return _ABSENT, text
+        return quoted[1] or quoted[2] or "", text[quoted.end() :]
+    head, colon, rest = text.partition(": ")
+    if not colon:
+        if text[-1] != ":":
+            return _ABSENT, text
+        head = text[:-1]
+    if len(head) > _MAX_KEY or not _KEY.match(head):
+        raise _OtherFormError
+    return _plain(head), rest.lstrip(" ")
+
+
+def _scalar(text: str) -> Any:
+    """Return the value of *text*, which is no collection and ends with its line."""
+    if text[0] == "'":
+        quoted = _SINGLE.match(text)
+        if quoted is not None:
+            return quoted[1].replace("''", "'")
+    elif text[0] == '"':
+        quoted = _DOUBLE.match(text)
+        if quoted is not None:
+            return quoted[1]
+    elif _PLAIN.match(text):
+        text = text.partition(" #")[0].rstrip(" ")
+        if ": " not in text and text[-1] != ":":
+            return _plain(text)
+    raise _OtherFormError
+
+
+def _plain(text: str) -> Any:
+    """Return the value of a text without quotes, by the rules of YAML 1.1 that Salt keeps."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "0123456789+-.":
+        if _WHOLE.match(text):
+            return int(text)
+        if _FRACTION.match(text):
+            return float(text)
+        if _ODD_NUMBER.match(text):
+            raise _OtherFormError
+    return text
