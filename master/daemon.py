@@ -50,7 +50,7 @@ from catena.master.ssh.hosts import RosterHosts
 from catena.master.ssh.looks import Looks
 from catena.master.ssh.reports import Events, NoLink
 from catena.master.ssh.worker import SshWorker, WorkerParts
-from catena.master.store import backup, lock, upkeep
+from catena.master.store import backup, lock, migrate, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.targets import Targets, TargetSources
 from catena.master.verbs import VerbParts, Verbs
@@ -457,6 +457,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
 async def _serve(settings: MasterSettings, config_dir: str) -> int:
     with _alone(settings):
         _keep_old_store(settings)
+        migrate.apart(database_url(settings))
         master = Master(settings, config_dir=config_dir)
         await master.start()
         return await master.run()

@@ -24,6 +24,9 @@ LOG = logging.getLogger(__name__)
 FRAME_BYTES = 64 * 1024 * 1024
 #: A child is replaced after so many tasks: what templates leak dies with it.
 TASKS_PER_CHILD = 1000
+#: A child that nobody needed for so long ends: each is a quarter of a master. The next task waits
+#: the sixth of a second that a new one takes.
+REST_SECONDS = 60.0
 #: Tasks that may wait for a child; more are refused rather than kept.
 WAITING_LIMIT = 10_000
 
@@ -40,6 +43,8 @@ class TaskFailedError(CatenaError):
 class _Child:
     process: asyncio.subprocess.Process
     done: int = 0
+    #: When it was needed last, by the loop's clock.
+    used: float = 0.0
 
 
 class Workers:
@@ -49,15 +54,24 @@ class Workers:
         settings: what each child is told first: the master's settings as plain data.
         count: children at most; each is started when first needed.
         timeout_seconds: how long one task may take.
+        rest_seconds: how long a child is kept that nobody needs.
     """
 
-    def __init__(self, settings: dict[str, Any], count: int, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        count: int,
+        timeout_seconds: float,
+        rest_seconds: float = REST_SECONDS,
+    ) -> None:
         self._settings = settings
         self._timeout = timeout_seconds
+        self._rest_seconds = rest_seconds
         self._slots = asyncio.Semaphore(count)
         self._idle: list[_Child] = []
         self._all: set[asyncio.subprocess.Process] = set()
         self._waiting = 0
+        self._resting: asyncio.Task[None] | None = None
 
     async def call(self, task: str, params: dict[str, Any]) -> Any:
         """Run *task* (a name of master.worker.TASKS) in a child and return its value.
@@ -95,10 +109,26 @@ class Workers:
         if child.done >= TASKS_PER_CHILD:
             await self._end(child)
         else:
-            self._idle.append(child)
+            self._keep(child)
         if "error" in answer:
             raise TaskFailedError(answer["error"])
         return answer["value"]
+
+    def _keep(self, child: _Child) -> None:
+        child.used = asyncio.get_running_loop().time()
+        self._idle.append(child)
+        if self._resting is None or self._resting.done():
+            self._resting = asyncio.create_task(self._end_idle())
+
+    async def _end_idle(self) -> None:
+        """End each child once it was idle for long; the one that was used last is used next."""
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            wait = self._idle[0].used + self._rest_seconds - loop.time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            else:
+                await self._end(self._idle.pop(0))
 
     async def _start(self) -> _Child:
         process = await asyncio.create_subprocess_exec(
@@ -125,6 +155,8 @@ class Workers:
 
     async def stop(self) -> None:
         """End every child."""
+        if self._resting is not None:
+            self._resting.cancel()
         for process in list(self._all):
             await self._end(_Child(process))
         self._idle.clear()

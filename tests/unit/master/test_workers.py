@@ -40,9 +40,11 @@ def tree(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def in_pool(folder: Path, task: Task, timeout: float = 30.0, count: int = 1) -> Any:
+def in_pool(
+    folder: Path, task: Task, timeout: float = 30.0, count: int = 1, rest: float = 60.0
+) -> Any:
     async def run() -> Any:
-        workers = Workers(settings(folder), count, timeout)
+        workers = Workers(settings(folder), count, timeout, rest)
         try:
             return await task(workers)
         finally:
@@ -164,3 +166,17 @@ def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_anoth
         return await workers.call("pillar", params)
 
     assert in_pool(tmp_path, ask)["pillar"] == {}
+
+
+def test_a_child_that_nobody_needs_ends_and_the_next_task_gets_another(tmp_path: Path) -> None:
+    ping = {"fun": "test.ping", "args": [], "kwargs": {}}
+
+    async def ask(workers: Workers) -> Any:
+        await workers.call("call", ping)
+        (first,) = workers._all
+        await first.wait()
+        while workers._all:
+            await asyncio.sleep(0)
+        return await workers.call("call", ping)
+
+    assert in_pool(tmp_path, ask, rest=0.0) is True
