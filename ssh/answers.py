@@ -24,6 +24,7 @@ from catena.renderers.templates import render_file
 from catena.runtime.ssh import asking
 from catena.runtime.ssh.asking import Refusal, Reply, View
 from catena.ssh.errors import SshError
+from catena.ssh.patience import limited
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,8 @@ class Answers:
             SshError: a content could not be sent.
         """
         try:
-            return Reply(self._value(question))
+            with limited():
+                return Reply(self._value(question))
         except SshError:
             raise
         except CatenaError as error:
