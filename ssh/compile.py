@@ -170,7 +170,7 @@ def session_for(
         ConfigError: the roster's minion_opts can't be used.
     """
     place = _place(seat, welcome, grains)
-    cache = _cache(seat.settings)
+    cache = cache_of(seat.settings)
     pillar = _pillar_of(seat, grains)
     host = TargetHost(place, seat.files, pillar, watch, welcome, cache, collect)
     context = _context(seat, host, remote, spec).with_(running=running)
@@ -213,7 +213,12 @@ def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
     )
 
 
-def _cache(settings: MasterSettings) -> Path:
+def cache_of(settings: MasterSettings) -> Path:
+    """Return the private folder of this user for what is kept of hosts and compilations.
+
+    Raises:
+        ConfigError: there can be none.
+    """
     folder = Path(settings.cache_dir)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,7 +12,9 @@ from typing import Any
 from catena.core.errors import PeerError
 from catena.runtime.ssh import protocol as p
 from catena.ssh.bundle import Bundle
+from catena.ssh.errors import ChannelLostError, SshError
 from catena.ssh.link import Channel, Connection
+from catena.ssh.remembered import Ground, Remembered
 
 #: Beyond what the host needs for the work itself, seconds.
 SLACK_SECONDS = 30.0
@@ -53,15 +55,38 @@ class Program:
         self._channel = channel
 
     @classmethod
-    def start(cls, connection: Connection, bundle: Bundle, timeout: float = 60.0) -> Program:
+    def start(
+        cls,
+        connection: Connection,
+        bundle: Bundle,
+        timeout: float = 60.0,
+        remembered: Remembered | None = None,
+    ) -> Program:
         """Start the program on a host, brought there where it is missing.
 
         Raises:
             SshError: the host can't run it, in one line.
         """
+        known = remembered or Remembered()
+
+        def begun(ground: Ground) -> Program:
+            argv = bundle.argv(ground.python, ground.room)
+            return cls(connection.open_channel(argv, supply=bundle.supply, timeout=timeout))
+
+        ground = known.recall(connection.target)
+        if ground is not None:
+            try:
+                return begun(ground)
+            except SshError as error:
+                if error.waits and not isinstance(error, ChannelLostError):
+                    raise
+                # Another interpreter or folder by now? Asking tells, and says what is wrong.
+                known.forget(connection.target)
         probed = connection.probe()
-        argv = bundle.argv(probed.python, probed.room)
-        return cls(connection.open_channel(argv, supply=bundle.supply, timeout=timeout))
+        ground = Ground(probed.python, probed.room)
+        program = begun(ground)
+        known.keep(connection.target, ground)
+        return program
 
     def close(self) -> None:
         """End the channel; runs go on."""

@@ -19,10 +19,11 @@ from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
 from catena.ssh.bundle import bundle
-from catena.ssh.compile import Seat
+from catena.ssh.compile import Seat, cache_of
 from catena.ssh.errors import Phase, SshError
 from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
+from catena.ssh.remembered import Remembered
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 AWAY_SECONDS = 900.0
 #: How long a poll may wait where somebody may call the run off meanwhile.
 LOOK_SECONDS = 1.0
+#: Of one run: a state has two, a question one.
+STEPS_LIMIT = 1_000_000
 #: Of a return, beyond twice the limit of its output.
 RETURN_FLOOR = 16 * 1024 * 1024
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0)
@@ -153,7 +156,11 @@ class Visit:
             poll = partial(_poll, run_id=run_id, after=after, wait=wait)
             polled = self._persist(run_id, poll)
             for step in polled.steps:
+                if step.seq <= after:
+                    raise PeerError(f"{self._seat.target.id}: steps that go back")
                 after = step.seq
+                if after > STEPS_LIMIT:
+                    raise PeerError(f"{self._seat.target.id}: more than {STEPS_LIMIT} steps")
                 if step.kind == "ask" and not step.data.get("answered"):
                     self._supply(run_id, step, answer)
                 elif step.kind != "ask":
@@ -222,7 +229,8 @@ class Visit:
         connection = self._connect(target)
         self._connection = connection
         self._watch(Phase.install, "program")
-        self._program = Program.start(connection, bundle())
+        known = Remembered(cache_of(self._seat.settings) / "hosts")
+        self._program = Program.start(connection, bundle(), remembered=known)
         return self._program
 
     def _open(self, program: Program) -> dict[str, Any]:
