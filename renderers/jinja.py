@@ -8,7 +8,6 @@ in Salt (recorded case `jinja/map_context`), because they are handed over as glo
 
 from __future__ import annotations
 
-import re
 import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ from catena.renderers.filters import FILTERS, GLOBALS, TESTS
 from catena.renderers.filters_serial import printable
 from catena.renderers.jinja_faults import Faults, template_name
 from catena.renderers.jinja_limits import check_operator, limited_time
-from catena.renderers.jinja_options import Options, configured, headed
+from catena.renderers.jinja_options import Options, configured, headed, untouched
 from catena.renderers.jinja_tags import DataTags, Profile
 from catena.renderers.source import (
     LineMap,
@@ -63,8 +62,6 @@ MAX_OUTPUT = 64 * 1024 * 1024
 MAX_SECONDS = 60.0
 #: Part of the name of the bytecode folder: grows whenever `_LineCodeGenerator` writes other code.
 _CODE_VERSION = 2
-_MARKS = re.compile(r"\{[{%#]|\A\n?#jinja2:")
-_LINE_END = re.compile(r"\r\n?")
 _RELATIVE = ("./", "../")
 _SCHEME = "salt://"
 _PILLAR = "pillar://"
@@ -100,11 +97,10 @@ def render(
         SourceError: the template is wrong or something that it does fails.
         LimitError: the text grows beyond 64 Mi characters, or takes more than a minute.
     """
-    options = configured(context.opts, bool(source.sls))
-    if not (options or _MARKS.search(source.text)):
-        # Plain text, as most chunks of chains are: it needs no template, and no bytecode kept.
-        return JinjaText(_LINE_END.sub("\n", source.text), LineMap())
-    told = headed(source.text, options)
+    plain_text = untouched(context.opts, bool(source.sls), source.text)
+    if plain_text is not None:
+        return JinjaText(plain_text, LineMap())
+    told = headed(source.text, configured(context.opts, bool(source.sls)))
     environment = environment_for(context, source.saltenv, told.options)
     names = _names(context, source, sls_names)
     names.update(variables)

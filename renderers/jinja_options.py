@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
@@ -27,6 +27,9 @@ OPTIONS: Mapping[str, type] = {
     "newline_sequence": str,
     "keep_trailing_newline": bool,
 }
+#: Without one of these a text is no template.
+_MARKS = re.compile(r"\{[{%#]|\A\n?#jinja2:")
+_LINE_END = re.compile(r"\r\n?")
 #: A renderer's #! line was emptied before, so the header may stand in the second line.
 _HEADER = re.compile(r"(\n?)#jinja2:([^\r\n]*\S[^\r\n]*)(?:\r\n?|\n|\Z)")
 #: A tag that eats the blanks before it eats the header's line end, too.
@@ -45,6 +48,16 @@ class Headed:
     options: Options
     #: Whether what is rendered begins with the line end of the header.
     leading: bool = False
+
+
+def untouched(opts: Mapping[str, Any], is_sls: bool, text: str) -> Optional[str]:
+    """Return *text* as Jinja leaves it where there is nothing in it for Jinja, else None.
+
+    Plain text, as most chunks of chains are, needs no template, and Jinja is not even imported.
+    """
+    if configured(opts, is_sls) or _MARKS.search(text):
+        return None
+    return _LINE_END.sub("\n", text) if "\r" in text else text
 
 
 def configured(opts: Mapping[str, Any], is_sls: bool) -> Options:

@@ -14,6 +14,7 @@ from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
 from catena.renderers import INDEX
+from catena.renderers.jinja_options import untouched
 from catena.renderers.source import LineMap, Rendered, Source, SourceError, sls_variables
 
 DEFAULT = "jinja|yaml"
@@ -135,10 +136,7 @@ class _Run:
             names = {**sls_variables(self._source), **self._variables}
             self.data = py.run(self._context, self._current(name), names)
         elif name == "jinja":
-            from catena.renderers import jinja
-
-            made = jinja.render(self._context, self._current(name), self._variables)
-            self.data, self._map = made.text, made.lines
+            self._jinja(self._current(name))
         elif name == "mako":
             from catena.renderers import mako
 
@@ -155,6 +153,16 @@ class _Run:
                 self._parse(name)
         else:
             self._custom(name)
+
+    def _jinja(self, source: Source) -> None:
+        text = untouched(self._context.opts, bool(source.sls), source.text)
+        if text is not None:
+            self.data, self._map = text, LineMap()
+            return
+        from catena.renderers import jinja
+
+        made = jinja.render(self._context, source, self._variables)
+        self.data, self._map = made.text, made.lines
 
     def _stateconf(self, line: str) -> None:
         from catena.renderers import stateconf

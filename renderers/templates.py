@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Mapping, Union
 from catena.core.context import Context
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
+from catena.renderers.jinja_options import untouched
 from catena.renderers.source import Source, SourceError
 
 _SCHEME = "salt://"
@@ -43,6 +44,9 @@ def render_file(
 
 
 def _jinja(context: Context, source: Source, variables: Mapping[str, Any]) -> str:
+    text = untouched(context.opts, bool(source.sls), source.text)
+    if text is not None:
+        return text
     from catena.renderers import jinja
 
     return jinja.render(context, source, variables, sls_names=False).text

@@ -28,6 +28,7 @@ PARTLY = {
         "calls",
         "config_files",
         "filters_host",
+        "jinja_options",
         "pipeline",
         "plain",
         "source",
