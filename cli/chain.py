@@ -122,12 +122,12 @@ def schedule(
     ctx: click.Context, label: str, at: str, approve_required: bool, watching: bool
 ) -> int:
     """Schedule a chain."""
-    shown = connect(ctx).request(
-        "chain.schedule", ChainSchedule(label, moment(at), approve_required)
-    )
+    client = connect(ctx)
+    line = client.request("chain.schedule", ChainSchedule(label, moment(at), approve_required))
     if watching:
-        return _follow(ctx, str(shown["id"]))
-    print(chain_text(shown, wants_colour()))
+        return _follow(ctx, str(line["id"]))
+    found = client.request("chain.show", ChainRef(str(line["id"])))
+    print(chain_text(found, wants_colour()))
     return 0
 
 

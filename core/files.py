@@ -12,12 +12,16 @@ import os
 import stat
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Union
+from typing import Iterator, List, Mapping, Sequence, Union
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
 
 AnyPath = Union[str, "os.PathLike[str]"]
+
+#: Files that are written side by side, and threads that wait for the disk.
+_OPEN_FILES = 256
+_SYNCING = 8
 
 
 class UnsafeFolderError(CatenaError):
@@ -54,24 +58,88 @@ def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
         OSError: nothing was replaced (disk full, no permission).
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    temporary = _beside(target)
     try:
-        handle = os.open(temporary, flags, mode)
+        handle = _written(temporary, data, mode)
         try:
-            os.fchmod(handle, mode)
-            failpoints.hit("file.write")
-            write_all(handle, data)
             os.fsync(handle)
         finally:
             os.close(handle)
-        failpoints.hit("file.rename")
-        temporary.rename(target)
-        failpoints.hit("file.renamed")
+        _renamed(temporary, target)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def write_many_durable(folder: AnyPath, files: Mapping[str, bytes], mode: int = 0o600) -> None:
+    """Replace files of *folder* (name -> data), each as `write_durable` does, in less time.
+
+    The disk's journal takes what several threads sync at the same moment in one go, and the
+    folder is synced once.
+
+    Raises:
+        OSError: some were replaced, the others not.
+    """
+    names = list(files)
+    for start in range(0, len(names), _OPEN_FILES):
+        _write_some(Path(folder), {n: files[n] for n in names[start : start + _OPEN_FILES]}, mode)
+    sync_folder(folder)
+
+
+def _write_some(folder: Path, files: Mapping[str, bytes], mode: int) -> None:
+    temporary = {name: _beside(folder / name) for name in files}
+    handles: List[int] = []
+    try:
+        try:
+            for name, data in files.items():
+                handles.append(_written(temporary[name], data, mode))
+            _sync(handles)
+        finally:
+            for handle in handles:
+                os.close(handle)
+        for name, path in temporary.items():
+            _renamed(path, folder / name)
+    except OSError:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _sync(handles: Sequence[int]) -> None:
+    if len(handles) < _SYNCING:
+        for handle in handles:
+            os.fsync(handle)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_SYNCING) as pool:
+        for _ in pool.map(os.fsync, handles):
+            pass
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.new")
+
+
+def _written(temporary: Path, data: bytes, mode: int) -> int:
+    """Return the open file *temporary* with *data* in it, not synced."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, mode)
+    try:
+        os.fchmod(handle, mode)
+        failpoints.hit("file.write")
+        write_all(handle, data)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _renamed(temporary: Path, target: Path) -> None:
+    failpoints.hit("file.rename")
+    temporary.rename(target)
+    failpoints.hit("file.renamed")
 
 
 def rename_durable(source: AnyPath, target: AnyPath) -> None:

@@ -100,7 +100,8 @@ class Crew:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
-        self._context.set(zmq.MAX_SOCKETS, config.count + 64)
+        # Sockets of ended connections go a little later.
+        self._context.set(zmq.MAX_SOCKETS, 2 * config.count + 1024)
         members = load(Path(config.population))[config.first : config.first + config.count]
         value = "x" * config.return_bytes
         self._lines = [Line(SimMinion(x.id, x.machine_id, value), x) for x in members]
@@ -113,12 +114,14 @@ class Crew:
         self._ticked = 0.0
         self._counts: Counter[str] = Counter()
         self._firing: Firing | None = None
+        #: Function whose orders are told with their time; "" for none.
+        self._watched = ""
         self._rebooting: list[float] = []
         self._reboots = 0
         self._cached: tuple[bytes, Any] = (b"", None)
         self._frames: dict[str, list[bytes]] = {}
         self._do: dict[str, Callable[[dict[str, Any]], None]] = {
-            "fire": self._fire, "reboot": self._reboot, "stats": self._stats,
+            "fire": self._fire, "reboot": self._reboot, "stats": self._stats, "watch": self._watch,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -245,6 +248,8 @@ class Crew:
 
     def _ordered(self, line: Line, order: m.JobOrder) -> None:
         spec = order.spec
+        if spec.fun == self._watched:
+            self._say("order", at=time.monotonic())
         if spec.fun == RESUME and line.greeted:
             self._rebooting.append(time.monotonic() - line.greeted)
             line.greeted = 0.0
@@ -310,6 +315,10 @@ class Crew:
         self._close(line, GOODBYE_LINGER_MS)
         line.greeted = time.monotonic()
         self._waiting.append(line)
+
+    def _watch(self, command: dict[str, Any]) -> None:
+        self._watched = command["fun"]
+        self._say("watching")
 
     def _stats(self, command: dict[str, Any]) -> None:
         up = sum(line.welcome and line.sock is not None for line in self._lines)

@@ -103,6 +103,15 @@ class Swarm:
         seconds: list[float] = self._wait("reboot", 1)[0]["seconds"]
         return seconds
 
+    def watch(self, fun: str) -> None:
+        """Have the first crew tell of every order of *fun*, for `next_order`."""
+        self._tell(0, {"do": "watch", "fun": fun})
+        self._wait("watching", 1)
+
+    def next_order(self) -> float:
+        """Return when the next order of the watched function arrived, monotonic seconds."""
+        return float(self._wait("order", 1)[0]["at"])
+
     def stats(self) -> dict[str, int]:
         """Return what the crews counted: `up`, and messages by their names."""
         for number in range(len(self._crews)):

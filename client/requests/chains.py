@@ -96,7 +96,7 @@ class ChainDocument:
 
 @dataclass(frozen=True)
 class ChainSchedule:
-    """Schedule a chain. Reply: the chain as ChainShow."""
+    """Schedule a chain. Reply: its line, as in ChainList."""
 
     label: str
     #: Seconds since the epoch; 0: now.
@@ -116,7 +116,7 @@ class ChainRef:
 
 @dataclass(frozen=True)
 class ChainResolve:
-    """Decide what interrupted actions of a failed chain came to. Reply: the chain as ChainShow.
+    """Decide what interrupted actions of a failed chain came to. Reply: its line.
 
     A verdict is "mark_done" (go on behind them), "retry" (run them again) or "cancel" (give the
     whole chain up).

@@ -15,7 +15,7 @@ from catena.client.requests import ChainResolve
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
 from catena.master.chains import decide, rows
-from catena.master.chains.drafts import add_execution, due_now
+from catena.master.chains.drafts import add_executions, due_now
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
@@ -90,8 +90,7 @@ def _go_on(
     """Make the executions of the next epoch; schedule the chain when any of them has to run."""
     epoch = next_epoch(ledger.conn, row.epoch)
     again = [execution for some in unfinished.values() for execution in some]
-    for execution in again:
-        add_execution(ledger, row, execution, ExecutionState.PENDING_SCHEDULE, epoch)
+    add_executions(ledger, row, again, ExecutionState.PENDING_SCHEDULE, epoch)
     for execution in rows.executions(ledger.conn, row.id, epoch=epoch):
         if execution.action_id in vouched:
             text = f"marked done by {ledger.by}"

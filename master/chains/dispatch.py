@@ -5,49 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
-from catena.core.job import ChainManifest
-from catena.core.records import encode
-from catena.master.chains import decide, rows
-from catena.master.chains.actions import ActionType
+from catena.master.chains import claims, decide, rows
+from catena.master.chains.claims import Draft, Host
 from catena.master.chains.ledger import ConflictError, Ledger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
-    ChunkState,
     ExecutionState,
 )
 from catena.master.chains.parts import ChainParts, SshHosts
-from catena.master.chains.render import ChainPlan, PlannedAction, RenderedChain, render
+from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.job_model import JobRequest, Submitted
-from catena.master.store.chain_tables import CHUNKS, RUNS
 from catena.master.store.tables import KEYS, MINIONS
-
-
-@dataclass(frozen=True)
-class Host:
-    """What is known of an accepted minion, or of a host that SSH reaches."""
-
-    #: "": a host that was never looked at.
-    machine_id: str
-    boot_id: str
-    #: Reached over SSH.
-    agentless: bool = False
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A chain, what each minion has to do, and what is known of the minions."""
-
-    row: sa.Row[Any]
-    plans: Mapping[str, list[PlannedAction]]
-    hosts: Mapping[str, Host]
 
 
 @dataclass(frozen=True)
@@ -201,64 +176,8 @@ def _claim(ledger: Ledger, found: Draft, rendering: Rendering, jid: str) -> None
     row = found.row
     reason = f"{len(rendering.refused)} minions can't take it" if rendering.refused else ""
     ledger.move_chain(row, ChainEvent.dispatch, reason, dispatched=True)
-    for minion, chain in rendering.chains.items():
-        claim_minion(ledger, found, minion, chain, jid)
+    claims.claim(ledger, found, rendering.chains, jid)
     for minion, text in rendering.refused.items():
         some = rows.executions(ledger.conn, row.id, minion, row.epoch)
         ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
     ledger.settle(row.id, ())
-
-
-def claim_minion(
-    ledger: Ledger, found: Draft, minion: str, chain: RenderedChain, jid: str
-) -> None:
-    """Store what was rendered for one minion, and that its actions are dispatched."""
-    manifest, host = chain.manifest, found.hosts[minion]
-    key = {"chain_id": found.row.id, "epoch": found.row.epoch, "minion": minion}
-    run = {
-        **key,
-        "machine_id": host.machine_id,
-        "jid": jid,
-        "manifest": encode(manifest),
-        "boot_id": host.boot_id,
-        "open": True,
-    }
-    ledger.conn.execute(sa.insert(RUNS).values(run))
-    made = [
-        {
-            **key,
-            "number": chunk.manifest.number,
-            "file": chunk.file,
-            "sha256": chunk.manifest.sha256,
-            "boundary": chunk.manifest.boundary.value,
-            "state": ChunkState.rendered.value,
-        }
-        for chunk in chain.chunks
-    ]
-    ledger.conn.execute(sa.insert(CHUNKS), made)
-    _place(ledger, key, manifest, found.plans[minion])
-
-
-def _place(
-    ledger: Ledger, key: dict[str, Any], manifest: ChainManifest, plans: list[PlannedAction]
-) -> None:
-    """Write each execution's chunk and proof into it, and move it and its chunk on."""
-    waits = decide.waits_of(manifest)
-    delays = {
-        plan.id: plan.plan.data.at_minutes * 60
-        for plan in plans
-        if plan.plan.type is ActionType.reboot
-    }
-    found = rows.executions(ledger.conn, key["chain_id"], key["minion"], key["epoch"])
-    placed = []
-    for row in found:
-        if row.state != ExecutionState.PENDING_SCHEDULE.value:
-            # Somebody vouched for it: it is in the run, and in no chunk.
-            continue
-        chunk, boundary = waits[row.action_id]
-        delay = delays.get(row.action_id, 0)
-        values = {"chunk": chunk, "waits_for": boundary.value, "delay_seconds": delay}
-        placed.append((row, values))
-    run = rows.newest_run(ledger.conn, key["chain_id"], key["minion"])
-    if run is not None:
-        ledger.ship(run, placed, rows.chunks(ledger.conn, run))

@@ -5,7 +5,7 @@ Every function works in the transaction of its ledger; the service calls them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,11 @@ from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
 from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
+from catena.master.store.metadata import Ready
+
+_INSERT_ACTIONS = sa.insert(ACTIONS).returning(ACTIONS.c.id, sort_by_parameter_order=True)
+_INSERT_ENTRY = sa.insert(ENTRIES)
+_INSERT_EXECUTION = sa.insert(EXECUTIONS)
 
 MAX_ENTRIES = 200_000
 MAX_ACTIONS = 1_000
@@ -103,7 +108,7 @@ def append(ledger: Ledger, row: sa.Row[Any], steps: Sequence[Step]) -> list[dict
         raise UsageError(f"at most {MAX_ENTRIES} actions can be added at once")
     added = []
     for order, step in enumerate(steps, first):
-        action_ids = [_insert(ledger, row, step.plan, minion, order) for minion in step.minions]
+        action_ids = _insert(ledger, row, step, order)
         added.append(
             {"sort_order": order, "minions": list(step.minions), "action_ids": action_ids}
         )
@@ -112,19 +117,24 @@ def append(ledger: Ledger, row: sa.Row[Any], steps: Sequence[Step]) -> list[dict
     return added
 
 
-def _insert(ledger: Ledger, row: sa.Row[Any], plan: ActionPlan, minion: str, order: int) -> int:
+def _insert(ledger: Ledger, row: sa.Row[Any], step: Step, order: int) -> list[int]:
+    """Store an action and an entry for each minion of a step; return the actions' ids."""
     values = {
         "chain_id": row.id,
-        "kind": plan.type.value,
-        "data": plan.stored(),
-        "repeat": plan.repeat.value,
+        "kind": step.plan.type.value,
+        "data": Ready.of(step.plan.stored()),
+        "repeat": step.plan.repeat.value,
         "created": ledger.now.wall,
     }
-    key = ledger.conn.execute(sa.insert(ACTIONS).values(values)).inserted_primary_key
-    assert key is not None
-    entry = {"action_id": key[0], "chain_id": row.id, "minion": minion, "sort_order": order}
-    ledger.conn.execute(sa.insert(ENTRIES).values(entry))
-    return int(key[0])
+    if not step.minions:
+        return []
+    keys = ledger.conn.execute(_INSERT_ACTIONS, [values] * len(step.minions)).scalars().all()
+    entries = [
+        {"action_id": key, "chain_id": row.id, "minion": minion, "sort_order": order}
+        for key, minion in zip(keys, step.minions, strict=True)
+    ]
+    ledger.conn.execute(_INSERT_ENTRY, entries)
+    return [int(key) for key in keys]
 
 
 def orders(conn: sa.Connection, row: sa.Row[Any]) -> list[int]:
@@ -185,25 +195,28 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         if request.approve_required
         else ExecutionState.PENDING_SCHEDULE
     )
-    for entry in found:
-        add_execution(ledger, row, entry, state, epoch)
+    add_executions(ledger, row, found, state, epoch)
     return int(row.id)
 
 
-def add_execution(
-    ledger: Ledger, row: sa.Row[Any], entry: Any, state: ExecutionState, epoch: int
+def add_executions(
+    ledger: Ledger, row: sa.Row[Any], entries: Iterable[Any], state: ExecutionState, epoch: int
 ) -> None:
-    """Store that an action of a chain is to run: *entry* says which, on which minion, when."""
-    values = {
-        "chain_id": row.id,
-        "action_id": entry.action_id,
-        "epoch": epoch,
-        "minion": entry.minion,
-        "sort_order": entry.sort_order,
-        "state": state.value,
-        "created": ledger.now.wall,
-    }
-    ledger.conn.execute(sa.insert(EXECUTIONS).values(values))
+    """Store that actions of a chain are to run: *entries* say which, on which minion, when."""
+    values = [
+        {
+            "chain_id": row.id,
+            "action_id": entry.action_id,
+            "epoch": epoch,
+            "minion": entry.minion,
+            "sort_order": entry.sort_order,
+            "state": state.value,
+            "created": ledger.now.wall,
+        }
+        for entry in entries
+    ]
+    if values:
+        ledger.conn.execute(_INSERT_EXECUTION, values)
 
 
 def move_open(ledger: Ledger, row: sa.Row[Any], event: ExecutionEvent, reason: str = "") -> None:

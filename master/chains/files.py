@@ -20,7 +20,12 @@ import sqlalchemy as sa
 
 from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
 from catena.core.errors import LimitError, UsageError
-from catena.core.files import private_folder, read_limited, write_durable
+from catena.core.files import (
+    private_folder,
+    read_limited,
+    write_durable,
+    write_many_durable,
+)
 from catena.master.chains import rows
 from catena.master.chains.actions import ActionPlan, ActionType
 from catena.master.chains.lifecycle import ChunkState
@@ -78,8 +83,7 @@ class ChainFiles:
         """Write chunk files (name -> text), durably."""
         with self._writing:
             folder = private_folder(self._folder / FOLDER)
-            for name, text in texts.items():
-                write_durable(folder / name, text.encode())
+            write_many_durable(folder, {name: text.encode() for name, text in texts.items()})
 
     def remove_chunk(self, name: str) -> None:
         """Remove a chunk file; fine if it has gone."""

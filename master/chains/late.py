@@ -14,8 +14,9 @@ from functools import partial
 import sqlalchemy as sa
 
 from catena.core import failpoints
-from catena.master.chains import decide, dispatch, rows
-from catena.master.chains.dispatch import Draft, Rendering
+from catena.master.chains import claims, decide, dispatch, rows
+from catena.master.chains.claims import Draft
+from catena.master.chains.dispatch import Rendering
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ExecutionState
 from catena.master.chains.parts import ChainParts, KnownHost
@@ -90,7 +91,7 @@ async def _start(parts: ChainParts, found: Draft, rendering: Rendering, minion: 
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
         ledger = Ledger(conn, parts.clocks.read())
-        dispatch.claim_minion(ledger, found, minion, rendering.chains[minion], submitted.jid)
+        claims.claim(ledger, found, {minion: rendering.chains[minion]}, submitted.jid)
         parts.record_all(conn, ledger.events)
 
     key = f"chain/{found.row.id}/{found.row.epoch}/{minion}"

@@ -35,6 +35,30 @@ from catena.master.chains.lifecycle import (
 from catena.master.job_model import EventItem
 from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
 
+_INSERT_HISTORY = sa.insert(HISTORY)
+_DISPATCH = (
+    sa.update(EXECUTIONS)
+    .where(
+        EXECUTIONS.c.id == sa.bindparam("key"),
+        EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value,
+    )
+    .values(
+        state=EXECUTION.next(ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch).value,
+        chunk=sa.bindparam("chunk"),
+        waits_for=sa.bindparam("waits_for"),
+        delay_seconds=sa.bindparam("delay_seconds"),
+    )
+)
+_SHIP = (
+    sa.update(CHUNKS)
+    .where(
+        CHUNKS.c.chain_id == sa.bindparam("b_chain"),
+        CHUNKS.c.epoch == sa.bindparam("b_epoch"),
+        CHUNKS.c.minion == sa.bindparam("b_minion"),
+    )
+    .values(state=CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
+)
+
 COMMENT_LIMIT = 64 * 1024
 CHANGES_LIMIT = 1024 * 1024
 
@@ -52,6 +76,17 @@ def _not_now(row: sa.Row[Any], source: ChainState, event: ChainEvent) -> str:
 
 class ConflictError(TryLaterError):
     """Somebody else moved it in the same moment; ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What of a run goes to one minion."""
+
+    minion: str
+    #: Each execution with the columns that rendering fills: chunk, waits_for, delay_seconds.
+    placed: Sequence[tuple[sa.Row[Any], dict[str, Any]]]
+    #: Numbers of its chunks.
+    chunks: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,50 +303,49 @@ class Ledger:
 
     # -- dispatch ------------------------------------------------------------------------------
 
-    def ship(
-        self,
-        run: sa.Row[Any],
-        placed: Sequence[tuple[sa.Row[Any], dict[str, Any]]],
-        chunks: Sequence[sa.Row[Any]],
-    ) -> None:
-        """Dispatch all executions and chunks of one minion, with one event for all of them.
+    def ship(self, chain_id: int, epoch: int, shipments: Sequence[Shipment]) -> None:
+        """Dispatch executions and chunks of minions, with one event for each minion.
 
         A chain of many minions dispatches thousands at once; they are moved in bulk.
 
-        Args:
-            run: of the minion.
-            placed: each execution with the columns that rendering fills.
-            chunks: of the run.
+        Raises:
+            ConflictError: one of the executions no longer stands where it was read.
         """
         state, event = ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch
         what = (state.value, event.value, EXECUTION.next(state, event).value)
-        rule = (EXECUTIONS.c.id == sa.bindparam("key")) & (EXECUTIONS.c.state == what[0])
-        update = sa.update(EXECUTIONS).where(rule).values(state=what[2])
-        values = [{**columns, "key": row.id} for row, columns in placed]
-        if self.conn.execute(update, values).rowcount != len(placed):
+        values = [
+            {**columns, "key": row.id} for shipped in shipments for row, columns in shipped.placed
+        ]
+        if values and self.conn.execute(_DISPATCH, values).rowcount != len(values):
             raise ConflictError
         stage = (ChunkState.rendered.value, ChunkEvent.ship.value)
-        shipped = (*stage, CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
-        self.conn.execute(
-            sa.update(CHUNKS).where(rows.of_run(CHUNKS, run)).values(state=shipped[2])
-        )
-        common = (run.chain_id, run.epoch)
-        moved = [
-            _Moved(*common, what, "", "action", row.action_id, run.minion) for row, _ in placed
-        ]
-        moved += [_Moved(*common, shipped, "", "chunk", c.number, run.minion) for c in chunks]
-        self.conn.execute(sa.insert(HISTORY), [self._row(each) for each in moved])
+        chunk = (*stage, CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
+        keys = {"b_chain": chain_id, "b_epoch": epoch}
+        self.conn.execute(_SHIP, [{**keys, "b_minion": shipped.minion} for shipped in shipments])
+        moved = []
+        for shipped in shipments:
+            on = shipped.minion
+            for row, _ in shipped.placed:
+                moved.append(_Moved(chain_id, epoch, what, "", "action", row.action_id, on))
+            moved += [_Moved(chain_id, epoch, chunk, "", "chunk", n, on) for n in shipped.chunks]
+            self._tell_shipment(chain_id, epoch, shipped)
+        if moved:
+            self.conn.execute(_INSERT_HISTORY, [self._row(each) for each in moved])
+
+    def _tell_shipment(self, chain_id: int, epoch: int, shipped: Shipment) -> None:
+        event = ExecutionEvent.dispatch
+        state = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, event)
         data = {
-            "chain": run.chain_id,
-            "minion": run.minion,
-            "epoch": run.epoch,
+            "chain": chain_id,
+            "minion": shipped.minion,
+            "epoch": epoch,
             "event": event.value,
-            "state": what[2],
-            "status": status(ExecutionState(what[2])).value,
-            "actions": [row.action_id for row, _ in placed],
-            "chunks": [chunk.number for chunk in chunks],
+            "state": state.value,
+            "status": status(state).value,
+            "actions": [row.action_id for row, _ in shipped.placed],
+            "chunks": list(shipped.chunks),
         }
-        self.events.append((events.chain(run.chain_id, f"minion/{run.minion}/dispatch"), data))
+        self.events.append((events.chain(chain_id, f"minion/{shipped.minion}/dispatch"), data))
 
     # -- history -------------------------------------------------------------------------------
 
@@ -328,7 +362,7 @@ class Ledger:
             raise ConflictError
 
     def _write(self, moved: _Moved) -> None:
-        self.conn.execute(sa.insert(HISTORY).values(self._row(moved)))
+        self.conn.execute(_INSERT_HISTORY, self._row(moved))
 
     def _row(self, moved: _Moved) -> dict[str, Any]:
         source, event, target = moved.what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -16,6 +16,7 @@ from catena.master.chains.clocks import HostClocks
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import Ledger
+from catena.master.event_bus import NewEvent
 from catena.master.job_model import EventItem, JobRequest, Submitted, Within
 
 T = TypeVar("T")
@@ -119,6 +120,9 @@ class Bus(Protocol):
     def record(self, conn: sa.Connection, tag: str, data: Mapping[str, Any]) -> Event:
         """Store an event in the running transaction."""
 
+    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
+        """Store events in the running transaction, in their order."""
+
     def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
         """Yield events whose tag matches a glob, for ever."""
 
@@ -183,5 +187,4 @@ class ChainParts:
 
     def record_all(self, conn: sa.Connection, items: Collection[EventItem]) -> None:
         """Record collected events in the running transaction."""
-        for tag, data in items:
-            self.bus.record(conn, tag, data)
+        self.bus.record_many(conn, [NewEvent(tag, data) for tag, data in items])

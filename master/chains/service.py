@@ -215,7 +215,7 @@ class ChainService:
             row = rows.find_chain(ledger.conn, request.label)
             return drafts.schedule(ledger, row, request)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     async def approve(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Approve a chain that waits for it."""
@@ -226,7 +226,7 @@ class ChainService:
             drafts.move_open(ledger, row, ExecutionEvent.approve)
             return int(row.id)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     async def release(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Start a chain that waits because the clocks disagree."""
@@ -236,7 +236,7 @@ class ChainService:
             ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
             return int(row.id)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     async def cancel(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Cancel a chain: what has not begun never will, what runs is stopped."""
@@ -253,7 +253,7 @@ class ChainService:
             ledger.settle(row.id, minions)
             return int(row.id)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     async def retry(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Run a failed chain again, on each minion from the action that failed on."""
@@ -265,7 +265,7 @@ class ChainService:
             again.retry(ledger, row)
             return int(row.id)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     async def resolve(self, request: ChainResolve, user: str) -> dict[str, Any]:
         """Say what the interrupted actions of a failed chain came to."""
@@ -284,7 +284,7 @@ class ChainService:
             again.resolve(ledger, row, request)
             return int(row.id)
 
-        return await self._show(await self._parts.change(run, user))
+        return await self._line(await self._parts.change(run, user))
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -390,6 +390,14 @@ class ChainService:
 
     async def _find(self, ref: str) -> sa.Row[Any]:
         return await self._parts.store.read(lambda conn: rows.find_chain(conn, ref))
+
+    async def _line(self, chain_id: int) -> dict[str, Any]:
+        """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
+        (line,) = await self._parts.store.read(
+            lambda conn: views.lines(conn, [rows.chain(conn, chain_id)])
+        )
+        plain: dict[str, Any] = encode(line)
+        return plain
 
     async def _show(self, chain_id: int) -> dict[str, Any]:
         view = await self._parts.store.read(

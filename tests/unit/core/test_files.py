@@ -13,6 +13,7 @@ from catena.core.files import (
     private_folder,
     read_limited,
     write_durable,
+    write_many_durable,
 )
 
 
@@ -121,3 +122,18 @@ def test_one_is_alone_until_the_block_ends(tmp_path: Path) -> None:
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with lock.open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_many_files_are_replaced_each_with_its_mode_and_nothing_else_stays(tmp_path: Path) -> None:
+    (tmp_path / "f1").write_bytes(b"old")
+    files = {f"f{number}": b"%d" % number for number in range(300)}
+    write_many_durable(tmp_path, files)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert (tmp_path / "f1").stat().st_mode & 0o777 == 0o600
+
+
+def test_of_many_files_none_is_left_half_written(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    with pytest.raises(OSError):
+        write_many_durable(tmp_path, {"a": b"new", "b": b"is a folder"})
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -284,7 +284,7 @@ def test_a_chain_that_meets_a_fault_of_the_master_fails_alone(
     async def body(bench: Bench) -> None:
         real = dispatch.render_all
 
-        def spoilt(found: dispatch.Draft, packages: tuple[str, ...]) -> dispatch.Rendering:
+        def spoilt(found: Draft, packages: tuple[str, ...]) -> dispatch.Rendering:
             if found.row.label == "odd":
                 raise KeyError("nobody thought of this")
             return real(found, packages)

@@ -127,8 +127,9 @@ def test_a_chain_waits_for_its_approval_and_for_its_time(tmp_path: Path) -> None
         bench.clock.advance(HOUR)
         await bench.chains.scheduler.tick()
         assert await bench.states("patch") == ["PENDING_APPROVE"]
-        view = await bench.chains.service.approve(ChainRef("patch"), "bob")
-        assert (view["state"], view["approved_by"]) == ("scheduled", "bob")
+        line = await bench.chains.service.approve(ChainRef("patch"), "bob")
+        assert line["state"] == "scheduled"
+        assert (await bench.show("patch"))["approved_by"] == "bob"
         await bench.chains.scheduler.tick()
         assert await bench.states("patch") == ["PENDING_SCHEDULE"]
         bench.clock.advance(HOUR)

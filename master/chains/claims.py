@@ -1,0 +1,124 @@
+"""Stores what was rendered for whom, and that it is dispatched; for many minions at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.records import encode
+from catena.master.chains import decide, rows
+from catena.master.chains.actions import ActionType
+from catena.master.chains.ledger import Ledger, Shipment
+from catena.master.chains.lifecycle import ChunkState, ExecutionState
+from catena.master.chains.render import PlannedAction, RenderedChain
+from catena.master.store.chain_tables import CHUNKS, RUNS
+
+_INSERT_RUN = sa.insert(RUNS)
+_INSERT_CHUNK = sa.insert(CHUNKS)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What is known of an accepted minion, or of a host that SSH reaches."""
+
+    #: "": a host that was never looked at.
+    machine_id: str
+    boot_id: str
+    #: Reached over SSH.
+    agentless: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A chain, what each minion has to do, and what is known of the minions."""
+
+    row: sa.Row[Any]
+    plans: Mapping[str, list[PlannedAction]]
+    hosts: Mapping[str, Host]
+
+
+def claim(ledger: Ledger, found: Draft, chains: Mapping[str, RenderedChain], jid: str) -> None:
+    """Store runs, chunks and the executions' places of some minions of a chain.
+
+    Args:
+        ledger: of the transaction that stores their job.
+        found: the chain.
+        chains: what was rendered, by minion.
+        jid: the job that starts it there.
+    """
+    if not chains:
+        return
+    chain_id, epoch = found.row.id, found.row.epoch
+    runs = [_run(found, minion, chain, jid) for minion, chain in chains.items()]
+    ledger.conn.execute(_INSERT_RUN, runs)
+    made = [row for minion, chain in chains.items() for row in _chunks(found, minion, chain)]
+    ledger.conn.execute(_INSERT_CHUNK, made)
+    # One query for all of a fleet; a host that joins later asks for its own.
+    only = next(iter(chains)) if len(chains) == 1 else ""
+    executions: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
+    for row in rows.executions(ledger.conn, chain_id, only, epoch):
+        executions[row.minion].append(row)
+    shipments = [
+        _shipment(executions[minion], minion, chain, found.plans[minion])
+        for minion, chain in chains.items()
+    ]
+    ledger.ship(chain_id, epoch, shipments)
+
+
+def _run(found: Draft, minion: str, chain: RenderedChain, jid: str) -> dict[str, Any]:
+    host = found.hosts[minion]
+    return {
+        "chain_id": found.row.id,
+        "epoch": found.row.epoch,
+        "minion": minion,
+        "machine_id": host.machine_id,
+        "jid": jid,
+        "manifest": encode(chain.manifest),
+        "boot_id": host.boot_id,
+        "open": True,
+    }
+
+
+def _chunks(found: Draft, minion: str, chain: RenderedChain) -> list[dict[str, Any]]:
+    return [
+        {
+            "chain_id": found.row.id,
+            "epoch": found.row.epoch,
+            "minion": minion,
+            "number": chunk.manifest.number,
+            "file": chunk.file,
+            "sha256": chunk.manifest.sha256,
+            "boundary": chunk.manifest.boundary.value,
+            "state": ChunkState.rendered.value,
+        }
+        for chunk in chain.chunks
+    ]
+
+
+def _shipment(
+    executions: list[sa.Row[Any]],
+    minion: str,
+    chain: RenderedChain,
+    plans: list[PlannedAction],
+) -> Shipment:
+    """Return each execution's chunk and proof, which are written into it."""
+    waits = decide.waits_of(chain.manifest)
+    delays = {
+        plan.id: plan.plan.data.at_minutes * 60
+        for plan in plans
+        if plan.plan.type is ActionType.reboot
+    }
+    placed = []
+    for row in executions:
+        if row.state != ExecutionState.PENDING_SCHEDULE.value:
+            # Somebody vouched for it: it is in the run, and in no chunk.
+            continue
+        chunk, boundary = waits[row.action_id]
+        delay = delays.get(row.action_id, 0)
+        values = {"chunk": chunk, "waits_for": boundary.value, "delay_seconds": delay}
+        placed.append((row, values))
+    return Shipment(minion, placed, [chunk.manifest.number for chunk in chain.chunks])
