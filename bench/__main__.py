@@ -85,7 +85,7 @@ def arguments() -> argparse.ArgumentParser:
     for tool in COMMANDS:
         parser.add_argument(
             f"--{tool}", metavar="PATH",
-            help=f"folder of {tool}'s commands (or ${VARIABLES[tool]}, or found on PATH)",
+            help=f"folder of {tool}'s commands or none (${VARIABLES[tool]}; or found on PATH)",
         )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("build/bench"), metavar="DIR",

@@ -21,7 +21,8 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
         "|---|" + "---|" * (len(shown) + 3),
         *(_line(outcome, shown) for outcome in outcomes),
     ]
-    notes = [note for outcome in outcomes for note in _notes(outcome)]
+    notes = [f"- `{o.row.name}`: {o.row.note}" for o in outcomes if o.row.note]
+    notes += _reasons(outcomes)
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
 
@@ -55,12 +56,15 @@ def _cell(outcome: Outcome, tool: str) -> str:
     return text if cell.cpu is None else f"{text} ({number(cell.cpu)} s CPU)"
 
 
-def _notes(outcome: Outcome) -> list[str]:
-    notes = [f"- `{outcome.row.name}`: {outcome.row.note}"] if outcome.row.note else []
-    for tool, cell in outcome.cells.items():
-        if cell.why:
-            notes.append(f"- `{outcome.row.name}`, {tool}: {' '.join(cell.why.split())[:300]}")
-    return notes
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return why cells have no figure, each reason once with its rows."""
+    rows: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for tool, cell in outcome.cells.items():
+            if cell.why:
+                why = f"{tool}: {' '.join(cell.why.split())[:300]}"
+                rows.setdefault(why, []).append(f"`{outcome.row.name}`")
+    return [f"- {', '.join(names)}, {why}" for why, names in rows.items()]
 
 
 def number(value: float) -> str:

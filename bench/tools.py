@@ -70,6 +70,7 @@ def find(given: Mapping[str, str | None]) -> Tools:
 
     A tool's folder is looked for in *given* (tool -> folder of its commands, or its environment's
     root), its environment variable, beside the running Python (catena), PATH and the usual places.
+    Where the first of them says "none", the tool is left out.
 
     Raises:
         NotHereError: a folder that an option or variable names has no such tool.
@@ -77,6 +78,8 @@ def find(given: Mapping[str, str | None]) -> Tools:
     folders = {}
     for tool, command in COMMANDS.items():
         named = given.get(tool) or os.environ.get(VARIABLES[tool])
+        if named == "none":
+            continue
         places = (Path(named), Path(named) / "bin") if named else _places(tool, command)
         found = [place for place in places if (place / command).is_file()]
         if found:

@@ -96,6 +96,41 @@ def _unchanged(tool: str) -> Measure:
     return measured
 
 
+def create_floor(lab: Lab) -> Sample:
+    """Bare Python writes the files."""
+    _empty(lab)
+    return _bare_files(lab, trees.FILES)
+
+
+def unchanged_floor(lab: Lab) -> Sample:
+    """Bare Python reads the files."""
+    if len(list(_tree(lab).target.iterdir())) != trees.FILES:
+        create_floor(lab)
+    return _bare_files(lab, 0)
+
+
+def _bare_files(lab: Lab, changed: int) -> Sample:
+    ran = _floor(lab, "files.py", str(_tree(lab).target), str(trees.FILES))
+    if int(ran.out) != changed:
+        raise BenchError(f"{ran.out} files were written; wanted {changed}")
+    return Sample(ran.cpu)
+
+
+def _floor(lab: Lab, script: str, *words: str) -> Ran:
+    path = Path(__file__).parents[1] / "floors" / script
+    return run([lab.tools.python("catena"), path, *words], environment())
+
+
+def _libraries(sls: str, least: int) -> Measure:
+    def measured(lab: Lab) -> Sample:
+        ran = _floor(lab, "render.py", str(_tree(lab).states / f"{sls}.sls"))
+        if int(ran.out) < least:
+            raise BenchError(f"{ran.out} ids; wanted {least}")
+        return Sample(ran.cpu)
+
+    return measured
+
+
 def create_pyinfra(lab: Lab) -> Sample:
     """As many files.put of a text, in one deploy."""
     _empty(lab)
@@ -199,7 +234,8 @@ ROWS = (
         name="files-create",
         title="1,000 file.managed, created",
         unit="s CPU",
-        tools={"catena": _create("catena"), "salt": _create("salt"), "pyinfra": create_pyinfra},
+        tools={"catena": _create("catena"), "salt": _create("salt"), "pyinfra": create_pyinfra,
+               "floor": create_floor},
         aim=Times(5),
         quick=2,
         fewer={"pyinfra": 1},
@@ -209,7 +245,7 @@ ROWS = (
         title="1,000 file.managed, unchanged",
         unit="s CPU",
         tools={"catena": _unchanged("catena"), "salt": _unchanged("salt"),
-               "pyinfra": unchanged_pyinfra},
+               "pyinfra": unchanged_pyinfra, "floor": unchanged_floor},
         aim=Times(8),
         quick=2,
         fewer={"pyinfra": 1},
@@ -226,7 +262,8 @@ ROWS = (
         name="jinja-loop",
         title="state.show_sls, Jinja loop of 5,000 states",
         unit="s CPU",
-        tools=_both(_show, "looped", trees.LOOPED),
+        tools={**_both(_show, "looped", trees.LOOPED),
+               "floor": _libraries("looped", trees.LOOPED)},
         aim=Times(4),
         quick=2,
     ),
@@ -234,9 +271,10 @@ ROWS = (
         name="large-sls",
         title="state.show_sls, 1 MB of SLS",
         unit="s CPU",
-        tools=_both(_show, "large", 3000),
+        tools={**_both(_show, "large", 3000), "floor": _libraries("large", 3000)},
         aim=Times(5),
         repeats=3,
         quick=1,
+        note="floor, in this row and the one above: Jinja2 and PyYAML's CSafeLoader alone",
     ),
 )  # fmt: skip

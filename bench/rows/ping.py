@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 from bench.fleets import Fleet
 from bench.lab import Lab, environment
@@ -58,7 +59,7 @@ def kept_salt(lab: Lab) -> Sample:
 
 def kept_floor(lab: Lab) -> Sample:
     """A bare ZeroMQ question and its answer between two processes, the median of a batch."""
-    script = __file__.replace("rows/ping.py", "floors/zeromq.py")
+    script = Path(__file__).parents[1] / "floors/zeromq.py"
     ran = run([lab.tools.python("catena"), script, str(_calls(lab))], environment())
     return Sample(float(ran.out) * 1e3)
 

@@ -118,6 +118,7 @@ def test_tools_are_found_by_option_variable_and_path(
     assert found.folders["ansible"] == tmp_path / "given/bin"
     assert found.folders["salt"] == tmp_path / "named"
     assert found.folders["pyinfra"] == tmp_path / "path"
+    assert not find({"ansible": "none"}).has("ansible")
     with pytest.raises(NotHereError, match="has no pyinfra"):
         find({"pyinfra": str(tmp_path)})
 
