@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -217,6 +218,42 @@ def test_a_plain_user_serves_from_a_home_of_his_own(bench: Bench, tmp_path: Path
             assert (program.hello().euid, program.hello().room) == (NOBODY, str(bench.room))
             begin(program, job("cmd.run", "id -u", grains={"os": "x"}))
             assert finished(program).ret.value == str(NOBODY)
+
+
+@as_root
+def test_what_forks_without_end_is_killed_wholly(bench: Bench, tmp_path: Path) -> None:
+    """As a user of nobody else's, who may have few processes: that bounds it, whatever fails."""
+    user = 60_000 + os.getpid() % 5_000
+    with mounted(tmp_path / "home", f"size=16M,mode=700,uid={user},gid={user}") as home:
+        for folder in home.parents:
+            if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
+                folder.chmod(0o755)
+        bench.room = home / ".cache" / "catena"
+        setpriv = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+        bench.before = ("prlimit", "--nproc=60", *setpriv)
+        bench.python = "/usr/bin/python3"
+        bomb = "f() { setsid sh -c 'sleep 600' & f | f & }; f; sleep 600"
+        with bench.program() as program:
+            begin(program, job("cmd.run", bomb, grains={"os": "x"}, deadline_seconds=1))
+            assert "not done after 1 seconds" in str(finished(program).ret.value)
+            program.ack(RUN)
+        bench.close()
+        # A killed process may need a moment to be gone.
+        ends = time.monotonic() + 30
+        while left_of(user) and time.monotonic() < ends:
+            os.sched_yield()
+        assert left_of(user) == []
+        assert bench.debris() == []
+
+
+def left_of(user: int) -> list[str]:
+    """Return the commands of the processes that a user has."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid == user and (path / "cmdline").read_bytes():
+                found.append((path / "cmdline").read_bytes().decode("utf-8", "replace"))
+    return found
 
 
 @as_root
