@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from catena.client.requests import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError
 from catena.master.chains import dispatch
+from catena.master.chains.claims import Draft
 from catena.master.delivery import Delivery
 from catena.master.store.chain_tables import CHUNKS, HISTORY
 from catena.master.store.tables import DELIVERIES, EVENTS
