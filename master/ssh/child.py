@@ -15,13 +15,13 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from catena.core import failpoints
+from catena.core import failpoints, ids
 from catena.core.config.master import MasterSettings
-from catena.core.errors import CatenaError, UsageError
+from catena.core.errors import CatenaError, LimitError, UsageError
+from catena.core.frozen import replace
 from catena.core.own_code import told
 from catena.core.records import decode
 from catena.core.suggest import unknown
@@ -42,6 +42,9 @@ LOG = logging.getLogger(__name__)
 
 #: Address space: a template that builds a list without end ends this visit alone.
 MEMORY_BYTES = 2 * 1024**3
+#: Of what a host says of itself.
+GRAINS_LIMIT = 4 * 1024 * 1024
+PENDING_LIMIT = 50
 _PENDING = "mgractionchains.get_pending_resume"
 #: Steps that the master keeps.
 _TOLD = frozenset({"state", "action", "note", "event"})
@@ -143,22 +146,24 @@ def _target(settings: MasterSettings, host: str) -> Target:
 
 def _facts(visit: Visit, target: Target) -> m.Facts:
     opened = visit.opened
-    pending: Mapping[str, Any] = {}
+    pending: dict[str, Any] = {}
     fault = ""
     called = visit.program().call(Call(_PENDING))
     if called.fault is not None:
         fault = one_line(called.fault.text)
     elif isinstance(called.value, dict):
-        pending = called.value
-    return m.Facts(
-        opened.machine_id,
-        opened.boot_id,
-        opened.boot_time,
-        target.host,
-        dict(visit.grains),
-        dict(pending),
-        fault,
-    )
+        pending = {str(key)[:64]: _plain(value) for key, value in called.value.items()}
+    # The word of a stranger: it becomes part of file names, and is kept.
+    machine = ids.machine_id(opened.machine_id)
+    boot = (opened.boot_id[:64], opened.boot_time[:40])
+    grains = dict(visit.grains)
+    if len(repr(grains)) > GRAINS_LIMIT or len(pending) > PENDING_LIMIT:
+        raise LimitError(f"more than {GRAINS_LIMIT} characters of grains")
+    return m.Facts(machine, *boot, target.host, grains, pending, fault)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (int, bool)) else str(value)[:1000]
 
 
 def _job(order: m.Order, master: Master, seat: Seat, visit: Visit, watch: Any) -> None:
@@ -178,7 +183,7 @@ def _job(order: m.Order, master: Master, seat: Seat, visit: Visit, watch: Any) -
         # It does not compile, or makes no sense: a return like any other, and no trouble of SSH.
         raise UsageError(str(error) or type(error).__name__) from error
     failpoints.hit("visit.returned")
-    master.say(m.Returned(found.ret))
+    master.say(m.Returned(replace(found.ret, boot_id=found.ret.boot_id[:64])))
     master.answer(m.Kept)
     failpoints.hit("visit.kept")
     visit.forget()

@@ -41,6 +41,8 @@ class OpenJob:
     cancel: str = ""
     #: Of a job that starts a chain: another chain is before it on the host, and has not ended.
     behind: bool = False
+    #: It may not begin any more after this, seconds since the epoch; 0: at any time.
+    not_after: float = 0.0
 
     @property
     def begun(self) -> bool:
@@ -89,10 +91,17 @@ def _job(facts: HostFacts) -> OpenJob | None:
     ready = [job for job in facts.jobs if not job.behind and job.state is not Delivery.held]
 
     def turn(job: OpenJob) -> tuple[int, int, str]:
-        under_way = 0 if job.state in UNDER_WAY else 1
-        return (under_way, 1 if job.fun == START else 0, job.jid)
+        return (0 if job.begun else 1, 1 if job.fun == START else 0, job.jid)
 
     return min(ready, key=turn, default=None)
+
+
+def too_late(facts: HostFacts, now: float) -> list[OpenJob]:
+    """Return the jobs that were sent on their way and can't begin any more."""
+    if facts.state is HostState.visited:
+        return []
+    sent = (job for job in facts.jobs if job.state is Delivery.sent)
+    return [job for job in sent if 0 < job.not_after < now]
 
 
 def next_time(facts: HostFacts) -> float | None:
@@ -168,9 +177,10 @@ class Known:
     overdue: bool = False
     #: A job that starts or resumes a chain is open there.
     resuming: bool = False
-    #: The boot of which a start event was made last, and whether that was a while ago.
+    #: The boot of which a start event was made last.
     played: str = ""
-    played_long_ago: bool = False
+    #: That event, or the last reminder, was a while ago.
+    long_ago: bool = True
 
 
 @dataclass(frozen=True)
@@ -228,9 +238,9 @@ def _of_boot(seen: Seen, known: Known) -> Verdict:
     booted = any(not boot.is_same(seen.boot) for boot in asked)
     taken = waits and seen.pending.get("running") is True
     if ours and (booted or taken):
-        again = known.played != _name(seen.boot) or known.played_long_ago
+        again = known.played != _name(seen.boot) or known.long_ago
         return Verdict(play=again)
-    if ours and waits and known.overdue:
+    if ours and waits and known.overdue and known.long_ago:
         return Verdict(remind=True)
     return Verdict()
 

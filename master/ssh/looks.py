@@ -63,6 +63,10 @@ class Looks:
         _store(conn, host, facts, now.wall)
         if verdict.play:
             self._play(conn, host, facts, now.wall)
+        if verdict.play or verdict.remind:
+            name = facts.boot_id or facts.boot_time
+            values = {"played": name[:64], "played_at": now.wall}
+            conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
         if verdict.forget:
             rule = (RUNS.c.chain_id == verdict.forget) & (RUNS.c.minion == host)
             conn.execute(sa.update(RUNS).where(rule).values(fence=True))
@@ -84,7 +88,7 @@ class Looks:
             overdue=first is not None and rows.overdue(conn, first, now, self.again),
             resuming=first is not None and _is_resuming(conn, host, str(first.jid)),
             played=row.played if row is not None else "",
-            played_long_ago=now.wall - played_at > self.again,
+            long_ago=now.wall - played_at > self.again,
         )
 
     def _play(self, conn: sa.Connection, host: str, facts: Facts, now: float) -> None:
@@ -103,9 +107,6 @@ class Looks:
             "pending_resume": facts.pending,
         }
         self.bus.record(conn, tag, data)
-        name = facts.boot_id or facts.boot_time
-        values = {"played": name[:64], "played_at": now}
-        conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
 
 
 def _seen(facts: Facts) -> Seen:

@@ -150,7 +150,7 @@ def _jobs(
 ) -> Iterable[tuple[str, OpenJob]]:
     query = (
         sa.select(DELIVERIES.c.minion, DELIVERIES.c.jid, DELIVERIES.c.state, DELIVERIES.c.cancel)
-        .add_columns(JOBS.c.fun)
+        .add_columns(JOBS.c.fun, JOBS.c.not_after)
         .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
         .where(DELIVERIES.c.minion.in_(names), DELIVERIES.c.state.in_(OPEN_STATES))
         .order_by(DELIVERIES.c.jid)
@@ -158,7 +158,8 @@ def _jobs(
     for row in conn.execute(query):
         mine = runs.get(row.minion, ())
         behind = row.fun == START and any(run.jid < row.jid for run in mine)
-        yield row.minion, OpenJob(row.jid, row.fun, Delivery(row.state), row.cancel, behind)
+        state = Delivery(row.state)
+        yield row.minion, OpenJob(row.jid, row.fun, state, row.cancel, behind, row.not_after)
 
 
 def _looks(

@@ -34,6 +34,7 @@ from catena.master.ssh.lifecycle import HostEvent, HostState
 from catena.master.ssh.looks import Looks
 from catena.master.ssh.reports import Fire, Reports
 from catena.master.ssh.visitor import VisitDiedError, Visitor
+from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import Store, StoreUnavailableError
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.transport.messages import JobRejected
@@ -183,6 +184,11 @@ class SshWorker:
         times = [now.wall + TICK_SECONDS]
         for name in sorted(desk.facts, key=lambda one: desk.facts[one].due):
             facts = desk.facts[name]
+            if not self.takes(name):
+                # An agent answers to this name by now.
+                continue
+            for job in decide.too_late(facts, now.wall):
+                await self._give_up(name, job, desk.rows[name].detail)
             if decide.rests(facts):
                 await self._move(desk.rows[name], HostEvent.rest, detail="", due=0.0, tries=0)
                 continue
@@ -323,6 +329,8 @@ class SshWorker:
             if job is None:
                 return None
             spec, cancel = await self._spec(job.jid, visit.host), job.cancel
+            if spec is None:
+                return None
             visit.called_off = bool(cancel)
         own = self._parts.overlay(visit.host)
         return m.Order(
@@ -340,8 +348,8 @@ class SshWorker:
         job = await self._now(visit)
         chain_id = 0
         if job is not None and job.fun == START:
-            manifest = (await self._spec(job.jid, visit.host)).chain
-            chain_id = manifest.chain_id if manifest is not None else 0
+            spec = await self._spec(job.jid, visit.host)
+            chain_id = spec.chain.chain_id if spec is not None and spec.chain is not None else 0
         looks = self._parts.looks
         verdict = await self._store.write(
             lambda conn: looks.take(conn, visit.host, facts, job, chain_id)
@@ -373,17 +381,24 @@ class SshWorker:
         held = self._parts.clocks().mono
         while True:
             await asyncio.sleep(HOLD_SECONDS)
-            now = self._parts.clocks()
-            if now.mono - held >= LEASE_EVERY:
-                held = now.mono
-                until = now.wall + LEASE_SECONDS
-                rule = (SSH_HOSTS.c.id == visit.host) & (SSH_HOSTS.c.holder == self._parts.name)
-                keep = sa.update(SSH_HOSTS).where(rule).values(held_until=until)
-                self._store.later(lambda conn, keep=keep: conn.execute(keep))  # type: ignore[misc]
-            if visit.phase != visit.told:
-                visit.told = visit.phase
-                self._store.later(partial(_show, visit.host, self._parts.name, visit.phase))
-            await self._call_off(visit)
+            try:
+                if self._parts.clocks().mono - held >= LEASE_EVERY:
+                    held = self._parts.clocks().mono
+                    await self._keep(visit)
+                if visit.phase != visit.told:
+                    visit.told = visit.phase
+                    self._store.later(partial(_show, visit.host, self._parts.name, visit.phase))
+                await self._call_off(visit)
+            except CatenaError as error:
+                LOG.warning("%s: %s", visit.host, error)
+
+    async def _keep(self, visit: _Visit) -> None:
+        """Renew the claim; end the visit where another master has it."""
+        until = self._parts.clocks().wall + LEASE_SECONDS
+        kept = await self._store.write(partial(_renew, visit.host, self._parts.name, until))
+        if not kept and visit.visitor is not None:
+            LOG.warning("%s is visited by another master", visit.host)
+            await visit.visitor.end()
 
     async def _call_off(self, visit: _Visit) -> None:
         if visit.called_off or visit.visitor is None:
@@ -400,9 +415,9 @@ class SshWorker:
         jid, host = visit.errand.job.jid, visit.host
         return await self._store.read(lambda conn: rows.delivery(conn, jid, host))
 
-    async def _spec(self, jid: str, host: str) -> JobSpec:
+    async def _spec(self, jid: str, host: str) -> JobSpec | None:
         orders = await self._store.read(lambda conn: job_rows.orders(conn, jid, [host]))
-        return orders[0].spec
+        return orders[0].spec if orders else None
 
     async def _leave(self, visit: _Visit, ended: Ended, tries: int) -> None:
         self._visits.pop(visit.host, None)
@@ -420,6 +435,20 @@ class SshWorker:
 
     async def _reject(self, host: str, job: OpenJob, reason: str) -> None:
         await self._parts.returns.rejected(host, JobRejected(job.jid, reason))
+
+    async def _give_up(self, host: str, job: OpenJob, detail: str) -> None:
+        """End a job that was on its way for too long; a host that has it is to forget it."""
+        LOG.info("%s: job %s is given up: %s", host, job.jid, detail)
+        await self._reject(host, job, f"not begun by its time over SSH: {detail}")
+        rule = (RUNS.c.jid == job.jid) & (RUNS.c.minion == host)
+        fence = sa.update(RUNS).where(rule).values(fence=True)
+        await self._store.write(lambda conn: conn.execute(fence))
+
+
+def _renew(host: str, holder: str, until: float, conn: sa.Connection) -> bool:
+    rule = (SSH_HOSTS.c.id == host) & (SSH_HOSTS.c.holder == holder)
+    update = sa.update(SSH_HOSTS).where(rule).values(held_until=until)
+    return conn.execute(update).rowcount == 1
 
 
 def _show(host: str, holder: str, phase: str, conn: sa.Connection) -> None:

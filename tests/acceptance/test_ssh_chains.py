@@ -35,6 +35,8 @@ def fleet() -> Iterator[Lab]:
 def test_a_chain_goes_over_reboots_beside_a_minion_and_sees_what_it_made(fleet: Lab) -> None:
     (fleet.folder / "states/seen.sls").write_text(SEEN.format(folder=fleet.folder))
     both = "one,web1"
+    # Whoever had to reboot it is gone: it is asked again.
+    (fleet.host("one") / "lazy").touch()
     marked = fleet.mark("mixed", "$CATENA_DEMO_HOST.first")
     fleet.catena("chain", "create", "mixed")
     for words in (
@@ -57,6 +59,7 @@ def test_a_chain_goes_over_reboots_beside_a_minion_and_sees_what_it_made(fleet: 
     # The nested state was rendered when its turn came.
     assert (fleet.folder / "copy").read_text() == "saw here\n"
     assert (fleet.host("one") / "boot_id").read_text() == "one-boot++\n"
+    assert not (fleet.host("one") / "lazy").exists()
     assert not fleet.runs("one")
     assert "Traceback" not in (fleet.folder / "master.log").read_text()
 

@@ -53,6 +53,18 @@ def test_a_run_is_forgotten_before_another_one_starts() -> None:
     assert decide.errand(facts(jobs=(job(), clean)), NOW) == Errand(clean)
 
 
+def test_what_never_began_is_given_up_when_its_time_is_over() -> None:
+    sent = job(state="sent", not_after=NOW - 1)
+    assert decide.too_late(facts("away", jobs=(sent,)), NOW) == [sent]
+    # Somebody is just there.
+    assert decide.too_late(facts("visited", jobs=(sent,)), NOW) == []
+    begun = job(state="running", not_after=NOW - 1)
+    assert decide.too_late(facts("away", jobs=(begun, job(state="sent"))), NOW) == []
+    # A run is forgotten before a chain that only was on its way.
+    clean = job(TWO, CLEAN)
+    assert decide.errand(facts(jobs=(job(state="sent"), clean)), NOW) == Errand(clean)
+
+
 def test_a_chain_behind_another_one_waits_and_other_jobs_do_not() -> None:
     behind = job(behind=True)
     assert decide.errand(facts(jobs=(behind,)), NOW) is None
@@ -133,14 +145,16 @@ POINT = {"actionchain_id": 5, "boot_id": "b1", "persist_boot_time": ""}
 
 def test_a_new_boot_with_a_waiting_chain_plays_the_start_event_once() -> None:
     assert decide.judge("web1", seen(POINT), known(), None) == Verdict(play=True)
-    assert decide.judge("web1", seen(POINT), known(played="b2"), None) == Verdict()
-    lost = known(played="b2", played_long_ago=True)
-    assert decide.judge("web1", seen(POINT), lost, None).play
+    just_now = known(played="b2", long_ago=False)
+    assert decide.judge("web1", seen(POINT), just_now, None) == Verdict()
+    assert decide.judge("web1", seen(POINT), known(played="b2"), None).play
 
 
 def test_the_same_boot_waits_and_is_reminded_when_its_time_is_over() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), known(), None) == Verdict()
     assert decide.judge("web1", seen(POINT, "b1"), known(overdue=True), None).remind
+    just_now = known(overdue=True, long_ago=False)
+    assert decide.judge("web1", seen(POINT, "b1"), just_now, None) == Verdict()
 
 
 def test_a_last_reboot_is_proven_without_a_resume_file() -> None:
