@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json as json_library
+from json.encoder import encode_basestring as _quoted
 from math import isfinite
 from typing import Any, Dict, Mapping, Optional
 
 from catena.cli.output.text import printable, visible
+
+_INDENT = 4
+_BLANKS = " " * _INDENT
+_WORDS = {True: "true", False: "false", None: "null"}
 
 
 def _jsonable(value: Any) -> Any:
@@ -29,13 +34,50 @@ def _dumped(value: Any, indent: Optional[int] = None) -> str:
         text = json_library.dumps(value, allow_nan=False, **options)
     except ValueError:
         text = json_library.dumps(_finite(value), **options)
+    return _shown(text)
+
+
+def _shown(text: str) -> str:
     # JSON itself escapes the controls below U+0020 only.
-    return visible(text, "\\u{:04x}")
+    return text if text.isascii() and "\x7f" not in text else visible(text, "\\u{:04x}")
 
 
 def document(value: Any) -> str:
     """Return *value* as indented JSON."""
-    return _dumped(value, 4)
+    try:
+        return _shown(_indented(value, "\n"))
+    except TypeError:
+        return _dumped(value, _INDENT)
+
+
+def _indented(value: Any, margin: str) -> str:
+    """Return plain data as `json.dumps` indents it: that is done in Python there, and slow.
+
+    Args:
+        value: of the exact types that a function's answer is made of; every key a text.
+        margin: the line end and blanks before what stands around it.
+
+    Raises:
+        TypeError: *value* has something else in it.
+    """
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if kind is bool or value is None:
+        return _WORDS[value]
+    if kind is int or (kind is float and isfinite(value)):
+        return repr(value)
+    inner = f"{margin}{_BLANKS}"
+    if kind is dict:
+        rows = [
+            f"{_quoted(key)}: {_quoted(item) if type(item) is str else _indented(item, inner)}"
+            for key, item in value.items()
+        ]
+        return f"{{{inner}{f',{inner}'.join(rows)}{margin}}}" if rows else "{}"
+    if kind is list:
+        rows = [_indented(item, inner) for item in value]
+        return f"[{inner}{f',{inner}'.join(rows)}{margin}]" if rows else "[]"
+    raise TypeError
 
 
 def json(minion: str, value: Any, colour: bool) -> str:

@@ -161,19 +161,26 @@ class Caller:
         callee = self._callees.get(low.state, low.fun)
         if callee is None:
             return self._unknown(low)
-        given = {*low.args, *low.keywords, *(attempt.extra or ())}
-        if not callee.required <= given:
-            return _incomplete(low, sorted(callee.required - given))
+        if callee.required:
+            missing = callee.required - {*low.args, *low.keywords, *(attempt.extra or ())}
+            if missing:
+                return _incomplete(low, sorted(missing))
+        if "umask" not in low.keywords:
+            return self._tried(context, low, callee, attempt)
         try:
-            mask = parse_umask(low.keywords.get("umask"))
+            mask = parse_umask(low.keywords["umask"])
         except UsageError as error:
             return make_row(low, False, f"{error}{at(low.line_of('umask'))}\n")
         with _umask(mask):
-            row = self._once(context, low, callee, attempt)
-            retry = low.keywords.get("retry")
-            if not retry or attempt.trial:
-                return row
-            return self._retried(context, low, callee, attempt, row)
+            return self._tried(context, low, callee, attempt)
+
+    def _tried(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
+        """Return the row of *low*, called as often as its `retry` says."""
+        row = self._once(context, low, callee, attempt)
+        retry = low.keywords.get("retry")
+        if not retry or attempt.trial:
+            return row
+        return self._retried(context, low, callee, attempt, row)
 
     def _once(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
         if "test" in low.keywords and "test" not in callee.wants:
@@ -346,17 +353,21 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
     row = make_row(low, found.result, found.comment, found.changes)
-    warnings = [*found.warnings, *_near_keywords(low, callee)]
-    if warnings:
-        row["warnings"] = warnings
+    if found.warnings or callee.open:
+        warnings = [*found.warnings, *(_near_keywords(low, callee) if callee.open else ())]
+        if warnings:
+            row["warnings"] = warnings
     return row
 
 
 def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
-    """Yield a warning for each extra argument that looks like one with a meaning, mistyped."""
+    """Yield a warning for each extra argument that looks like one with a meaning, mistyped.
+
+    For functions that take any argument; the others refuse what they don't know.
+    """
     # `m_name` is how module.run gives a name, and no slip.
     own = {*callee.accepts, *_GUARDS} - {"name"}
-    for key, value in low.args.items() if callee.open else ():
+    for key, value in low.args.items():
         if key in callee.accepts:
             continue
         names = own | REQUISITES if isinstance(value, list) else own

@@ -7,6 +7,7 @@ running job, and a run that is gone leaves nothing but this file, until another 
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Collection, Dict, Optional
@@ -79,13 +80,14 @@ class Gate:
     def __init__(self, cache_dir: Path, jid: str) -> None:
         self._cache_dir = cache_dir
         self._jid = jid
-        self._path = folder(cache_dir) / jid if jid else None
+        #: A text: it is looked for before every state, and a Path makes it anew each time.
+        self._path = str(folder(cache_dir) / jid) if jid else ""
         #: Somebody asked for the end of the run.
         self.killed = False
 
     def pass_(self, state_id: str) -> None:
         """Return when the state may run; or at once, `killed`, when the run is to end."""
-        while self._path is not None and self._path.exists() and not self.killed:
+        while self._path and os.path.exists(self._path) and not self.killed:  # noqa: PTH110
             pauses = read(self._cache_dir, self._jid)
             pause = pauses.get(state_id) or pauses.get(EVERY)
             if pause is None or (pause.until is not None and time.time() >= pause.until):
