@@ -1,0 +1,205 @@
+"""The long run of a master with a simulated fleet: does it grow?
+
+    python -m bench.soak --minutes 30 --minions 1000
+
+Pings, commands, events and chains with a reboot at a steady, modest rate. From minute 5 on the
+master's own memory may grow by less than 1 MB an hour, and its descriptors not at all; every chain
+must end as done and no minion may be lost. Exits with 1 where one of that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.swarm.station import Station
+from catena.client.requests import ChainDocument, ChainList, ChainSchedule
+
+#: Caches and pools are full by then.
+WARM_SECONDS = 300.0
+SAMPLE_SECONDS = 5.0
+GROWTH_LIMIT_MB = 1.0
+#: Minions of each chain, and of each round of events.
+CHAIN_MINIONS = 20
+EVENT_MINIONS = 100
+ENDED = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the master was at one moment."""
+
+    seconds: float
+    #: Memory of its own, without files, 10⁶ bytes.
+    memory: float
+    descriptors: int
+    #: CPU seconds of the master and its workers since its start.
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the samples come to."""
+
+    #: MB per hour after the warm-up, by a line through the lower envelope of the samples.
+    memory_per_hour: float
+    #: Most descriptors in the last third of the run less the most in the third before it.
+    descriptors: int
+
+    @property
+    def good(self) -> bool:
+        """Whether the master does not grow."""
+        return self.memory_per_hour < GROWTH_LIMIT_MB and self.descriptors <= 0
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the median of the slopes between all pairs of points, which outliers do not bend."""
+    found = [
+        (y2 - y1) / (x2 - x1)
+        for index, (x1, y1) in enumerate(points)
+        for x2, y2 in points[index + 1 :]
+        if x2 > x1
+    ]
+    return statistics.median(found) if found else 0.0
+
+
+def judge(samples: Sequence[Sample], warm: float = WARM_SECONDS) -> Verdict:
+    """Return what *samples* say about growth after the first *warm* seconds."""
+    later = [sample for sample in samples if sample.seconds >= warm]
+    if not later:
+        return Verdict(0.0, 0)
+    # Work in progress comes and goes: what stays is the least of each minute.
+    minutes: dict[int, Sample] = {}
+    for sample in later:
+        minute = int(sample.seconds // 60)
+        if minute not in minutes or sample.memory < minutes[minute].memory:
+            minutes[minute] = sample
+    per_second = slope([(sample.seconds, sample.memory) for sample in minutes.values()])
+    third = len(later) // 3
+    before, last = later[third : 2 * third], later[2 * third :]
+    most = [max((s.descriptors for s in some), default=0) for some in (before, last)]
+    return Verdict(per_second * 3600, most[1] - most[0] if third else 0)
+
+
+def look(pid: int, began: float, cpu: float) -> Sample:
+    """Return a sample of the process *pid*."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    kib = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon"))
+    count = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return Sample(time.monotonic() - began, kib * 1024 / 1e6, count, cpu)
+
+
+class Load:
+    """What a fleet is asked and says, each kind at its own pace."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self.chains: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._due = dict.fromkeys(("events", "ping", "command", "chain"), 0.0)
+        self._kinds: dict[str, tuple[float, Callable[[], None]]] = {
+            "events": (5.0, self._events),
+            "ping": (10.0, self._ping),
+            "command": (30.0, self._command),
+            "chain": (30.0, self._chain),
+        }
+
+    def step(self, now: float) -> None:
+        """Do what is due."""
+        for kind, (every, act) in self._kinds.items():
+            if now >= self._due[kind]:
+                self._due[kind] = now + every
+                act()
+                self.counts[kind] += 1
+
+    def unfinished(self) -> list[str]:
+        """Return labels of chains that are not done, with their states."""
+        rows = self._station.client.request("chain.list", ChainList(all=True, limit=10_000))
+        states = {row["label"]: row["state"] for row in rows}
+        return [f"{label}: {states.get(label)}" for label in self.chains
+                if states.get(label) != "done"]  # fmt: skip
+
+    def _events(self) -> None:
+        assert self._station.swarm is not None
+        self._station.swarm.fire(EVENT_MINIONS, each=5, window=5)
+
+    def _ping(self) -> None:
+        self._station.job("test.ping")
+
+    def _command(self) -> None:
+        self._station.job("cmd.run", "true")
+
+    def _chain(self) -> None:
+        label = f"soak{len(self.chains)}"
+        first = len(self.chains) * CHAIN_MINIONS % len(self._station.members)
+        names = [member.id for member in self._station.members[first : first + CHAIN_MINIONS]]
+        ping = {"kind": "call", "data": {"fun": "test.ping"}}
+        steps = (ping, {"kind": "reboot"}, ping)
+        entries = tuple(
+            {"tgt": ",".join(names), "tgt_type": "list", "action": step} for step in steps
+        )
+        client = self._station.client
+        client.request("chain.apply", ChainDocument(label, entries))
+        client.request("chain.schedule", ChainSchedule(label))
+        self.chains.append(label)
+
+
+def run(minutes: float, minions: int, out: Path | None) -> bool:
+    """Run it; return whether everything held."""
+    samples: list[Sample] = []
+    with Station(minions) as station:
+        swarm = station.connect(minions)
+        load = Load(station)
+        began = time.monotonic()
+        sampled = 0.0
+        while (now := time.monotonic()) - began < minutes * 60:
+            load.step(now)
+            if now - sampled >= SAMPLE_SECONDS:
+                sampled = now
+                samples.append(look(station.process.pid, began, station.cpu()))
+                if len(samples) % 12 == 1:
+                    _say(samples[-1], load)
+            time.sleep(0.5)
+        time.sleep(20)
+        unfinished = load.unfinished()
+        stats = swarm.stats()
+    verdict = judge(samples)
+    held = verdict.good and not unfinished and stats["up"] == minions
+    result = {
+        "verdict": asdict(verdict), "held": held, "load": load.counts, "swarm": stats,
+        "unfinished": unfinished[:20], "failures": list(swarm.failures)[:20],
+        "samples": [asdict(sample) for sample in samples],
+    }  # fmt: skip
+    if out is not None:
+        out.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    print(json.dumps({key: value for key, value in result.items() if key != "samples"}, indent=1))
+    return held
+
+
+def _say(sample: Sample, load: Load) -> None:
+    print(
+        f"{sample.seconds:7.0f} s  {sample.memory:7.2f} MB  {sample.descriptors} descriptors  "
+        f"{sample.cpu:7.1f} s CPU  {dict(load.counts)}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description="Watch a master's memory under a steady load.")
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minions", type=int, default=1000)
+    parser.add_argument("--out", type=Path, default=None, help="JSON file with all samples")
+    given = parser.parse_args()
+    sys.exit(0 if run(given.minutes, given.minions, given.out) else 1)
+
+
+if __name__ == "__main__":
+    main()
