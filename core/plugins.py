@@ -7,15 +7,17 @@ only when a name is not built in.
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
 
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
 from catena.core.types import StateResult
+
+if TYPE_CHECKING:
+    import inspect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,16 +111,22 @@ class Plugin:
 
     def signature(self) -> inspect.Signature:
         """Return its signature without the context."""
+        import inspect
+
         found = inspect.signature(self.call)
         return found.replace(parameters=list(found.parameters.values())[1:])
 
     def usage(self) -> str:
         """Return its arguments as people read them: names and defaults, no types."""
+        import inspect
+
         found = [_readable(param) for param in self.signature().parameters.values()]
         return str(inspect.Signature(found))
 
     def doc(self) -> str:
         """Return its docstring, or an empty string."""
+        import inspect
+
         return inspect.getdoc(self.call) or ""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import time
 import urllib.parse
 from pathlib import Path
@@ -295,6 +294,8 @@ class ContentStore:
             link.unlink(missing_ok=True)
             os.link(content, link)
             if name.is_dir() and not name.is_symlink():
+                import shutil
+
                 shutil.rmtree(name)
             link.rename(name)
             link.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ return is safe (`After`).
 from __future__ import annotations
 
 import os
-import shutil
 from enum import Enum
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
@@ -209,6 +208,8 @@ class BaseHost:
         if self.place.settings.reboot_command:
             return list(self.place.settings.reboot_command)
         for command in REBOOT_COMMANDS:
+            import shutil
+
             found = shutil.which(command[0], path=f"{os.defpath}:/sbin:/usr/sbin")
             if found:
                 return [found, *command[1:]]

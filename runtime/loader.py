@@ -10,7 +10,6 @@ in catena knows of this contract.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import logging
 import re
 import sys
@@ -19,7 +18,18 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
@@ -28,7 +38,6 @@ from catena.core.own_code import file_name, module_name, told
 from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, marked
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
-from catena.runtime.salt_names import salt_names
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +200,7 @@ class Loader:
         name = path.stem
         context = self._context
         try:
-            with salt_names(), injected(module, context, self):
+            with _salt_names(), injected(module, context, self):
                 # Never left in sys.modules: a name of ours must not answer to anybody's import.
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
@@ -443,7 +452,7 @@ def _call_function(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    with salt_names(), injected(module, context, loader):
+    with _salt_names(), injected(module, context, loader):
         return _ended(function, *args, **kwargs)
 
 
@@ -465,7 +474,7 @@ def _call_state(
     **kwargs: Any,
 ) -> StateResult:
     low = kwargs.pop(LOW, {})
-    with salt_names(), injected(module, context, loader, low):
+    with _salt_names(), injected(module, context, loader, low):
         begin = getattr(module, "mod_init", None)
         if begin is not None and low and module.__name__ not in loader.initiated:
             loader.initiated.add(module.__name__)
@@ -486,11 +495,20 @@ def _call_state(
     return StateResult(ret.get("result"), ret["changes"], str(comment), warnings)
 
 
+def _salt_names() -> ContextManager[None]:
+    # Only custom files need what this loads, and most hosts have none.
+    from catena.runtime.salt_names import salt_names
+
+    return salt_names()
+
+
 def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
     """Return *call* with the signature of *function* behind a context, for binding and docs."""
 
     def custom(context: Context, /, *args: Any, **kwargs: Any) -> Any:
         return call(context, *args, **kwargs)
+
+    import inspect
 
     found = inspect.signature(function)
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_ONLY)

@@ -6,6 +6,7 @@ Speaks the beginning of a channel as `core.framing` says: reads the nonce, asks 
 where it is missing or damaged, and leaves "ready" to the program.
 """
 
+import gc
 import hashlib
 import os
 import stat
@@ -166,6 +167,8 @@ def main(room: str, wanted: str) -> None:
         leave(os.path.dirname(path), room)
         fail("%s: %s" % (error.filename or room, error.strerror or error))
     sys.path.insert(0, ready or path)
+    # What is imported stays; it is enabled again by the program.
+    gc.disable()
     from catena.runtime.ssh import serve
 
     # Compiled at the end of the second visit: what comes once is not worth a second of work.

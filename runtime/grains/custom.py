@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import logging
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.own_code import file_name, module_name, told
-from catena.runtime.salt_names import salt_names
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +29,8 @@ def custom_grains(
     found: Dict[str, Any] = {}
     if not folder.is_dir():
         return found
+    from catena.runtime.salt_names import salt_names
+
     for path in sorted(folder.glob("*.py")):
         with salt_names():
             module = _load(path, {**options, "grains": {**grains, **found}})
@@ -67,6 +67,8 @@ def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
 
 
 def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[str, Any]:
+    import inspect
+
     wants = "grains" in inspect.signature(function).parameters
     try:
         value = function(grains=grains) if wants else function()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import grp
-import locale
 import os
-import platform
 import pwd
 import re
 import sys
@@ -20,6 +18,8 @@ from catena.runtime.grains.release import split_parameters
 #: The release of Salt whose behaviour trees may count on (`cases/`); they compare with it.
 SALT_RELEASE = (3008, 5)
 
+#: Python's short name of itself -> the one that Salt gives (platform.python_implementation()).
+_IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy"}
 _SYSTEMD_LIBRARY = re.compile(r"libsystemd-shared-([0-9]+)[^/]*\.so")
 #: Text in the DMI vendor or product -> Salt's `virtual`.
 _HYPERVISORS = (
@@ -218,7 +218,7 @@ def _process() -> Dict[str, Any]:
         "saltversioninfo": list(SALT_RELEASE),
         "catenaversion": catena.__version__,
         "locale_info": _locale(),
-        "implementation": platform.python_implementation(),
+        "implementation": _implementation(),
     }
 
 
@@ -229,7 +229,14 @@ def _name_of(lookup: Any, number: int) -> str:
         return str(number)
 
 
+def _implementation() -> str:
+    own = sys.implementation.name
+    return _IMPLEMENTATIONS.get(own, own)
+
+
 def _locale() -> Dict[str, Any]:
+    import locale
+
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         language, _, encoding = os.environ.get(name, "").partition(".")
         if language:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import struct
@@ -28,14 +27,14 @@ def collect(root: Path) -> Dict[str, Any]:
     """Return addresses, hardware addresses, names and gateways."""
     names = [name for _, name in socket.if_nameindex()]
     found = addresses()
-    four = {name: _of(found.get(name, []), 4) for name in names}
-    six = {name: _of(found.get(name, []), 6) for name in names}
+    four = {name: [a for a in found.get(name, []) if ":" not in a] for name in names}
+    six = {name: [a for a in found.get(name, []) if ":" in a] for name in names}
     grains: Dict[str, Any] = {
         "ip_interfaces": {name: four[name] + six[name] for name in names},
         "ip4_interfaces": four,
         "ip6_interfaces": six,
-        "ipv4": sorted({a for some in four.values() for a in some}, key=ipaddress.ip_address),
-        "ipv6": sorted({a for some in six.values() for a in some}, key=ipaddress.ip_address),
+        "ipv4": _sorted(four, socket.AF_INET),
+        "ipv6": _sorted(six, socket.AF_INET6),
         "hwaddr_interfaces": _hardware(root, names),
         "dns": _dns(root),
     }
@@ -44,8 +43,9 @@ def collect(root: Path) -> Dict[str, Any]:
     return grains
 
 
-def _of(some: List[str], version: int) -> List[str]:
-    return [a for a in some if ipaddress.ip_address(a).version == version]
+def _sorted(found: Addresses, family: int) -> List[str]:
+    every = {address for some in found.values() for address in some}
+    return sorted(every, key=lambda address: socket.inet_pton(family, address))
 
 
 def addresses() -> Addresses:
@@ -180,6 +180,8 @@ def _gateways(root: Path) -> Dict[str, Any]:
     for line in _text(root / "proc/net/ipv6_route").splitlines():
         words = line.split()
         if len(words) > 9 and set(words[0]) == {"0"} and words[1] == "00" and words[9] != "lo":
+            import ipaddress
+
             six = str(ipaddress.IPv6Address(int(words[4], 16)))
             break
     return {"ip_gw": bool(four or six), "ip4_gw": four, "ip6_gw": six}

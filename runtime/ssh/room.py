@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Any, Mapping, Optional
@@ -85,6 +84,8 @@ class Room:
         Raises:
             OSError: not all of it could be removed.
         """
+        import shutil
+
         shutil.rmtree(self.path)
 
 

@@ -19,7 +19,6 @@ import select
 import signal
 import sys
 import time
-import traceback
 from typing import Callable, Iterator, Optional
 
 from catena.core import failpoints
@@ -82,7 +81,7 @@ def _become_runner(room: Room, run: RunFolder, said: int) -> None:
             _Runner(room, run).run(lambda: os.close(3))
         code = 0
     except BaseException:  # noqa: BLE001  # never returns to the serving process's loop
-        traceback.print_exc()
+        _print_fault()
     finally:
         sys.stderr.flush()
         os._exit(code)
@@ -202,6 +201,12 @@ def _ended(pid: int) -> Iterator[Callable[[float], bool]]:
             os.close(handle)
 
 
+def _print_fault() -> None:
+    import traceback
+
+    traceback.print_exc()
+
+
 def _kill(pid: int, boot: str) -> None:
     found = processes.reference(pid, boot)
     if found is not None:
@@ -225,7 +230,7 @@ def _become_worker(room: Room, run: RunFolder, job: PushedJob) -> None:
             worker.work(room, run, job)
         code = 0
     except BaseException:  # noqa: BLE001  # never returns to the runner's loop
-        traceback.print_exc()
+        _print_fault()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -23,7 +23,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -221,7 +220,7 @@ class RunFolder:
         except FileNotFoundError:
             return
         sync_folder(self.path.parent)
-        shutil.rmtree(gone, ignore_errors=True)
+        _remove_tree(gone)
 
 
 def create(folder: Path, run_id: str, job: Path) -> RunFolder:
@@ -237,7 +236,7 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
     """
     run = RunFolder(folder / run_id)
     fresh = folder / f"{_NEW}{run_id}.{os.getpid()}"
-    shutil.rmtree(fresh, ignore_errors=True)
+    _remove_tree(fresh)
     try:
         private_folder(fresh)
         os.link(job, fresh / "job")
@@ -249,7 +248,7 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
         # Fails where the name is taken: no run's folder is ever empty.
         fresh.rename(run.path)
     except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)
+        _remove_tree(fresh)
         if not run.exists():
             raise
     sync_folder(folder)
@@ -269,6 +268,14 @@ def _keep_reserve(path: Path) -> None:
         os.close(handle)
 
 
+def _remove_tree(path: Path) -> None:
+    """Remove a folder, if it is there, as far as that goes."""
+    if path.exists():
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def every(folder: Path) -> List[RunFolder]:
     """Return the runs of a folder, sorted by id; what is being made or removed is none."""
     return [
@@ -284,7 +291,7 @@ def sweep(folder: Path) -> int:
     for path in folder.iterdir():
         made = path.name.startswith(_NEW) and is_orphan(path)
         if made or path.name.startswith(_GONE):
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_tree(path)
             removed += 1
     return removed
 

@@ -8,6 +8,7 @@ and ends the program with all that it started, save the detached runs.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import pwd
@@ -25,11 +26,11 @@ from catena.core.errors import CatenaError, LimitError
 from catena.core.files import read_limited, write_all
 from catena.core.framing import READY, Framer, marker
 from catena.core.frozen import replace
+from catena.runtime.garbage import look_seldom
 from catena.runtime.resume_file import NAME as CHAIN_FILE
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh import runner, runs
 from catena.runtime.ssh.caller import Caller, ChannelEndedError
-from catena.runtime.ssh.compiled import compile_bundle
 from catena.runtime.ssh.files import ShippedFiles
 from catena.runtime.ssh.incoming import Incoming
 from catena.runtime.ssh.outcome import boot_id
@@ -364,6 +365,8 @@ def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> 
         target: descriptor of its output; nobody else writes there.
         fresh: the bundle, where it is worth to be compiled at the end; "": it is not.
     """
+    look_seldom()
+    gc.enable()
     try:
         room = Room(Path(folder))
     except TargetError as error:
@@ -387,6 +390,10 @@ def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> 
     finally:
         server.close()
     if fresh:
+        from catena.runtime.ssh.compiled import compile_bundle
+
         with contextlib.suppress(OSError):
             compile_bundle(Path(fresh))
-    sys.exit(code)
+    sys.stderr.flush()
+    # Nothing is left to put in order: to take the interpreter apart is a tenth of a short visit.
+    os._exit(code)
