@@ -14,10 +14,12 @@ from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master.chains.again import INTERRUPTED
-from catena.master.chains.lifecycle import ChainState
+from catena.master.chains.lifecycle import EXECUTION, ChainState, ExecutionState
+from catena.master.ssh.lifecycle import HostState
 from catena.master.store import schema, upkeep
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 from catena.master.store.database import database_url
+from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import CURSORS, DELIVERIES, EVENTS, JOBS, KEYS, MINIONS
 from catena.transport import keys
 
@@ -26,6 +28,7 @@ LAG = 1000
 #: How long a job may stand open on a minion that is connected.
 OLD_SECONDS = 24 * 3600.0
 _SHOWN = 5
+_OPEN = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
 
 
 def check(settings: MasterSettings) -> Iterator[Finding]:
@@ -87,6 +90,7 @@ def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
     with upkeep.opened(url) as engine, engine.connect() as conn:
         yield from _minions(conn)
         yield from _chains(conn)
+        yield from _ssh_hosts(conn)
         yield from _lag(conn)
         yield from _old_jobs(conn)
         newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
@@ -110,7 +114,9 @@ def _minions(conn: sa.Connection) -> Iterator[Finding]:
     if clash:
         advice = "two hosts claim one identity: catena minion show NAME says which"
         yield Finding("minions", Level.warning, f"in conflict: {clash}", advice)
+    by_ssh = sa.select(SSH_HOSTS.c.id)
     down = sa.select(MINIONS.c.id).where(MINIONS.c.up == sa.false(), MINIONS.c.last_seen > 0)
+    down = down.where(MINIONS.c.id.not_in(by_ssh))
     away = _names(conn, down)
     if away:
         yield Finding("minions", Level.note, f"not connected: {away}", "catena minion list")
@@ -138,6 +144,24 @@ def _chains(conn: sa.Connection) -> Iterator[Finding]:
         advice = f"look at the host, then: catena chain resolve {label}"
         text = f"{label} has an action whose outcome nobody knows"
         yield Finding("chains", Level.warning, text, advice)
+
+
+def _ssh_hosts(conn: sa.Connection) -> Iterator[Finding]:
+    """Yield the hosts over SSH that hold a chain, and why."""
+    stuck = (HostState.away.value, HostState.refused.value, HostState.unfit.value)
+    query = (
+        sa.select(SSH_HOSTS.c.id, SSH_HOSTS.c.state, SSH_HOSTS.c.detail, CHAINS.c.label)
+        .join(EXECUTIONS, EXECUTIONS.c.minion == SSH_HOSTS.c.id)
+        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
+        .where(SSH_HOSTS.c.state.in_(stuck), EXECUTIONS.c.state.in_(_OPEN))
+        .where(CHAINS.c.dispatched == sa.true())
+        .distinct()
+        .order_by(SSH_HOSTS.c.id)
+    )
+    for row in conn.execute(query.limit(_SHOWN)):
+        level = Level.note if row.state == HostState.away.value else Level.warning
+        text = f"{row.id} holds chain {row.label}: {row.detail}"
+        yield Finding("ssh", level, text, f"catena chain show {row.label}")
 
 
 def _lag(conn: sa.Connection) -> Iterator[Finding]:

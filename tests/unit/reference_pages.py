@@ -25,6 +25,7 @@ from catena.core.plugins import Plugin, Registry, StateMark
 from catena.master.chains import lifecycle
 from catena.master.delivery import MACHINE as DELIVERY
 from catena.master.runners.calls import INDEX as RUNNERS
+from catena.master.ssh.lifecycle import HOST
 from catena.runtime import chain_record
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES
@@ -52,6 +53,7 @@ _TYPES = {
     "Dict[str, Any]": "mapping",
     "Dict[str, List[str]]": "mapping of lists of text",
     "Union[str, List[str]]": "text or list of text",
+    "float": "number, fractions too",
 }
 
 
@@ -314,6 +316,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "execution": _cycle(lifecycle.EXECUTION),
     "chunk": _cycle(lifecycle.CHUNK),
     "delivery": _cycle(DELIVERY),
+    "ssh-host": _cycle(HOST),
     "chain-on-minion": _cycle(chain_record.CHAIN),
     "action-on-minion": _cycle(chain_record.ACTION),
 }
