@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from catena.core.frozen import dataclass
 from catena.core.types import SourceLine
@@ -42,19 +43,20 @@ def declare(data: Mapping[Any, Any], origin: Origin, errors: List[str]) -> List[
     """Return the declarations of one SLS file's data; faults are added to *errors*."""
     found: List[Declaration] = []
     for id_, body in data.items():
-        place = origin.place(id_)
         if not isinstance(id_, str):
             errors.append(
                 f"ID '{id_}' in SLS '{origin.sls}' is not formed as a string, but is a "
-                f"{type(id_).__name__}; put it in quotes{at(place)}"
+                f"{type(id_).__name__}; put it in quotes{at(origin.place(id_))}"
             )
         elif isinstance(body, str) and "." in body:
             state, fun = body.split(".")[:2]
-            found.append(_declaration(id_, state, (fun,), place, origin))
+            found.append(_declaration(id_, state, (fun,), origin.place(id_), origin))
         elif not isinstance(body, Mapping):
             dotted = isinstance(body, list) and "." in id_
             hint = "; is it a state, to be indented below its id?" if dotted else ""
-            errors.append(f"ID {id_} in SLS {origin.sls} is not a dictionary{hint}{at(place)}")
+            errors.append(
+                f"ID {id_} in SLS {origin.sls} is not a dictionary{hint}{at(origin.place(id_))}"
+            )
         elif not id_.startswith("__"):
             found += _body(id_, body, origin, errors)
     return [one for one in found if not one.id.startswith("__")]
@@ -73,14 +75,17 @@ def _body(
     id_: str, body: Mapping[Any, Any], origin: Origin, errors: List[str]
 ) -> Iterator[Declaration]:
     seen: Set[str] = set()
-    # Salt moves `file.managed:` behind what stands as `pkg:` with the function in its list.
-    pairs = sorted(body.items(), key=lambda pair: isinstance(pair[0], str) and "." in pair[0])
+    pairs: Iterable[Tuple[Any, Any]] = body.items()
+    if len(body) > 1:
+        # Salt moves `file.managed:` behind what stands as `pkg:` with the function in its list.
+        pairs = sorted(pairs, key=lambda pair: isinstance(pair[0], str) and "." in pair[0])
     for key, items in pairs:
         if isinstance(key, str) and key.startswith("__"):
             continue
         place = origin.place(id_, key)
         state, _, fun = str(key).partition(".")
-        fault = _shape(f"'{id_}' in SLS '{origin.sls}'", key, items, state in seen)
+        sound = isinstance(items, list) and isinstance(key, str) and state not in seen
+        fault = "" if sound else _shape(id_, origin.sls, key, items)
         if fault:
             errors.append(f"{fault}{at(place)}")
             continue
@@ -93,8 +98,9 @@ def _body(
             yield _declaration(id_, state, listed, line, origin)
 
 
-def _shape(where: str, key: Any, items: Any, again: bool) -> str:
-    """Return what is wrong with one `module:` of an id, or nothing."""
+def _shape(id_: str, sls: Any, key: Any, items: Any) -> str:
+    """Return what is wrong with one `module:` of an id."""
+    where = f"'{id_}' in SLS '{sls}'"
     if items is None:
         return (
             f"ID {where}: {key} has a colon and nothing behind it; "
@@ -102,17 +108,15 @@ def _shape(where: str, key: Any, items: Any, again: bool) -> str:
         )
     if not isinstance(items, list) or not isinstance(key, str):
         return f"State {where} is not formed as a list: {key} needs `- name: value` lines below it"
-    if again:
-        state = key.partition(".")[0]
-        return f"ID {where} contains multiple state declarations of the same type: {state}"
-    return ""
+    state = key.partition(".")[0]
+    return f"ID {where} contains multiple state declarations of the same type: {state}"
 
 
 #: What is wrong, and where.
 _Fault = Tuple[str, SourceLine]
 
 
-def _items(id_: str, items: Tuple[Any, ...], sls: Any, line: StateLine) -> Iterator[_Fault]:
+def _items(id_: str, items: Sequence[Any], sls: Any, line: StateLine) -> Iterator[_Fault]:
     for item in items:
         if isinstance(item, str):
             if " " in item.strip():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from collections.abc import Mapping
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from catena.core.types import SourceLine
 from catena.states.compiler.faults import at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import (
     Any,
     Callable,
@@ -9,7 +10,6 @@ from typing import (
     Hashable,
     Iterator,
     List,
-    Mapping,
     Optional,
     Protocol,
     Sequence,

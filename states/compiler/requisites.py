@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from fnmatch import translate
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from catena.core.frozen import dataclass, field, replace
 from catena.states.compiler.faults import at, can_not_extend, meant
@@ -45,16 +46,11 @@ class Index:
 
     def __init__(self, lows: Sequence[Low]) -> None:
         self.lows = lows
-        #: By module ("": any), then by id or name.
-        self._exact: Dict[str, Dict[str, List[int]]] = {}
+        #: By module ("": any), then by id or name; made when the first is looked for.
+        self._exact: Optional[Dict[str, Dict[str, List[int]]]] = None
         self._sls: Optional[Dict[str, List[int]]] = None
         self._groups: Dict[Tuple[str, str], Optional[Group]] = {}
         self.groups: List[Group] = []
-        for position, low in enumerate(lows):
-            for module in {low.state, ""}:
-                names = self._exact.setdefault(module, {})
-                for name in {low.id, low.name}:
-                    names.setdefault(name, []).append(position)
 
     def find(self, module: str, target: str) -> Optional[Group]:
         """Return what `module: target` means ("" as module: any), or None."""
@@ -85,7 +81,19 @@ class Index:
     def _members(self, module: str, target: str) -> List[int]:
         if module == "sls":
             return self._of_sls(target)
+        if self._exact is None:
+            self._exact = self._by_name()
         return _matching(self._exact.get(module, {}), target)
+
+    def _by_name(self) -> Dict[str, Dict[str, List[int]]]:
+        anything: Dict[str, List[int]] = {}
+        found = {"": anything}
+        for position, low in enumerate(self.lows):
+            modules = (anything, found.setdefault(low.state, {})) if low.state else (anything,)
+            for name in (low.id,) if low.id == low.name else (low.id, low.name):
+                for names in modules:
+                    names.setdefault(name, []).append(position)
+        return found
 
     def _of_sls(self, target: str) -> List[int]:
         if self._sls is None:
