@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import select
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -303,19 +304,41 @@ class _Stream:
         return True
 
 
+class _TooLateError(Exception):
+    """An answer did not come."""
+
+
+class _Patience(threading.Event):
+    """An event that is not waited for longer than some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set; raise _TooLateError where it is not in time."""
+        if not super().wait(self._seconds if timeout is None else timeout):
+            raise _TooLateError()
+        return True
+
+
 def _opened(transport: Any, target: Target, phase: Phase, text: str, seconds: float) -> Any:
     paramiko = library.paramiko()
 
     try:
         channel = transport.open_session(timeout=seconds)
-        channel.settimeout(seconds)
+        # paramiko itself would wait for ever.
+        channel.event = _Patience(seconds)
         if target.tty:
             channel.get_pty("dumb", 200, 50)
         channel.exec_command(text)
-    except (paramiko.SSHException, EOFError, OSError) as error:
+    except (paramiko.SSHException, EOFError, OSError, _TooLateError) as error:
         if not transport.is_active():
             what = f"the connection ended: {error}" if str(error) else "the connection ended"
             raise ChannelLostError(target.id, phase, what, waits=True) from None
+        if isinstance(error, _TooLateError) or "timeout" in str(error).lower():
+            what = f"no answer of sshd in {seconds:g} s when it was to run a command"
+            raise SshError(target.id, phase, what, waits=True) from None
         what = f"the host runs no command: {error}"
         raise SshError(target.id, phase, what, "does sshd force another, or none?") from None
     return channel

@@ -67,6 +67,9 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
     password: str = "right"
     methods: str = "password"
     on_auth: Callable[[], None] = lambda: None
+    #: Called before a channel is opened, and before a command is taken.
+    on_channel: Callable[[], None] = lambda: None
+    on_exec: Callable[[], None] = lambda: None
     #: What was seen of the client: ("password", text), ("key", kind), ("exec", text), …
     seen: list[tuple[str, Any]] = field(default_factory=list)
     questions: list[tuple[str, bool]] = field(default_factory=list)
@@ -94,10 +97,12 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
         return int(paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED)
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        self.on_channel()
         return int(paramiko.OPEN_SUCCEEDED)
 
     def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:
         self.seen.append(("exec", command))
+        self.on_exec()
         if self.takes_exec:
             replied = _told_of_reply(channel.transport)
             arguments = (Exec(channel, command), replied)

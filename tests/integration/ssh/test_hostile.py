@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -13,9 +14,12 @@ import paramiko
 import pytest
 
 from catena.core.errors import CatenaError, LimitError, PeerError
-from catena.core.framing import READY, Framer, marker
+from catena.core.framing import NEED, READY, Framer, marker
 from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
 from tests.integration.ssh.hostile_sshd import Exec, HostileSshd, Script
+
+#: More than any window that a server opens.
+LARGE = bytes(8 * 1024 * 1024)
 
 
 def refused(server: HostileSshd, phase: Phase, **fields: object) -> SshError:
@@ -34,6 +38,28 @@ def refused(server: HostileSshd, phase: Phase, **fields: object) -> SshError:
 
 def silent(wire: socket.socket) -> None:
     wire.recv(1 << 20)
+
+
+def silent_after_its_greeting(wire: socket.socket) -> None:
+    wire.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+    while wire.recv(1 << 20):
+        continue
+
+
+def silent_in_the_key_exchange(wire: socket.socket) -> None:
+    """Send what looks like the begin of a long packet."""
+    wire.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" + struct.pack(">IB", 3000, 4) + b"\x14")
+    while wire.recv(1 << 20):
+        continue
+
+
+def one_byte_at_a_time(wire: socket.socket) -> None:
+    """A slow loris: each byte comes before any wait for one is over."""
+    wire.settimeout(0.1)
+    for sign in b"SSH-2.0-" + b"x" * 100_000:
+        wire.sendall(bytes((sign,)))
+        with contextlib.suppress(TimeoutError):
+            wire.recv(1 << 20)
 
 
 def endless_line(wire: socket.socket) -> None:
@@ -55,7 +81,19 @@ def gone(wire: socket.socket) -> None:
     wire.close()
 
 
-@pytest.mark.parametrize("raw", [silent, endless_line, endless_lines, another_protocol, gone])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        silent,
+        silent_after_its_greeting,
+        silent_in_the_key_exchange,
+        one_byte_at_a_time,
+        endless_line,
+        endless_lines,
+        another_protocol,
+        gone,
+    ],
+)
 def test_a_greeting_that_is_none_ends_in_time(
     tmp_path: Path, raw: Callable[[socket.socket], None]
 ) -> None:
@@ -118,6 +156,57 @@ def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
     with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
         refused(server, Phase.authenticate, timeout_seconds=1)
         hold.set()
+
+
+@pytest.mark.parametrize("place", ["on_channel", "on_exec"])
+def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: str) -> None:
+    hold = threading.Event()
+
+    def hang() -> None:
+        hold.wait(20)
+
+    script = Script()
+    setattr(script, place, hang)
+    with HostileSshd(tmp_path, script) as server:
+        connection = server.connect(timeout_seconds=1)
+        begun = time.monotonic()
+        with pytest.raises(SshError, match="bad: probe: no answer of sshd in 1 s") as caught:
+            connection.probe()
+        assert time.monotonic() - begun < 10
+        hold.set()
+        connection.close()
+    assert caught.value.waits
+    assert "\n" not in str(caught.value)
+
+
+def test_a_probe_that_says_nothing_ends_in_time(tmp_path: Path) -> None:
+    with HostileSshd(tmp_path, Script(runs=Exec.begin)) as server:
+        connection = server.connect(timeout_seconds=1)
+        with pytest.raises(SshError, match="bad: probe: no answer of the command in 1 s"):
+            connection.probe()
+        connection.close()
+
+
+def test_a_host_that_stops_reading_ends_in_time(tmp_path: Path) -> None:
+    """In the middle of the program on its way, and of a question."""
+
+    def needs(command: Exec) -> None:
+        command.begin()
+        nonce = command.line().decode().strip()
+        command.channel.sendall(marker(NEED, nonce))
+
+    def hangs(command: Exec) -> None:
+        ready(command)
+
+    runs: Callable[[Exec], None]
+    for runs, blob in ((needs, b""), (hangs, LARGE)):
+        with HostileSshd(tmp_path, Script(runs=runs)) as server:
+            connection = server.connect()
+            with pytest.raises(SshError, match="no answer of the command") as caught:
+                channel = connection.open_channel(["agent"], supply=lambda: LARGE, timeout=2)
+                channel.request({"verb": "put"}, blob, timeout=2)
+            assert caught.value.waits
+            connection.close()
 
 
 def test_a_wrong_password_is_told_without_it(tmp_path: Path) -> None:
