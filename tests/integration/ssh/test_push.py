@@ -286,10 +286,78 @@ def test_a_host_answers_for_its_own_job_alone(site: Site) -> None:
     def nonsense(self: Program, *args: Any) -> Any:
         return replace(poll(self, *args), steps=(Step(1, "ask", {"number": "x", "kind": "text"}),))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "poll", nonsense)
-        with pytest.raises(PeerError, match="web1: a question without a number"):
-            site.run("cmd.run", "true")
+    def backwards(self: Program, *args: Any) -> Any:
+        return replace(poll(self, *args), steps=(Step(2, "note"), Step(1, "note")))
+
+    def many(self: Program, *args: Any) -> Any:
+        return replace(poll(self, *args), steps=(Step(10**7, "note"),))
+
+    for forge, words in (
+        (nonsense, "web1: a question without a number"),
+        (backwards, "web1: steps that go back"),
+        (many, "web1: more than 1000000 steps"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Program, "poll", forge)
+            with pytest.raises(PeerError, match=words):
+                site.run("cmd.run", "true")
+
+
+#: What a text of a host's own may try -> what comes of it, of the master's folder @.
+READS = {
+    "{% include '@/secret' %}": "no template",
+    "{% include '../secret' %}": "no template",
+    "{% include 'link' %}": "no template",
+    "{% import_text 'link' as x %}{{ x }}": "no template",
+    "{{ salt['jinja.load_map']('../secret', 'x') }}": "leaves the file roots",
+    "{{ salt['cp.get_file_str']('salt://../secret') }}": "leaves the file roots",
+    "{{ salt['cp.get_file_str']('salt://link') }}": "False",
+    "{{ salt['slsutil.renderer'](path='salt://../secret', default_renderer='text') }}": "{}",
+    "{{ salt['state.show_sls']('link') }}": "No matching sls",
+    "{{ ''.__class__.__mro__ }}": "unsafe",
+    "{{ salt['pillar.items']() }}{{ salt['pillar.items']('db') }}": "{'a': 1}{'db': ''}",
+    "{{ salt['config.get']('file_roots') }}{{ opts.get('roster_file') }}": "{}None",
+    "{{ 'x' * 10 ** 9 }}": "more than",
+}
+
+
+def test_a_text_of_a_hosts_own_reads_nothing_but_the_roots(site: Site) -> None:
+    (site.folder / "secret").write_text("CANARY")
+    (site.states / "link").symlink_to(site.folder / "secret")
+    (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
+    (site.pillar / "web.sls").write_text("a: 1\n")
+    (site.pillar / "db.sls").write_text("b: CANARY\n")
+    states = []
+    for number, text in enumerate(READS):
+        path = site.there / f"own{number}"
+        path.write_text("#!jinja|text\n" + text.replace("@", str(site.folder)))
+        states.append(f"r{number}:\n  module.run: [{{slsutil.renderer: [{{path: {path}}}]}}]\n")
+    site.write(t__sls="".join(states))
+    found = site.run("state.apply", "t").ret.value
+    said = {row["__id__"]: str(row["comment"]) for row in found.values()}
+    for number, (text, words) in enumerate(READS.items()):
+        assert words in said[f"r{number}"], text
+    assert "CANARY" not in str(found)
+
+
+def test_a_host_has_nothing_of_the_masters_and_of_other_hosts_while_a_run_goes_on(
+    site: Site,
+) -> None:
+    (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
+    (site.pillar / "web.sls").write_text("mine: own-SECRET\n")
+    (site.pillar / "db.sls").write_text("b: CANARY-pillar\n")
+    (site.states / "other").write_text("CANARY-file")
+    site.write(
+        t__sls=f"a:\n  cmd.run:\n    - name: \"grep -rl CANA''RY {site.bench.room} "
+        f"/proc/$PPID/environ /proc/$PPID/cmdline; grep -rl own-SECR''ET {site.bench.room}\"\n"
+    )
+    site.settings = replace(
+        site.settings, roster_defaults={"passwd": "CANARY-word"}, ssh_priv="/CANARY-key"
+    )
+    target = replace(site.host(), password="CANARY-word", private_key_password="CANARY-lock")
+    (row,) = site.run("state.apply", "t", target=target).ret.value.values()
+    # What is found is the run's own: its pillar.
+    assert [Path(name).name for name in row["changes"]["stdout"].split()] == ["job"]
 
 
 def test_a_lost_connection_loses_nothing(site: Site) -> None:
