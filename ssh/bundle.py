@@ -11,12 +11,12 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import catena
+from catena.core.frozen import dataclass
 
 #: Folders that travel whole.
 WHOLE = ("core", "modules", "runtime", "states")

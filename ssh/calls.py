@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import replace
 from catena.core.job import JobSpec
 from catena.runtime.ssh.asking import NeedsMasterError
 from catena.runtime.ssh.protocol import Call, Called, RunResult
@@ -98,7 +98,7 @@ class TargetCalls:
     def _as_run(
         self, context: Context, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        spec = dataclasses.replace(self._spec, fun=name, args=args, kwargs=dict(kwargs))
+        spec = replace(self._spec, fun=name, args=args, kwargs=dict(kwargs))
         result = self._run(context, spec)
         if result.raised or result.interrupted:
             raise CommandExecutionError(str(result.ret.value).removeprefix("ERROR: "))

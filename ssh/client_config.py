@@ -13,7 +13,6 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
 from catena.core.errors import ConfigError, UsageError
 from catena.core.files import read_limited
+from catena.core.frozen import dataclass, field, replace
 from catena.ssh import library
 from catena.ssh.host_keys import SSH_PORT, lookup_name
 from catena.ssh.target import Target, host_name, port_number, user_name

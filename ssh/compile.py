@@ -7,7 +7,6 @@ what a function needs decides where it runs (`ssh.functions`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from catena.core.config.schema import load
 from catena.core.context import Context, FileClient, Running
 from catena.core.errors import CatenaError, CommandExecutionError, ConfigError
 from catena.core.files import private_folder
+from catena.core.frozen import dataclass, field
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark, StateMark
 from catena.fileserver.index import RootOptions
@@ -43,7 +43,7 @@ Told = Callable[[str, dict[str, Any]], None]
 MASTER_FACTS: Mapping[str, str] = {"__cli": "salt-ssh"}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Seat:
     """Who a target is, and what of this master serves it."""
 
@@ -55,7 +55,7 @@ class Seat:
     #: Custom files of the environments that count, which the target has.
     custom: Shipment
     #: Files that go with every run, whether it names them or not.
-    ahead: Shipment = dataclasses.field(default_factory=Shipment)
+    ahead: Shipment = field(default_factory=Shipment)
 
 
 def seat_of(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from catena.core.errors import CatenaError
+from catena.core.frozen import dataclass
 from catena.ssh import library
 
 #: Ends the name of a kind of certificate.

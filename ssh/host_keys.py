@@ -14,12 +14,12 @@ import hmac
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from catena.core.files import durable_folder, read_limited, write_durable
+from catena.core.frozen import dataclass
 from catena.ssh import host_certificate
 from catena.ssh.errors import HostKeyError, Phase
 

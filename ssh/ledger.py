@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
 from catena.core.clock import read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.files import alone, durable_folder, read_limited, unlink_durable, write_durable
+from catena.core.frozen import dataclass, replace
 from catena.core.job import JobReturn, JobSpec
 from catena.core.records import decode
 from catena.runtime import processes

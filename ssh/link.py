@@ -6,9 +6,9 @@ them in memory. Everything that comes back is the host's word: grammar and limit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence
 
+from catena.core.frozen import dataclass
 from catena.core.job import JobReturn, JobSpec
 from catena.ssh.errors import Phase
 from catena.ssh.target import Target

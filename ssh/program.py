@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from catena.core.errors import PeerError
+from catena.core.frozen import dataclass
 from catena.runtime.ssh import protocol as p
 from catena.ssh.bundle import Bundle
 from catena.ssh.errors import ChannelLostError, SshError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 from catena.core.config.master import MasterSettings
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CommandExecutionError
+from catena.core.frozen import replace
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.plugins import FunctionMark
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.session import Session
 from catena.runtime.ssh.asking import Reply
 from catena.runtime.ssh.protocol import LowState, PushedJob, RunResult, Step, TargetError
-from catena.ssh.ahead import code_templates, rendered_ahead
 from catena.ssh.answers import Answers
 from catena.ssh.calls import TargetCalls
 from catena.ssh.compile import Seat, seat_of, session_for
@@ -32,7 +31,6 @@ from catena.ssh.visit import Told, Visit
 from catena.states.compiler.call import Callees, argument_faults
 from catena.states.compiler.faults import StateArgumentsError, at
 from catena.states.compiler.model import Low, Row
-from catena.states.functions.options import run_context, run_options
 
 #: Runs of one job of a chain: so often may its host, or its process there, die under it.
 ATTEMPTS = 20
@@ -244,13 +242,15 @@ class _Push:
         if mark.out == "highstate":
             # The function itself was called here, and had these from its own arguments.
             given = {key: self._spec.kwargs.get(key) for key in _RUN_ARGUMENTS}
+            from catena.states.functions.options import run_context, run_options
+
             context = run_context(context, run_options(given))
         answer = self._checked(Answers(context, self._send, code))
         return self._own(self._visit.follow(run, self._spec, answer, self._told), mark)
 
     def _own(self, result: RunResult, mark: Any) -> Outcome:
         """Return a return of the target under our own names: of its words, only its outcome."""
-        ret = dataclasses.replace(
+        ret = replace(
             result.ret, jid=self._spec.jid, fun=self._spec.fun, out=str(getattr(mark, "out", ""))
         )
         return Outcome(ret, None, result.raised)
@@ -285,7 +285,7 @@ class _Push:
     def _told(self, step: Step) -> None:
         self._last = step.seq
         if self._steps is not None:
-            self._steps(dataclasses.replace(step, seq=self._before + step.seq))
+            self._steps(replace(step, seq=self._before + step.seq))
         self._progress(step.kind, step.data)
 
     def _states(self, context: Context, low: Sequence[Low]) -> dict[str, Row]:
@@ -301,6 +301,9 @@ class _Push:
         self._calls.check_compiled()
         if not low:
             return {}
+        # What a state makes of its arguments is of no use to a call of one function.
+        from catena.ssh.ahead import code_templates, rendered_ahead
+
         files = self._seat.custom.merged(referenced(context.files, low))
         keys, texts = rendered_ahead(context, low, lambda: self._calls.count)
         self._calls.check_compiled()

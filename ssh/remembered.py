@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from catena.core.files import read_limited
+from catena.core.frozen import asdict, dataclass
 from catena.ssh.target import Target, TargetError, python_path, remote_path
 
 _LIMIT = 16 * 1024

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from catena.core.context import FileClient, FileEntry
+from catena.core.frozen import dataclass, field
 from catena.runtime.custom_files import KINDS, SIZE_LIMIT
 from catena.runtime.ssh.protocol import Tree
 from catena.ssh.functions import addresses

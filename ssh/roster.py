@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import socket
 import stat
@@ -14,6 +13,7 @@ from catena.core import target as expressions
 from catena.core.config.master import MasterSettings
 from catena.core.errors import ConfigError, LimitError, UsageError
 from catena.core.files import read_limited
+from catena.core.frozen import replace
 from catena.core.ids import BadNameError, minion_id
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
@@ -64,7 +64,7 @@ def read(settings: MasterSettings, path: str = "") -> dict[str, Target]:
 
 
 def _rendered(text: str, name: str, settings: MasterSettings) -> Rendered:
-    if settings == dataclasses.replace(settings, **_UNTOUCHED) and not _TEMPLATE.search(text):
+    if settings == replace(settings, **_UNTOUCHED) and not _TEMPLATE.search(text):
         # Nothing to render, so that the command does not wait for a template engine.
         return load_rendered(text, name, text, LineMap())
     from catena.renderers.pipeline import render
@@ -232,7 +232,7 @@ def _direct(roster: Mapping[str, Target], settings: MasterSettings, asked: Targe
     known = roster.get(asked.host) or from_keys(
         asked.id, {**_defaults(settings), "host": asked.host}, lambda key: "roster_defaults"
     )
-    return dataclasses.replace(known, user=asked.user or known.user, port=asked.port or known.port)
+    return replace(known, user=asked.user or known.user, port=asked.port or known.port)
 
 
 def _grains(target: Target) -> Mapping[str, Any]:

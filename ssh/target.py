@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional
 
 from catena.core.errors import UsageError
+from catena.core.frozen import dataclass, field
 from catena.core.ids import MinionId, minion_id
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?\Z")
