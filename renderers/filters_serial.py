@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import pprint
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-import yaml as pyyaml
 from jinja2.exceptions import TemplateRuntimeError
 
 from catena.renderers import yaml
 from catena.renderers.jinja_tags import parse_json
-from catena.renderers.yaml_writer import TextDumper
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 #: As Jinja's own filter: the text may stand inside HTML.
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
@@ -21,14 +20,20 @@ _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u
 
 def to_yaml(value: Any, flow_style: bool = True) -> str:
     """Return *value* as YAML without a final line end; in one line's style by default."""
-    text = pyyaml.dump(
-        _sorted(value),
-        Dumper=TextDumper,
-        default_flow_style=flow_style,
-        allow_unicode=True,
-        sort_keys=False,
+    return _dumped(
+        _sorted(value), default_flow_style=flow_style, allow_unicode=True, sort_keys=False
     ).strip()
-    return text[:-4] if text.endswith("\n...") else str(text)
+
+
+def _dumped(value: Any, **options: Any) -> str:
+    """Return *value* as PyYAML writes it, without the mark that ends a document."""
+    # Imported here: few templates write YAML, and PyYAML takes as long as all of Jinja.
+    import yaml as pyyaml
+
+    from catena.renderers.yaml_writer import TextDumper
+
+    text = str(pyyaml.dump(value, Dumper=TextDumper, **options))
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _sorted(value: Any) -> Any:
@@ -64,6 +69,8 @@ def to_html_json(value: Any, indent: Optional[int] = None, **options: Any) -> st
 
 def to_python(value: Any) -> str:
     """Return *value* as a Python literal."""
+    import pprint
+
     return pprint.pformat(value).strip()
 
 
@@ -75,6 +82,8 @@ def to_xml(value: Any) -> str:
     Raises:
         TemplateRuntimeError: it is no mapping and no list of pairs, or is empty.
     """
+    from xml.etree.ElementTree import indent, tostring
+
     top: Optional[Element] = None
     for tag, content in _pairs(value):
         top = _element(None, tag, content)
@@ -95,6 +104,8 @@ def _pairs(value: Any) -> List[Tuple[Any, Any]]:
 
 
 def _element(above: Optional[Element], tag: Any, content: Any) -> Optional[Element]:
+    from xml.etree.ElementTree import Element, SubElement
+
     if isinstance(content, list):
         for item in content:
             _element(above, tag, item)
@@ -127,10 +138,7 @@ def load_text(value: Any) -> Any:
 
 
 def _scalar(value: Any, style: str, unicode: bool = True) -> str:
-    text = pyyaml.dump(
-        value, Dumper=TextDumper, default_style=style, width=1 << 30, allow_unicode=unicode
-    ).rstrip("\n")
-    return text[:-4] if text.endswith("\n...") else str(text)
+    return _dumped(value, default_style=style, width=1 << 30, allow_unicode=unicode).rstrip("\n")
 
 
 def yaml_dquote(text: Any) -> str:
@@ -153,8 +161,7 @@ def yaml_encode(value: Any) -> str:
         return yaml_dquote(value)
     if not isinstance(value, (int, float, bool, type(None))):
         raise TemplateRuntimeError(f"yaml_encode takes a scalar, not a {type(value).__name__}")
-    text = pyyaml.dump(value, Dumper=TextDumper).strip()
-    return text[:-4] if text.endswith("\n...") else str(text)
+    return _dumped(value).strip()
 
 
 def sls_arguments(value: Mapping[str, Any], flow_style: bool = False) -> str:

@@ -386,7 +386,9 @@ class _LineNotes:
 
     def __init__(self, written: List[str]) -> None:
         self._written = written
+        #: Whether the line that is being rendered has nothing but blanks so far.
         self._blank = True
+        self._known: Dict[Tuple[str, int], Tuple[bool, List[int], bool]] = {}
         self.found: List[int] = [1]
 
     def add(self, piece: str, line: int) -> None:
@@ -395,14 +397,29 @@ class _LineNotes:
         A constant runs on through the lines of the source; the value of an expression stays on
         the line of its expression.
         """
-        for offset, part in enumerate(piece.split("\n")):
-            if offset:
-                self.found.append(line)
-                self._blank = True
-                following = self._written[line + offset - 1 : line + offset]
-                if following and following[0].startswith(part):
-                    self.found[-1] = line + offset
-            if self._blank and part.strip():
+        if "\n" not in piece:
+            if self._blank and piece.strip():
                 self._blank = False
-                if not offset:
-                    self.found[-1] = line
+                self.found[-1] = line
+            return
+        # In a loop the same constant comes again and again.
+        known = self._known.get((piece, line))
+        if known is None:
+            known = self._known[piece, line] = self._lines(piece.split("\n"), line)
+        begins, lines, blank = known
+        if self._blank and begins:
+            self.found[-1] = line
+        self.found += lines
+        self._blank = blank
+
+    def _lines(self, parts: List[str], line: int) -> Tuple[bool, List[int], bool]:
+        """Return whether text stands before the first line end, the lines behind it, the rest.
+
+        The rest is whether what follows the last line end is blank.
+        """
+        lines = []
+        for offset, part in enumerate(parts[1:], 1):
+            following = self._written[line + offset - 1 : line + offset]
+            runs_on = bool(following) and following[0].startswith(part)
+            lines.append(line + offset if runs_on else line)
+        return bool(parts[0].strip()), lines, not parts[-1].strip()
