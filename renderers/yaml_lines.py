@@ -24,9 +24,9 @@ _MAX_DEPTH = 100
 _MAX_KEY = 1000
 
 #: A character that YAML takes for a break, a mark or a fault, or a tab.
-_UNUSUAL = re.compile(
-    "[^\n -~\xa1-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f]")
+#: The same of all characters. Compiled where it is needed: it takes as long as the other ten.
+_UNUSUAL_OF_ALL = "[^\n -~\xa1-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 #: A key without quotes; a colon in it has something behind it.
 _KEY = re.compile(r"[A-Za-z0-9_/.$][^:#]*(?::[^ :#][^:#]*)*(?<! )$")
 _QUOTED_KEY = re.compile(r"""(?:'([^']*)'|"([^"\\]*)"):(?: +|$)""")
@@ -109,13 +109,18 @@ class Lines(Mapping[DataPath, int]):
 def read(text: str) -> Optional[Tuple[Dict[Any, Any], Notes]]:
     """Return the data of *text* and its lines; None where it is empty or has any other form."""
     values = _VALUES_OF_LINE * (text.count("\n") + 1) + text.count(",")
-    if values > _MAX_VALUES or len(text) > _MAX_CHARACTERS or _UNUSUAL.search(text):
+    if values > _MAX_VALUES or len(text) > _MAX_CHARACTERS or _is_unusual(text):
         return None
     try:
         data, notes = _Reader(text).read()
     except _OtherFormError:
         return None
     return (data, notes) if data else None
+
+
+def _is_unusual(text: str) -> bool:
+    found = _UNUSUAL.search(text) if text.isascii() else re.search(_UNUSUAL_OF_ALL, text)
+    return found is not None
 
 
 class _Reader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import select
 import signal
 import threading
@@ -62,6 +61,8 @@ class Child:
         with os.fdopen(self._read, "rb") as stream:
             data = stream.read()
         os.waitpid(self.pid, 0)
+        import pickle
+
         said = pickle.loads(data) if data else None
         if isinstance(said, str):
             self.fault, said = said, None
@@ -100,6 +101,8 @@ def _be(
 
 def _said(work: Callable[[], Row]) -> bytes:
     """Return the row, or why there is none, for the parent."""
+    import pickle
+
     try:
         return pickle.dumps(work())
     except Exception as error:  # a state may put anything into its row

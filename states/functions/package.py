@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -12,7 +11,6 @@ from catena.core.errors import UsageError
 from catena.core.files import read_limited
 from catena.core.plugins import function
 from catena.modules.file.source import hash_file
-from catena.modules.unpack import Archive, extract
 from catena.states.compiler import api
 
 _SIZE_LIMIT = 64 * 1024 * 1024
@@ -37,6 +35,11 @@ def pkg(
     Raises:
         UsageError: the tarball holds no low chunks.
     """
+    # Imported here: what unpacks is a tenth of what all the other functions of states need.
+    import tempfile
+
+    from catena.modules.unpack import Archive, extract
+
     path = Path(pkg_path)
     if not path.is_file() or hash_file(path, hash_type) != pkg_sum:
         return {}
