@@ -75,7 +75,13 @@ class LongClient:
             raise BenchError(f"the client ended with {self._child.returncode}: {said[-300:]}")
         return line
 
+    @property
+    def lives(self) -> bool:
+        """Whether it can be asked: one that met an error has ended."""
+        return self._child.poll() is None
+
     def close(self) -> None:
         """End the process."""
-        self._child.kill()
-        self._child.communicate()
+        if self.lives:
+            self._child.kill()
+            self._child.communicate()

@@ -110,7 +110,7 @@ class Fleet:
     @property
     def client(self) -> LongClient:
         """A process that keeps one client of the master; it ends with the fleet."""
-        if self._client is None:
+        if self._client is None or not self._client.lives:
             self._client = self._start_client()
         return self._client
 
