@@ -287,7 +287,14 @@ class Site:
                  sys.executable, "-m", "catena", "-c", str(self.config), "master"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        wait_for("the master", lambda: self.catena("chain", "list", check=False).returncode == 0)
+        master = self._master
+
+        def answers() -> bool:
+            if master.poll() is not None:
+                raise FleetError(f"the master ended\n{self.logs()}")
+            return self.catena("chain", "list", check=False).returncode == 0
+
+        wait_for("the master", answers)
 
     def kill_master(self) -> None:
         """End the master as a crash does."""
