@@ -8,7 +8,7 @@ from typing import Any, ContextManager, Dict, List
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.core.files import alone, write_durable
+from catena.core.files import alone, durable_folder, write_durable
 from catena.core.plugins import function
 
 _FILE = "datastore.json"
@@ -21,7 +21,9 @@ def _path(context: Context) -> Path:
 
 def _alone(context: Context) -> ContextManager[None]:
     """Keep other jobs away from the store while it is read, changed and written."""
-    return alone(_path(context).with_suffix(".lock"))
+    path = _path(context)
+    durable_folder(path.parent)
+    return alone(path.with_suffix(".lock"))
 
 
 @function(reads=True)
@@ -46,7 +48,9 @@ def _save(context: Context, values: Dict[str, Any]) -> bool:
         raise UsageError(f"the value can't be kept: {problem}") from None
     if len(text) > _LIMIT:
         raise UsageError(f"the store would be longer than {_LIMIT} bytes")
-    write_durable(_path(context), text.encode("utf-8"), mode=0o600)
+    path = _path(context)
+    durable_folder(path.parent)
+    write_durable(path, text.encode("utf-8"), mode=0o600)
     return True
 
 

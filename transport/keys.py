@@ -149,10 +149,11 @@ def load(folder: AnyPath, name: str = "curve") -> KeyPair:
         FileNotFoundError: there is none.
         UnsafeKeyError: its file is open to others or is damaged.
     """
-    import zmq
-
     path = Path(folder) / f"{name}.key"
     found = path.lstat()
+    # A host that SSH alone reaches has neither a key nor this.
+    import zmq
+
     if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
         raise UnsafeKeyError(f"{path}: must be a file of mode 0600 of this user")
     secret = read_limited(path, 256).decode("ascii", "replace").strip()
