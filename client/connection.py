@@ -1,7 +1,8 @@
-"""The way of every command to the master: one unix socket, one request, its answers."""
+"""The way of every command to the master: one unix socket, one request at a time, its answers."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -18,7 +19,10 @@ PIECE_BYTES = 1024 * 1024
 
 
 class MasterClient:
-    """A client of the master on this host.
+    """A client of the master on this host, for one thread.
+
+    Inside its `with` block a connection is kept for the next request, and a request that is made
+    while a stream is read has one of its own; outside each request has its own.
 
     Args:
         path: the master's unix socket.
@@ -28,6 +32,18 @@ class MasterClient:
     def __init__(self, path: Path, timeout: float = 60.0) -> None:
         self._path = path
         self._timeout = timeout
+        self._keeps = False
+        self._kept: Optional[LocalClient] = None
+
+    def __enter__(self) -> MasterClient:
+        self._keeps = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keeps = False
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     def request(self, verb: str, record: Any = None) -> Any:
         """Return the value of the master's one answer to *verb*.
@@ -40,7 +56,7 @@ class MasterClient:
             CatenaError: what the master answered instead, as the class it named.
             UnreachableError: no master answers on this host.
         """
-        with self._open() as link:
+        with self._link() as link:
             return link.request(_message(verb, record), self._timeout).value
 
     def stream(self, verb: str, record: Any, silence: Optional[float] = None) -> Iterator[Any]:
@@ -51,8 +67,34 @@ class MasterClient:
             record: its record.
             silence: longest wait for an item, seconds; None: without end.
         """
-        with self._open() as link:
+        with self._link() as link:
             yield from link.stream(_message(verb, record), silence)
+
+    @contextmanager
+    def _link(self) -> Iterator[LocalClient]:
+        link, self._kept = self._kept, None
+        if link is None:
+            link = self._open()
+        elif not link.is_usable():
+            link.close()
+            link = self._open()
+        try:
+            yield link
+        except GeneratorExit:
+            # A stream that is left early: the master was told so, its last items are passed over.
+            self._keep(link)
+            raise
+        except BaseException:
+            link.close()
+            raise
+        self._keep(link)
+
+    def _keep(self, link: LocalClient) -> None:
+        """Keep *link* in place of what is kept, or hang up."""
+        if self._keeps:
+            link, self._kept = self._kept or link, link
+        if link is not self._kept:
+            link.close()
 
     def _open(self) -> LocalClient:
         try:

@@ -212,6 +212,19 @@ class LocalClient:
         """Send a message that nobody answers (JobProgressed)."""
         self._send(message, _end(10.0))
 
+    def is_usable(self) -> bool:
+        """Return whether this process is connected and the other side has not hung up."""
+        if self._socket is None or self._owner != os.getpid():
+            return False
+        # Each request sets its own time limit again.
+        self._socket.setblocking(False)
+        try:
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Hang up."""
         if self._socket is not None:

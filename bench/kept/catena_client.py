@@ -18,8 +18,8 @@ from catena.client.requests import EventWatch, RunJob
 class Catena:
     """The client and what the benchmark does with it."""
 
-    def __init__(self, socket: str) -> None:
-        self._client = MasterClient(Path(socket))
+    def __init__(self, client: MasterClient) -> None:
+        self._client = client
 
     def call(self, target: str, function: str, args: Sequence[Any]) -> int:
         """Run *function*; return how many minions answered that all is well."""
@@ -42,4 +42,5 @@ class Catena:
 
 
 if __name__ == "__main__":
-    serve(Catena(sys.argv[1]), sys.stdout)
+    with MasterClient(Path(sys.argv[1])) as client:
+        serve(Catena(client), sys.stdout)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client.connection import MasterClient
+from catena.core.errors import NotFoundError
+from catena.transport.local import LocalPeer
+from catena.transport.local_server import LocalConnection, LocalServer
+from catena.transport.messages import ClientItem, ClientReply, Envelope
+
+
+class Master:
+    """Answers a job.list with how many connections there were, and any stream with items."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def allow(self, peer: LocalPeer) -> bool:
+        self.connections += 1
+        return True
+
+    async def handle(self, connection: LocalConnection, envelope: Envelope) -> None:
+        verb = envelope.message.verb
+        if verb == "job.show":
+            raise NotFoundError("no such job")
+        if verb == "event.watch":
+            for number in range(3):
+                await connection.send(ClientItem(number), envelope.msg_id)
+        await connection.send(ClientReply(self.connections), envelope.msg_id)
+
+
+def served(folder: Path, use: Callable[[MasterClient, Path], Any], starts: int = 1) -> Any:
+    """Return what *use* came to in a thread; a server that ends is followed by another."""
+    path = folder / "run" / "sock"
+
+    async def whole() -> Any:
+        master = Master()
+        with MasterClient(path, 10.0) as client:
+            for _ in range(starts):
+                server = LocalServer(path, master.handle, master.allow)
+                await server.start()
+                try:
+                    found = await asyncio.wait_for(asyncio.to_thread(use, client, path), 20)
+                finally:
+                    await server.stop()
+        return found
+
+    return asyncio.run(whole())
+
+
+def test_requests_one_after_the_other_share_a_connection(tmp_path: Path) -> None:
+    def use(client: MasterClient, path: Path) -> Any:
+        return [client.request("job.list") for _ in range(3)]
+
+    assert served(tmp_path, use) == [1, 1, 1]
+
+
+def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -> None:
+    def use(client: MasterClient, path: Path) -> Any:
+        for item in client.stream("event.watch", None):
+            assert item == 0
+            break
+        return client.request("job.list"), list(client.stream("event.watch", None))
+
+    assert served(tmp_path, use) == (1, [0, 1, 2])
+
+
+def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    def use(client: MasterClient, path: Path) -> Any:
+        return [(item, client.request("job.list")) for item in client.stream("event.watch", None)]
+
+    assert served(tmp_path, use) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_master_that_was_started_anew_is_connected_to_anew(tmp_path: Path) -> None:
+    assert served(tmp_path, lambda client, path: client.request("job.list"), starts=2) == 2
+
+
+def test_a_refusal_is_the_requests_and_the_next_one_is_answered(tmp_path: Path) -> None:
+    def use(client: MasterClient, path: Path) -> Any:
+        from catena.client.requests import JobShow
+
+        with pytest.raises(NotFoundError):
+            client.request("job.show", JobShow("20260101000000000001"))
+        return client.request("job.list")
+
+    assert served(tmp_path, use) == 2
