@@ -11,6 +11,14 @@ from catena.cli.output.text import paint, printable
 _HUES = {"Completed": "green", "Failed": "light_red", "Picked Up": "yellow", "Queued": "dim"}
 _CHAIN_HUES = {"done": "green", "failed": "light_red", "cancelled": "light_red"}
 
+#: Where a host stands that SSH reaches -> in words.
+_OVER_SSH = {
+    "away": "not reached over SSH",
+    "refused": "waits for a person",
+    "unfit": "can't be used over SSH",
+    "reached": "reached again",
+}
+
 
 def listing(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return chains as a table, newest first."""
@@ -68,6 +76,11 @@ def _action(action: Mapping[str, Any], colour: bool) -> Iterator[str]:
 def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) -> Iterator[str]:
     """Yield what one event of a watched chain says: a transition of an action or the chain."""
     data, at = item["data"], clock(datetime.fromisoformat(item["stamp"]).timestamp())
+    if "host" in data:
+        said = _OVER_SSH.get(data["host"], data["host"])
+        detail = f": {printable(data['detail'])}" if data.get("detail") else ""
+        yield f"{at}  {data['minion']:16} {said}{detail}"
+        return
     if "action" not in data:
         # catena/chain/<id>/<state>; deeper tags are about chunk files, which nobody watches.
         if "state" in data and item["tag"].count("/") == 3:

@@ -62,6 +62,8 @@ class HostFacts:
     jobs: tuple[OpenJob, ...] = ()
     #: Times from which a look is due: a reboot that has had its time, a chunk that nobody resumed.
     looks: tuple[float, ...] = ()
+    #: Visits in a row that did not get to it.
+    tries: int = 0
 
 
 @dataclass(frozen=True)
@@ -354,6 +356,8 @@ def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -
     """
     goes_on = any(job.begun and job.fun in CHAIN_FUNCTIONS for job in facts.jobs)
     later = f", again at {again}" if again else ""
+    if facts.state is HostState.visited and facts.tries:
+        return f"over SSH: not reached since {since}, tried again now"
     if facts.state is HostState.visited:
         return f"over SSH: {detail or 'connect'} since {since}"
     if facts.state is HostState.away:

@@ -60,6 +60,9 @@ class Looks:
         verdict = decide.judge(host, seen, known, job, chain_id)
         if verdict.person:
             return verdict
+        row = rows.host(conn, host)
+        if row is not None and row.tries:
+            self.tell(conn, host, "reached", "")
         _store(conn, host, facts, now.wall)
         if verdict.play:
             self._play(conn, host, facts, now.wall)
@@ -71,6 +74,19 @@ class Looks:
             rule = (RUNS.c.chain_id == verdict.forget) & (RUNS.c.minion == host)
             conn.execute(sa.update(RUNS).where(rule).values(fence=True))
         return verdict
+
+    def tell(self, conn: sa.Connection, host: str, what: str, detail: str) -> None:
+        """Tell who watches a chain of a host what it waits for there.
+
+        Args:
+            conn: the running transaction.
+            host: its id.
+            what: "away", "refused", "unfit", or "reached" (again).
+            detail: why, for people.
+        """
+        for chain_id in rows.open_chains(conn, host):
+            data = {"chain": chain_id, "minion": host, "host": what, "detail": detail}
+            self.bus.record(conn, events.chain(chain_id, f"host/{host}/{what}"), data)
 
     def _known(self, conn: sa.Connection, host: str, now: ClockReading) -> Known:
         row = rows.host(conn, host)
@@ -136,6 +152,8 @@ def _store(conn: sa.Connection, host: str, facts: Facts, now: float) -> None:
         "machine_id": facts.machine_id[:64],
         "boot_id": facts.boot_id[:64],
         "boot_time": facts.boot_time[:40],
+        "tries": 0,
+        "since": now,
     }
     conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(own))
     values: dict[str, Any] = {

@@ -13,17 +13,18 @@ import sqlalchemy as sa
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
 from catena.master.chains.decide import ClockReading
-from catena.master.chains.lifecycle import ExecutionState
+from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.delivery import OPEN, Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import RESUME, START, HostFacts, OpenJob
 from catena.master.ssh.lifecycle import HOST, HostEvent, HostState
-from catena.master.store.chain_tables import EXECUTIONS, RUNS
+from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS
 
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
+_OPEN_EXECUTIONS = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
 OPEN_STATES = [state.value for state in OPEN]
 
 
@@ -55,14 +56,16 @@ def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = Fa
 def move(
     conn: sa.Connection, row: sa.Row[Any], event: HostEvent, now: float, **values: Any
 ) -> bool:
-    """Move a host by its life cycle, if it still stands where it was read."""
+    """Move a host by its life cycle, if it still stands where it was read.
+
+    Of one that could not be reached it stays known since when, however often it is tried.
+    """
     source = HostState(row.state)
     if not HOST.allows(source, event):
         return False
-    target = HOST.next(source, event)
-    found = {"state": target.value, "since": now, **values}
-    if target is source or (row.detail == values.get("detail") and row.state == target.value):
-        found.pop("since")
+    found = {"state": HOST.next(source, event).value, "since": now, **values}
+    if values.get("tries", row.tries) > 1 or (event is HostEvent.visit and row.tries):
+        del found["since"]
     rule = (SSH_HOSTS.c.id == row.id) & (SSH_HOSTS.c.state == source.value)
     return conn.execute(sa.update(SSH_HOSTS).where(rule).values(found)).rowcount == 1
 
@@ -130,7 +133,12 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
     for name, row in found.items():
         own = gathered[name]
         facts[name] = HostFacts(
-            HostState(row.state), row.due, bool(row.machine_id), tuple(own.jobs), tuple(own.looks)
+            HostState(row.state),
+            row.due,
+            bool(row.machine_id),
+            tuple(own.jobs),
+            tuple(own.looks),
+            row.tries,
         )
     return Desk(found, facts)
 
@@ -223,6 +231,17 @@ def asked_in(conn: sa.Connection, run: sa.Row[Any]) -> list[str]:
     return [row.boot_id for row in rows if _waits_for_boot(row) and row.boot_id]
 
 
+def open_chains(conn: sa.Connection, name: str) -> list[int]:
+    """Return the chains that were dispatched and have something to do on a host."""
+    query = (
+        sa.select(EXECUTIONS.c.chain_id)
+        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
+        .where(EXECUTIONS.c.minion == name, EXECUTIONS.c.state.in_(_OPEN_EXECUTIONS))
+        .where(CHAINS.c.dispatched == sa.true())
+    )
+    return list(conn.execute(query.distinct()).scalars())
+
+
 def said(conn: sa.Connection, names: Collection[str], ahead: Collection[str]) -> dict[str, str]:
     """Return in words where hosts stand; who is none of SSH's is left out.
 
@@ -238,7 +257,7 @@ def said(conn: sa.Connection, names: Collection[str], ahead: Collection[str]) ->
     found = {}
     for name, row in known.items():
         state, seen = HostState(row.state), bool(row.machine_id)
-        facts = HostFacts(state, row.due, seen, tuple(jobs[name]))
+        facts = HostFacts(state, row.due, seen, tuple(jobs[name]), (), row.tries)
         again = _time(row.due) if row.due > row.since else ""
         found[name] = decide.words(facts, row.detail, _time(row.since), again, name in ahead)
     return found

@@ -30,12 +30,12 @@ from catena.master.ssh import decide, rows
 from catena.master.ssh import messages as m
 from catena.master.ssh.decide import RESUME, START, Ended, Errand, Leave, OpenJob
 from catena.master.ssh.hosts import RosterHosts
-from catena.master.ssh.lifecycle import HostEvent, HostState
+from catena.master.ssh.lifecycle import HOST, HostEvent, HostState
 from catena.master.ssh.looks import Looks
 from catena.master.ssh.reports import Fire, Reports
 from catena.master.ssh.visitor import VisitDiedError, Visitor
 from catena.master.store.chain_tables import RUNS
-from catena.master.store.database import Store, StoreUnavailableError
+from catena.master.store.database import Store, StoreUnavailableError, after_commit
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.transport.messages import JobRejected
 
@@ -101,6 +101,8 @@ class _Visit:
     phase: str = ""
     told: str = ""
     called_off: bool = False
+    #: Visits before it that did not get to the host; 0 once this one did.
+    tries: int = 0
 
 
 class SshWorker:
@@ -124,8 +126,16 @@ class SshWorker:
         every = sorted(names)
         self._parts.hosts.know(every)
         now = self._parts.clocks().wall
-        self._store.later(lambda conn: rows.want(conn, every, now))
-        self._news.set()
+
+        def wanted(conn: sa.Connection) -> None:
+            rows.want(conn, every, now)
+            after_commit(conn, self._news.set)
+
+        self._store.later(wanted)
+
+    def visiting(self) -> list[str]:
+        """Return the hosts that this process is with."""
+        return sorted(self._visits)
 
     async def look_at(self, names: Collection[str]) -> None:
         """Have those of *names* looked at that never were."""
@@ -201,10 +211,12 @@ class SshWorker:
         return max(SHORTEST_SECONDS, min(times) - now.wall)
 
     async def _refresh(self) -> None:
+        before = self._parts.hosts.fault
         try:
             await self._parts.hosts.refresh()
         except CatenaError as error:
-            LOG.warning("the roster can't be read: %s", error)
+            if str(error) != before:
+                LOG.warning("the roster can't be read: %s", error)
 
     async def _sweep(self, now: float) -> None:
         """Find jobs of hosts that nobody asked to be visited: whose master died just then."""
@@ -273,11 +285,11 @@ class SshWorker:
         if not await self._store.write(claim):
             return
         failpoints.hit("visit.claimed")
-        visit = _Visit(row.id, errand)
+        visit = _Visit(row.id, errand, tries=row.tries)
         self._visits[row.id] = visit
-        visit.task = asyncio.create_task(self._visit(visit, row.tries), name=f"ssh {row.id}")
+        visit.task = asyncio.create_task(self._visit(visit), name=f"ssh {row.id}")
 
-    async def _visit(self, visit: _Visit, tries: int) -> None:
+    async def _visit(self, visit: _Visit) -> None:
         holding = asyncio.create_task(self._hold(visit))
         ended = Ended(decide.End.away, "the visit was cut off")
         try:
@@ -295,7 +307,7 @@ class SshWorker:
             holding.cancel()
             if visit.visitor is not None:
                 await visit.visitor.end()
-            await self._leave(visit, ended, tries)
+            await self._leave(visit, ended)
 
     async def _go(self, visit: _Visit) -> Ended:
         order = await self._order(visit)
@@ -309,6 +321,7 @@ class SshWorker:
             if isinstance(word, m.Phased):
                 visit.phase = word.phase + (f": {word.text}" if word.text else "")
             elif isinstance(word, m.Facts):
+                visit.tries = 0
                 result = await self._judge(visit, word)
             elif isinstance(word, m.Returned):
                 await reports.returned(word)
@@ -419,19 +432,29 @@ class SshWorker:
         orders = await self._store.read(lambda conn: job_rows.orders(conn, jid, [host]))
         return orders[0].spec if orders else None
 
-    async def _leave(self, visit: _Visit, ended: Ended, tries: int) -> None:
+    async def _leave(self, visit: _Visit, ended: Ended) -> None:
         self._visits.pop(visit.host, None)
         now = self._parts.clocks().wall
         job = await self._now(visit)
         # A job that was refused before it could begin has not begun, however it stands.
-        left = decide.leave(ended, job, tries, now)
+        left = decide.leave(ended, job, visit.tries, now)
         if left.event is not HostEvent.leave:
             LOG.info("%s: %s", visit.host, left.detail)
         if left.reject and job is not None:
             await self._reject(visit.host, job, left.reject)
-        await self._store.write(partial(_left, visit.host, self._parts.name, left, now))
+        await self._store.write(lambda conn: self._left(conn, visit.host, left, now))
         self._news.set()
         self._parts.left()
+
+    def _left(self, conn: sa.Connection, host: str, left: Leave, now: float) -> None:
+        row = rows.host(conn, host)
+        if row is None or row.holder != self._parts.name:
+            return
+        values = {"detail": left.detail, "due": left.due, "tries": left.tries}
+        rows.move(conn, row, left.event, now, **values, holder="", held_until=0.0)
+        if left.tries == 1:
+            state = HOST.next(HostState.visited, left.event)
+            self._parts.looks.tell(conn, host, state.value, left.detail)
 
     async def _reject(self, host: str, job: OpenJob, reason: str) -> None:
         await self._parts.returns.rejected(host, JobRejected(job.jid, reason))
@@ -454,20 +477,3 @@ def _renew(host: str, holder: str, until: float, conn: sa.Connection) -> bool:
 def _show(host: str, holder: str, phase: str, conn: sa.Connection) -> None:
     rule = (SSH_HOSTS.c.id == host) & (SSH_HOSTS.c.holder == holder)
     conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=phase[:300]))
-
-
-def _left(host: str, holder: str, left: Leave, now: float, conn: sa.Connection) -> None:
-    row = rows.host(conn, host)
-    if row is None or row.holder != holder:
-        return
-    rows.move(
-        conn,
-        row,
-        left.event,
-        now,
-        detail=left.detail,
-        due=left.due,
-        tries=left.tries,
-        holder="",
-        held_until=0.0,
-    )

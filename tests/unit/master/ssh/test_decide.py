@@ -270,6 +270,7 @@ def test_every_end_of_a_visit_is_in_the_life_cycle(ended: Ended, what: OpenJob |
         ("wanted", {"seen": False}, "over SSH: to be looked at"),
         ("wanted", {}, "over SSH: waits for a free place"),
         ("visited", {}, "over SSH: run: 3/5 since 20:00:00"),
+        ("visited", {"tries": 2}, "over SSH: not reached since 20:00:00, tried again now"),
         ("away", {}, "over SSH: not reached since 20:00:00 (run: 3/5), again at 20:01:00"),
         (
             "away",

@@ -1,0 +1,228 @@
+"""Visits of hosts over SSH, with scripts in the place of processes: claims, deaths, persons."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client.requests import ChainAction, ChainAdd, ChainCreate, ChainRef, ChainSchedule
+from catena.core.job import JobSpec
+from catena.master import daemon
+from catena.master.daemon import Master
+from catena.master.ssh import messages as m
+from catena.master.ssh.visitor import VisitDiedError
+from catena.master.ssh.worker import LEASE_SECONDS, WorkerParts
+from tests.integration.master.bench import Bench, a_master, a_return
+
+#: No test waits longer for anything.
+SECONDS = 20.0
+DAY = 24 * 3600
+
+
+@dataclass
+class Host:
+    """A host as its visits find it."""
+
+    machine_id: str = "m1"
+    boot_id: str = "b1"
+    pending: dict[str, Any] = field(default_factory=dict)
+    #: What each visit ends with at once; None: it gets there.
+    trouble: m.Troubled | None = None
+    #: A run ends only when this is set.
+    ends: asyncio.Event = field(default_factory=asyncio.Event)
+    visits: list[m.Order] = field(default_factory=list)
+    ran: list[JobSpec] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+
+class Visit:
+    """A visit that does what its host says."""
+
+    def __init__(self, host: Host, order: m.Order) -> None:
+        self._host = host
+        self._order = order
+        self._answers: asyncio.Queue[Any] = asyncio.Queue()
+        self._dead = asyncio.Event()
+
+    async def say(self, message: Any) -> None:
+        if isinstance(message, m.CallOff):
+            self._host.cancelled.append(message.reason)
+            self._host.ends.set()
+        else:
+            self._answers.put_nowait(message)
+
+    async def words(self) -> AsyncIterator[Any]:
+        host, spec = self._host, self._order.spec
+        if host.trouble is not None:
+            yield host.trouble
+            return
+        yield m.Facts(host.machine_id, host.boot_id, "", "10.0.0.1", {"os": "x"}, host.pending)
+        go = await self._answers.get()
+        if go.on and spec is not None:
+            host.ran.append(spec)
+            yield m.Began()
+            await asyncio.wait(
+                [asyncio.ensure_future(e.wait()) for e in (host.ends, self._dead)],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if self._dead.is_set():
+                raise VisitDiedError("killed")
+            yield m.Returned(a_return(spec.jid, True))
+            assert isinstance(await self._answers.get(), m.Kept)
+        yield m.Done()
+
+    async def end(self) -> None:
+        self._dead.set()
+
+
+@asynccontextmanager
+async def masters(
+    patch: pytest.MonkeyPatch, hosts: dict[str, Host], **settings: Any
+) -> AsyncIterator[Bench]:
+    """Give a master whose roster has *hosts*."""
+
+    async def start(order: m.Order) -> Visit:
+        hosts[order.host].visits.append(order)
+        return Visit(hosts[order.host], order)
+
+    async def roster(master: Master) -> dict[str, Any]:
+        return {name: {} for name in hosts}
+
+    patch.setattr(daemon, "WorkerParts", partial(WorkerParts, start=start))
+    patch.setattr(Master, "_roster", roster)
+    async with a_master(roster_file=str(Path(__file__)), **settings) as found:
+        await found.ssh_hosts.refresh()
+        yield found
+
+
+async def until(what: Callable[[], Any], master: Bench) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not what():
+            await master.settle()
+            await asyncio.sleep(0.01)
+
+
+async def chain(master: Bench, label: str, *kinds: str) -> int:
+    """Schedule a chain of actions on web1."""
+    service = master.chains.service
+    await service.create(ChainCreate(label), "root")
+    for kind in kinds:
+        data = {"cmd": "true"} if kind == "cmd" else {}
+        await service.add(ChainAdd(label, "web1", ChainAction(kind, data), "glob"), "root")
+    found = await service.schedule(ChainSchedule(label), "root")
+    return int(found["id"])
+
+
+async def shown(master: Bench, label: str) -> dict[str, Any]:
+    await master.settle()
+    return await master.chains.service.show(ChainRef(label), "root")
+
+
+async def note(master: Bench, label: str) -> str:
+    return str((await shown(master, label))["minions"][0]["note"])
+
+
+def test_a_job_is_sent_received_and_done_like_a_minions(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        host = Host()
+        async with masters(monkeypatch, {"web1": host}) as master:
+            done = await master.submit(tgt="web1", tgt_type="list")
+            assert done.missing == ()
+            await until(lambda: host.ran, master)
+            assert (await master.states(done.jid))["web1"] == "received"
+            host.ends.set()
+            await until(lambda: not master.ssh.visiting(), master)
+            assert (await master.states(done.jid))["web1"] == "done"
+            assert [one.jid for one in host.ran] == [done.jid]
+
+    asyncio.run(body())
+
+
+def test_what_is_called_off_is_told_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        host = Host()
+        async with masters(monkeypatch, {"web1": host}) as master:
+            done = await master.submit(tgt="web1")
+            await until(lambda: host.ran, master)
+            assert await master.jobs.cancel(done.jid, reason="enough") == {"web1": "stopping"}
+            await until(lambda: host.cancelled == ["enough"], master)
+            await until(lambda: not master.ssh.visiting(), master)
+            assert (await master.states(done.jid))["web1"] == "cancelled"
+
+    asyncio.run(body())
+
+
+def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body() -> None:
+        host = Host()
+        async with masters(monkeypatch, {"web1": host}) as master:
+            host.ends.set()
+            await master.submit(tgt="web1")
+            await until(lambda: host.ran and not master.ssh.visiting(), master)
+            host.trouble = m.Troubled("away", "connect: refused")
+            await chain(master, "night", "cmd")
+            await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
+            assert "not reached since" in await note(master, "night")
+            master.hand.advance(DAY + 10)
+            await master.ssh.tick()
+            view = await shown(master, "night")
+            assert view["state"] == "failed"
+            text = view["minions"][0]["actions"][0]["comment"]
+            assert text == "not begun by its time over SSH: connect: refused"
+
+    asyncio.run(body())
+
+
+def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body() -> None:
+        host = Host()
+        async with masters(monkeypatch, {"web1": host}) as master:
+            chain_id = await chain(master, "night", "cmd", "reboot", "cmd")
+            await until(lambda: host.ran, master)
+            host.machine_id, host.pending = "m2", {"actionchain_id": chain_id}
+            await master.ssh.close()
+            master.hand.advance(LEASE_SECONDS)
+            await master.ssh.tick()
+            await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
+            said = await note(master, "night")
+            assert "waits for a person" in said and "m2" in said
+            assert len(host.ran) == 1
+            tags = [event.tag for event in await master.events("catena/chain/*/host/*")]
+            assert f"catena/chain/{chain_id}/host/web1/refused" in tags
+
+    asyncio.run(body())
+
+
+def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def body() -> None:
+        host = Host()
+        url = f"sqlite:///{tmp_path}/both.db"
+        async with masters(monkeypatch, {"web1": host}, database=url) as one:
+            async with masters(monkeypatch, {"web1": host}, database=url) as two:
+                done = await one.submit(tgt="web1")
+                await until(lambda: host.ran, one)
+                for _ in range(3):
+                    await two.ssh.tick()
+                assert len(host.visits) == 1
+                # The first one is gone without a word: its claim runs out.
+                two.hand.advance(LEASE_SECONDS + 1)
+                await two.ssh.tick()
+                await until(lambda: len(host.visits) == 2, two)
+                host.ends.set()
+                await until(lambda: not two.ssh.visiting(), two)
+                assert (await two.states(done.jid))["web1"] == "done"
+
+    asyncio.run(body())
