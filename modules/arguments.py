@@ -7,7 +7,8 @@ position, and `take` puts the rest into the record.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple, Type, TypeVar
+from functools import lru_cache
+from typing import Any, Dict, FrozenSet, Mapping, Tuple, Type, TypeVar
 
 from catena.core import frozen
 from catena.core.errors import UsageError
@@ -20,9 +21,14 @@ _TRUE = ("true", "yes", "on", "1")
 
 def split(record: Type[T], values: Mapping[str, Any]) -> Tuple[T, Dict[str, Any]]:
     """Return *record* filled from *values*, and the values that it has no field for."""
-    names = {field.name for field in frozen.fields(record)}  # type: ignore[arg-type]
+    names = _names(record)
     known = {key: value for key, value in values.items() if key in names}
     return record(**known), {key: value for key, value in values.items() if key not in names}
+
+
+@lru_cache(maxsize=64)  # there are about thirty such records
+def _names(record: Type[Any]) -> FrozenSet[str]:
+    return frozenset(field.name for field in frozen.fields(record))
 
 
 def take(record: Type[T], values: Mapping[str, Any], what: str) -> T:

@@ -7,6 +7,7 @@ import math
 import os
 import time
 from contextlib import contextmanager
+from functools import lru_cache
 from inspect import Parameter
 from typing import (
     Any,
@@ -365,18 +366,23 @@ def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
 
     For functions that take any argument; the others refuse what they don't know.
     """
-    # `m_name` is how module.run gives a name, and no slip.
-    own = {*callee.accepts, *_GUARDS} - {"name"}
     for key, value in low.args.items():
         if key in callee.accepts:
             continue
-        names = own | REQUISITES if isinstance(value, list) else own
-        meant_one = nearest(key, sorted(names), _SLIP)
+        meant_one = _slip(key, callee.accepts, isinstance(value, list))
         if meant_one:
             yield (
                 f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
                 f"{at(low.line_of(key))}"
             )
+
+
+@lru_cache(maxsize=1024)  # a thousand files have the same five arguments
+def _slip(key: str, accepts: FrozenSet[str], is_list: bool) -> Optional[str]:
+    """Return the argument that *key* is a slip of, if any."""
+    # `m_name` is how module.run gives a name, and no slip.
+    names = {*accepts, *_GUARDS, *(REQUISITES if is_list else ())} - {"name"}
+    return nearest(key, sorted(names), _SLIP)
 
 
 def _judge(context: Context, low: Low, row: Row) -> None:
