@@ -21,7 +21,7 @@ _TRUE = ("true", "yes", "on", "1")
 
 def split(record: Type[T], values: Mapping[str, Any]) -> Tuple[T, Dict[str, Any]]:
     """Return *record* filled from *values*, and the values that it has no field for."""
-    names = _names(record)
+    names = _names(record)  # type: ignore[arg-type]  # a class is hashable
     known = {key: value for key, value in values.items() if key in names}
     return record(**known), {key: value for key, value in values.items() if key not in names}
 
