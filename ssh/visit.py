@@ -20,7 +20,7 @@ from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
 from catena.ssh.bundle import bundle
 from catena.ssh.compile import Seat, cache_of
-from catena.ssh.errors import Phase, SshError
+from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
 from catena.ssh.remembered import Remembered
@@ -83,8 +83,12 @@ class Visit:
             SshError: it can't be reached or used.
         """
         program = self._reach()
-        self.welcome = program.hello()
-        self.grains = self._open(program)
+        try:
+            self.welcome = program.hello()
+            self.grains = self._open(program)
+        except ChannelLostError as error:
+            what = f"{error.what}; nothing was run"
+            raise SshError(error.host, Phase.compile, what, waits=True) from None
 
     def collected(self) -> dict[str, Any]:
         """Return grains collected now."""

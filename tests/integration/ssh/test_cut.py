@@ -1,0 +1,86 @@
+"""The connection is cut at each question and at each answer: one outcome, once, and true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.ssh.errors import SshError
+from catena.ssh.program import Program
+from tests.integration.ssh.test_push import Site, rows
+from tests.pushed import end_runs
+
+#: Method of the program -> what a cut at it comes to.
+VERBS = {
+    "hello": "nothing was run",
+    "open": "nothing was run",
+    "call": "nothing was run",
+    "missing": "done",
+    "put": "done",
+    "begin": "done",
+    "poll": "done",
+    "supply": "done",
+    "collect": "done",
+    "ack": "done",
+}
+USUAL = frozenset((("begin", "after"), ("collect", "after"), ("hello", "after")))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path)
+    found.write(
+        t__sls="{% set word = salt['cmd.run']('echo compiled') %}\n"
+        "one:\n  cmd.run: [{name: 'echo one >> @/ran'}]\n"
+        "two:\n  file.managed:\n"
+        "    - {name: @/late, source: salt://late.j2, template: jinja, require: [{cmd: one}]}\n",
+        late__j2="{{ salt['file.read']('@/ran') }}",
+    )
+    yield found
+    found.bench.close()
+    end_runs(found.bench.room)
+
+
+@pytest.mark.parametrize(
+    ("verb", "when"),
+    [
+        pytest.param(verb, when, marks=() if (verb, when) in USUAL else pytest.mark.slow)
+        for verb in VERBS
+        for when in ("before", "after")
+    ],
+)
+def test_a_cut_changes_no_outcome(
+    site: Site, monkeypatch: pytest.MonkeyPatch, verb: str, when: str
+) -> None:
+    original = getattr(Program, verb)
+    cuts: list[str] = []
+
+    def cut(self: Program, *args: Any, **kwargs: Any) -> Any:
+        if cuts:
+            return original(self, *args, **kwargs)
+        cuts.append(verb)
+        if when == "before":
+            self.close()
+            return original(self, *args, **kwargs)
+        original(self, *args, **kwargs)
+        self.close()
+        # The answer did not come: what is asked now says how.
+        return self.hello()
+
+    monkeypatch.setattr(Program, verb, cut)
+    ran = site.there / "ran"
+    if VERBS[verb] == "done":
+        assert rows(site.run("state.apply", "t")) == {"one": True, "two": True}
+        assert ran.read_text() == "one\n"
+        assert site.made("late") == "one\n"
+    else:
+        with pytest.raises(SshError, match="nothing was run") as caught:
+            site.run("state.apply", "t")
+        assert caught.value.waits
+        assert not ran.exists()
+    assert cuts == [verb]
+    # Only a host that was not told to forget still has the run; it does so by itself.
+    assert len(site.bench.debris()) <= 1
