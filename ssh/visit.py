@@ -87,7 +87,7 @@ class Visit:
             self.welcome = program.hello()
             self.grains = self._open(program)
         except ChannelLostError as error:
-            what = f"{error.what}; nothing was run"
+            what = f"{error.what}; this visit has begun nothing"
             raise SshError(error.host, Phase.compile, what, waits=True) from None
 
     def collected(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from tests.pushed import end_runs
 
 #: Method of the program -> what a cut at it comes to.
 VERBS = {
-    "hello": "nothing was run",
-    "open": "nothing was run",
+    "hello": "this visit has begun nothing",
+    "open": "this visit has begun nothing",
     "call": "nothing was run",
     "missing": "done",
     "put": "done",
@@ -77,7 +77,7 @@ def test_a_cut_changes_no_outcome(
         assert ran.read_text() == "one\n"
         assert site.made("late") == "one\n"
     else:
-        with pytest.raises(SshError, match="nothing was run") as caught:
+        with pytest.raises(SshError, match=VERBS[verb]) as caught:
             site.run("state.apply", "t")
         assert caught.value.waits
         assert not ran.exists()
