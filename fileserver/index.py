@@ -6,7 +6,6 @@ links are followed only to places inside a root of the same environment.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -86,6 +85,8 @@ def is_environment(name: str) -> bool:
 
 def hash_file(path: Union[str, os.PathLike[str]]) -> str:
     """Return the SHA-256 of a file, hex."""
+    import hashlib
+
     digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
         for block in iter(lambda: stream.read(_READ), b""):

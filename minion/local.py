@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from catena.core import frozen
 from catena.core.clock import SystemClock, read_boot_id
@@ -22,21 +22,20 @@ from catena.core.files import private_folder
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobSpec
-from catena.fileserver.remote import CachingClient
 from catena.fileserver.roots import RootsClient
 from catena.minion import configure
 from catena.minion.blob import SOCKET, Start
 from catena.minion.launch import collect_grains
 from catena.minion.place import place_of
 from catena.minion.queue import QUEUED
-from catena.minion.service import SocketService
 from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
 from catena.runtime.session import Session, local_session, remote_session
-from catena.transport.local import LocalClient
-from catena.transport.messages import ClientRequest
+
+if TYPE_CHECKING:
+    from catena.transport.local import LocalClient
 
 #: Salt's places, where a configuration names none.
 FILE_ROOTS = {"base": ["/srv/salt"]}
@@ -168,6 +167,12 @@ def _paths(roots: Mapping[str, List[str]]) -> Dict[str, List[Path]]:
 
 def _daemon(start: Start) -> Optional[LocalClient]:
     """Return a client of the running daemon, or None."""
+    if not (start.run_dir / SOCKET).exists():
+        return None
+    # Imported here, as below: where no daemon runs nothing needs to speak to one.
+    from catena.transport.local import LocalClient
+    from catena.transport.messages import ClientRequest
+
     client = LocalClient(start.run_dir / SOCKET)
     try:
         client.request(ClientRequest("status", {}), 5.0)
@@ -179,8 +184,12 @@ def _daemon(start: Start) -> Optional[LocalClient]:
 
 def _remote(start: Start, spec: JobSpec, through_daemon: bool) -> Outcome:
     """Run *spec* with the master's files and pillar."""
+    from catena.fileserver.remote import CachingClient
+
     service: Any
     if through_daemon:
+        from catena.minion.service import SocketService
+
         service = SocketService(start.run_dir, patience=10.0)
     else:
         # Imported here: zmq is not needed where a daemon runs.
@@ -203,6 +212,8 @@ def _turn(call: _Call) -> Iterator[None]:
         with _locked(private_folder(call.start.cache_dir) / "call.lock"):
             yield
     else:
+        from catena.transport.messages import ClientRequest
+
         # The place is ours until this connection ends.
         for item in call.daemon.stream(ClientRequest("line", {})):
             sys.stderr.write(f"waits behind {item['position']} other state runs\n")
@@ -225,6 +236,8 @@ def _afterwards(outcome: Outcome, daemon: Optional[LocalClient]) -> None:
     if after is not None and after.kind is AfterKind.reboot:
         _reboot_soon(after)
     elif after is not None and daemon is not None:
+        from catena.transport.messages import ClientRequest
+
         verb = "restart" if after.kind is AfterKind.restart_agent else after.kind.value
         try:
             daemon.request(ClientRequest(verb, {"chain_id": after.chain_id}), 5.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random as _random
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from catena.core.context import Context
@@ -84,7 +83,9 @@ def configurable_test_state(
 
 def _chosen(what: str, value: Union[bool, str]) -> bool:
     if value == "Random":
-        return _random.choice((True, False))
+        from random import choice
+
+        return choice((True, False))
     if isinstance(value, bool):
         return value
     raise UsageError(f"{what} must be True, False or 'Random', not {value!r}")
