@@ -56,6 +56,10 @@ def run(
         guard.start()
         try:
             _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            _kill_group(child.pid)
+            child.wait()
+            raise
         finally:
             guard.cancel()
         wall = time.monotonic() - begun
