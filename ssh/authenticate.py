@@ -245,5 +245,7 @@ def _refused(
 
 
 def _banner(transport: Any) -> str:
-    found = transport.get_banner()
+    # Of sshd's last words too: Transport.get_banner() knows none once the connection has ended,
+    # and with PAM sshd says "System is booting up" and hangs up.
+    found = getattr(transport.auth_handler, "banner", None)
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""

@@ -5,11 +5,13 @@ Every action appends a line to a file outside the hosts: who ran it, which actio
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,8 @@ pytestmark = [pytest.mark.reboot, pytest.mark.timeout(600)]
 HOSTS = {"old": "bullseye", "mid": "bookworm", "new": "trixie"}
 MINION = "agent"
 CHAIN_SECONDS = 240.0
+#: A look at a host follows its reboot soon: it needs seconds here, not minutes.
+SETTINGS: dict[str, Any] = {"ssh_reboot_minutes": 0.05}
 SEED = 20261122
 CONF = """
 /srv/seen:
@@ -49,8 +53,7 @@ def hosts() -> Iterator[SshSite]:
         site.add(MINION, "bookworm")
         (site.tree / "states/conf.sls").write_text(CONF)
         (site.tree / "states/conf.j2").write_text("{{ salt['file.read']('/witness/seen') }}")
-        # A look at a host follows its reboot soon: it needs seconds here, not minutes.
-        site.configure(ssh_reboot_minutes=0.05)
+        site.configure(**SETTINGS)
 
     try:
         folder = Path(tempfile.mkdtemp(prefix="cat-"))
@@ -341,3 +344,94 @@ def test_another_host_key_or_machine_after_a_reboot_waits_for_a_person(fleet: Ss
         assert noted(fleet, host) == ["one", "two"]
         assert fleet.machines[host].boots == boots[host] + 1
     check_nothing_is_left(fleet)
+
+
+def test_processes_of_a_run_that_are_killed_cost_a_chain_no_step(fleet: SshSite) -> None:
+    moments = random.Random(SEED + 2)
+    words = chain_with_reboots(fleet, "killed", 1, "--repeat", "idempotent")
+    fleet.catena("chain", "schedule", "killed")
+    ends = time.monotonic() + CHAIN_SECONDS
+    killed = 0
+    while killed < 8 and time.monotonic() < ends and state(fleet, "killed")["state"] != "done":
+        killed += kill_one(fleet, moments.choice(list(HOSTS)), moments)
+    wait_done(fleet, "killed")
+    for host in HOSTS:
+        mine = noted(fleet, host)
+        assert sorted(set(mine), key=mine.index) == words, (SEED, host, mine)
+        assert mine == sorted(mine, key=words.index), (SEED, host, mine)
+    check_nothing_is_left(fleet)
+
+
+def kill_one(fleet: SshSite, host: str, moments: random.Random) -> int:
+    """End one process of ours on a host; return how many there were to choose from, at most 1."""
+    with contextlib.suppress(FleetError):
+        listed = fleet.inside(host, "ps", "-eo", "pid=,args=").splitlines()
+        # Of the host's own processes: the number is one of its own namespace.
+        ours = [line.split()[0] for line in listed if "/.cache/catena" in line]
+        if ours:
+            fleet.inside(host, "kill", "-KILL", moments.choice(ours))
+            return 1
+    return 0
+
+
+def test_on_a_full_disk_a_chain_waits_for_room(fleet: SshSite) -> None:
+    for host in HOSTS:
+        room = "/root/.cache"
+        fleet.inside(host, "rm", "-rf", room)
+        fleet.inside(host, "mkdir", room)
+        fleet.inside(host, "mount", "-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs", room)
+        add(fleet, f"full-{host}", host, ("--cmd", note("before")),
+            ("--cmd", f"head -c 40m /dev/zero > {room}/big || :"),
+            ("--cmd", note("after")))  # fmt: skip
+    for host in HOSTS:
+        wait_noted(fleet, host, "before")
+        wait_shown(fleet, f"full-{host}", "No space left")
+        assert noted(fleet, host) == ["before"]
+    for host in HOSTS:
+        fleet.inside(host, "rm", "/root/.cache/big")
+        wait_done(fleet, f"full-{host}")
+        assert noted(fleet, host) == ["before", "after"]
+        fleet.inside(host, "umount", "--lazy", "/root/.cache")
+
+
+def test_a_chain_of_another_master_fails_the_new_one_with_the_command_that_clears_it(
+    fleet: SshSite,
+) -> None:
+    # Numbers of chains begin anew with a database: these have others.
+    for number in range(2):
+        fleet.catena("chain", "create", f"unused{number}")
+    add(
+        fleet, "theirs", "new", ("--cmd", gated("theirs")), ("--reboot",), ("--cmd", note("never"))
+    )
+    wait_noted(fleet, "new", "theirs")
+    fleet.kill_master()
+    (fleet.folder / "witness/go").touch()
+    room = fleet.machines["new"].root.path / "root/.cache/catena"
+    fleet.wait_for(
+        "the resume file", lambda: list(room.rglob("_mgractionchains.conf")), CHAIN_SECONDS
+    )
+    with another_database(fleet):
+        add(fleet, "ours", "new", ("--cmd", note("ours")))
+        shown = wait_end(fleet, "ours")
+        assert shown["state"] == "failed"
+        text = statuses(shown, "new")[0][1]
+        assert "of which this master knows nothing" in text
+        fleet.catena(*text.rpartition("catena ")[2].split())
+        fleet.catena("chain", "retry", "ours")
+        wait_done(fleet, "ours")
+    assert noted(fleet, "new") == ["theirs", "ours"]
+    fleet.catena("chain", "cancel", "theirs")
+
+
+@contextlib.contextmanager
+def another_database(fleet: SshSite) -> Iterator[None]:
+    """Have a master that knows nothing of what was."""
+    fleet.kill_master()
+    fleet.configure(**SETTINGS, database=f"sqlite:///{fleet.folder / 'other.db'}")
+    fleet.start_master()
+    try:
+        yield
+    finally:
+        fleet.kill_master()
+        fleet.configure(**SETTINGS)
+        fleet.start_master()

@@ -129,6 +129,7 @@ def test_a_host_that_goes_down_is_told_to_users_and_may_come_back(hosts: SshSite
         done = hosts.catena("ssh", f"{name}-free", "test.ping", check=False)
         assert done.returncode == 3
         assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert "not yet: System is going down" in done.stderr
         hosts.inside(name, "rm", "/run/nologin")
         assert hosts.answers(f"{name}-free", "test.ping") == {f"{name}-free": True}
 

@@ -158,6 +158,24 @@ def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
         hold.set()
 
 
+def test_why_sshd_hangs_up_in_the_midst_of_a_login_is_told(tmp_path: Path) -> None:
+    """As with PAM's nologin: the right password, a banner, and the end of the connection."""
+
+    def hang_up() -> None:
+        (transport,) = server.transports
+        banner = paramiko.Message()
+        banner.add_byte(paramiko.common.cMSG_USERAUTH_BANNER)
+        banner.add_string("System is booting up. Come back later.")
+        banner.add_string("")
+        transport._send_message(banner)
+        transport.close()
+
+    with HostileSshd(tmp_path, Script(on_auth=hang_up)) as server:
+        error = refused(server, Phase.authenticate)
+    assert "not yet" in str(error) and "booting up" in str(error)
+    assert error.waits
+
+
 @pytest.mark.parametrize("place", ["on_channel", "on_exec"])
 def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: str) -> None:
     hold = threading.Event()
