@@ -22,6 +22,10 @@ from typing import Any
 import yaml
 from fleet import Fleet, FleetError, wait_for
 
+from catena.cli.socket_path import master_socket
+from catena.client.connection import MasterClient
+from catena.client.requests import ChainRef
+from catena.core.errors import CatenaError
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 from tests.ssh_server import USER, SshServer
 
@@ -110,9 +114,9 @@ class Lab(Fleet):
 
     def shown(self, label: str) -> dict[str, Any]:
         """Return a chain as `chain show` gives it."""
-        found: dict[str, Any] = json.loads(
-            self.catena("chain", "show", label, "--out", "json").stdout
-        )
+        # Asked again and again: without a process of the command for each.
+        client = MasterClient(master_socket(str(self.config)))
+        found: dict[str, Any] = client.request("chain.show", ChainRef(label))
         return found
 
     def statuses(self, label: str) -> dict[str, list[str]]:
@@ -131,8 +135,9 @@ class Lab(Fleet):
 
     def ended(self, label: str) -> str:
         """Return as what a chain has ended; "": it has not, or the master does not say."""
-        done = self.catena("chain", "show", label, "--out", "json", check=False)
-        state = str(json.loads(done.stdout)["state"]) if done.returncode == 0 else ""
+        state = ""
+        with contextlib.suppress(CatenaError):
+            state = str(self.shown(label)["state"])
         return state if state in ("done", "failed", "cancelled") else ""
 
     def await_note(self, label: str, host: str, text: str) -> str:
