@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import json
 import os
 import signal
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +24,7 @@ from catena.runtime.ssh.outcome import boot_id
 from catena.runtime.ssh.protocol import TargetError, Trouble
 from catena.runtime.ssh.room import Room
 from catena.runtime.ssh.runs import RunFolder
+from catena.ssh.bundle import Bundle, bundle
 from catena.ssh.errors import ChannelLostError
 from catena.ssh.program import Part, Program
 from tests.integration.pushed.test_program import gone
@@ -143,6 +147,26 @@ def test_a_run_goes_on_when_the_serving_process_is_killed(bench: Bench, tmp_path
         assert [run.phase for run in again.hello().runs] == [p.RunPhase.running]
         go.write_text("go")
         assert finished(again).ret.success
+
+
+def test_a_newer_program_goes_on_with_the_run_of_an_older_one(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """As after an upgrade of the master, or its return to an older version."""
+    changed = io.BytesIO(bundle().data)
+    with zipfile.ZipFile(changed, "a") as archive:
+        archive.writestr("catena/of_another_version.py", "")
+    data = changed.getvalue()
+    other = Bundle(data, hashlib.sha256(data).hexdigest())
+    program, _ = bench.channel(other)
+    _, go = waiting(program, tmp_path)
+    program.close()
+    with bench.program() as again:
+        assert [run.phase for run in again.hello().runs] == [p.RunPhase.running]
+        go.write_text("go")
+        assert finished(again).ret.success
+        again.ack(RUN)
+    assert bench.debris() == []
 
 
 def test_a_run_goes_on_when_its_runner_is_killed(bench: Bench, tmp_path: Path) -> None:
