@@ -40,6 +40,8 @@ class FunctionMark:
     out: str = ""
     #: Failed when the value is this kind of false: "" never, "bool" False, "states" Salt's dict.
     fails: str = ""
+    #: Leaves the process in which it runs as it was: the next job may run there.
+    clean: bool = False
 
 
 def function(
@@ -50,12 +52,14 @@ def function(
     queued: bool = False,
     out: str = "",
     fails: str = "",
+    clean: bool = False,
 ) -> Callable[[F], F]:
     """Mark a module's function `f(context, ...)` as callable by name."""
 
     def mark(func: F) -> F:
         label = name or func.__name__.rstrip("_")
-        setattr(func, MARK, FunctionMark(label, inline, reads or inline, queued, out, fails))
+        made = FunctionMark(label, inline, reads or inline, queued, out, fails, clean)
+        setattr(func, MARK, made)
         return func
 
     return mark

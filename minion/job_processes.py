@@ -26,7 +26,7 @@ class JobProcesses:
 
     def __init__(self, loop: Loop, boot_id: str, listener: ForkListener) -> None:
         self._loop, self._boot_id = loop, boot_id
-        self._template = TemplateLink(loop, listener.forked, listener.unforked)
+        self._template = TemplateLink(loop, listener)
         self._watched: Dict[ProcessRef, int] = {}
 
     def fork(self, jid: str, fun: str, start: Start, now: float) -> None:

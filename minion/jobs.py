@@ -67,6 +67,8 @@ class Claim:
     process: ProcessRef
     #: systemd scope that it lives in; "" without.
     scope: str = ""
+    #: When it took the job, monotonic; it may have run others before. 0.0: it began with it.
+    since: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,9 @@ class ForkListener(Protocol):
     def unforked(self, jids: List[str]) -> None:
         """These jobs were asked for, and nobody knows whether they have processes."""
 
+    def finished(self, jid: str) -> None:
+        """A job's process is done with it, and lives on for another one."""
+
 
 class Processes(Protocol):
     """What jobs run in (`job_processes.JobProcesses` in the daemon)."""
@@ -98,6 +101,8 @@ class Running:
 
     spec_limit: int
     deadline_seconds: float
+    #: When its process was asked for, monotonic: it may be one that had another job before.
+    asked: float = 0.0
     process: Optional[ProcessRef] = None
     #: Somebody tells when the process ends.
     watched: bool = False
@@ -107,8 +112,10 @@ class Running:
     told: bool = False
 
     def age(self, now: float) -> float:
-        """Return how long its process has lived, seconds; *now* is monotonic."""
-        return max(0.0, now - self.process.start / _TICKS) if self.process else 0.0
+        """Return how long its process has worked on it, seconds; *now* is monotonic."""
+        if self.process is None:
+            return 0.0
+        return max(0.0, now - max(self.asked, self.process.start / _TICKS))
 
 
 class JobRunner:
@@ -178,7 +185,7 @@ class JobRunner:
         if claim and self.processes.alive(claim.process):
             self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
             self.queue.attach(entry_of(spec))
-            self._watch(spec, claim.process)
+            self._watch(spec, claim)
         else:
             self._died(spec, folder)
 
@@ -377,9 +384,10 @@ class JobRunner:
             self._postpone(jid)
             return
         folder.take_up()
-        self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds))
+        now = self._clock.monotonic()
+        self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds), now)
         try:
-            self.processes.fork(jid, spec.fun, self._start(), self._clock.monotonic())
+            self.processes.fork(jid, spec.fun, self._start(), now)
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])
@@ -418,10 +426,14 @@ class JobRunner:
             return
         self._attach(jid, running, ProcessRef(pid, start, self.boot_id))
 
-    def _watch(self, spec: JobSpec, process: ProcessRef) -> None:
-        running = Running(spec.output_limit, float(spec.deadline_seconds))
+    def finished(self, jid: str) -> None:
+        """As ForkListener."""
+        self._ended(jid)
+
+    def _watch(self, spec: JobSpec, claim: Claim) -> None:
+        running = Running(spec.output_limit, float(spec.deadline_seconds), claim.since)
         self._running[spec.jid] = running
-        self._attach(spec.jid, running, process)
+        self._attach(spec.jid, running, claim.process)
 
     def _attach(self, jid: str, running: Running, process: ProcessRef) -> None:
         running.process = process
@@ -461,7 +473,7 @@ class JobRunner:
         claim = self._claim(folder)
         if claim and self.processes.alive(claim.process):
             # Forked twice, around a restart of the agent: the one that took the job works on.
-            self._watch(spec, claim.process)
+            self._watch(spec, claim)
         elif running.killed:
             self._fail(spec, running.killed, running.age(self._clock.monotonic()))
         elif not folder.is_claimed() and (folder.is_postponed() or self._lacks_room(spec, folder)):

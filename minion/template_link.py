@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import Callable, List, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional
 
 from catena.minion import blob
 from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv
 from catena.minion.loop import Loop
+
+if TYPE_CHECKING:
+    from catena.minion.runner import ForkListener
 
 _MESSAGE_BYTES = 4096
 #: No module of ours has a longer name; a stranger's must fit a message all the same.
@@ -22,24 +25,20 @@ class TemplateLink:
 
     Args:
         loop: where the answers are read.
-        on_forked: called with (jid, pid, start ticks or None) for each job that was forked.
-        on_gone: called with the jids that were asked for and not answered when it died.
+        listener: told of forks.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        on_forked: Callable[[str, int, Optional[int]], None],
-        on_gone: Callable[[List[str]], None],
-    ) -> None:
+    def __init__(self, loop: Loop, listener: ForkListener) -> None:
         self._loop = loop
-        self._on_forked = on_forked
-        self._on_gone = on_gone
+        self._listener = listener
         self._pair: Optional[socket.socket] = None
         #: Of the template that is there, and of those that were let go and have not been reaped.
         self._pid = 0
         self._left: List[int] = []
         self._asked: List[str] = []
+        #: Processes that wait for another job, by the module of those they had. A job is given to
+        #: one only after its last job was taken from the books: to kill that would kill this.
+        self._free: Dict[str, List[int]] = {}
         self.last_used = 0.0
 
     @property
@@ -53,7 +52,7 @@ class TemplateLink:
         return bool(self._asked)
 
     def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
-        """Have job *jid*, which calls *fun*, forked; the answer comes through `on_forked`.
+        """Have job *jid*, which calls *fun*, forked; the answer comes to the listener.
 
         Raises:
             OSError: no process could be made.
@@ -65,7 +64,9 @@ class TemplateLink:
         self._asked.append(jid)
         try:
             module = fun.partition(".")[0][:_NAME_LENGTH]
-            self._pair.send(json.dumps({"jid": jid, "module": module}).encode("ascii"))
+            free = self._free.get(module)
+            order = {"jid": jid, "module": module, "to": free.pop() if free else 0}
+            self._pair.send(json.dumps(order).encode("ascii"))
         except OSError:
             self._gone()
 
@@ -75,6 +76,7 @@ class TemplateLink:
             self._loop.forget(self._pair.fileno())
             self._pair.close()
             self._pair = None
+            self._free.clear()
             self._left.append(self._pid)
 
     def reap(self) -> None:
@@ -113,11 +115,14 @@ class TemplateLink:
             self._gone()
             return
         answer = json.loads(message)
-        if answer["jid"] in self._asked:
+        if "free" in answer:
+            self._free.setdefault(answer["module"], []).append(answer["pid"])
+            self._listener.finished(answer["free"])
+        elif answer["jid"] in self._asked:
             self._asked.remove(answer["jid"])
-            self._on_forked(answer["jid"], answer["pid"], answer["start"])
+            self._listener.forked(answer["jid"], answer["pid"], answer["start"])
 
     def _gone(self) -> None:
         self.close()
         lost, self._asked = self._asked, []
-        self._on_gone(lost)
+        self._listener.unforked(lost)

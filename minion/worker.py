@@ -1,16 +1,23 @@
-"""One job in a process of its own, forked from the template.
+"""One job at a time in a process of its own, forked from the template.
 
 It takes the job (once), runs it, makes the outcome durable and ends. It needs the daemon for
 files, pillar and events only: a daemon that is killed meanwhile changes nothing, its successor
 finds the outcome in the job's folder.
+
+Only a process that is as it was before its job lives on for another one: a function that says so
+of itself, no custom files, no scope, nothing left running, no memory left behind. A fork copies a
+thousand pages for a job that needs a dozen.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
+import socket
 import sys
+import time
 import traceback
 from typing import Callable, Optional, Protocol
 
@@ -19,6 +26,7 @@ from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.plugins import FunctionMark
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope
 from catena.minion.blob import Start
@@ -30,20 +38,32 @@ from catena.runtime import chain_run
 from catena.runtime.executor import Outcome, execute, passes
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import AgentService, Place
-from catena.runtime.processes import become_subreaper, reference
+from catena.runtime.processes import become_subreaper, has_children, reference
 from catena.runtime.session import Session, remote_session
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
+#: Said to the template by a process that may have another job.
+FREE = b"free"
+#: After so many jobs a process ends, however clean: what leaks slowly goes with it.
+JOBS_LIMIT = 100
+#: Nor does one live on that a large output has made larger than this.
+SIZE_LIMIT_KIB = 64 * 1024
+_MESSAGE_BYTES = 4096
 
-def detach(output: str) -> None:
-    """Leave the template: own session, default signals, stdout and stderr into a file."""
+
+def detach() -> None:
+    """Leave the template: own session, default signals."""
     os.setsid()
     # What jobs make has the modes that people know; the daemon's own umask hides its own files.
     os.umask(0o022)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def redirect(output: str) -> None:
+    """Let stdout and stderr go into a file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     written = os.open(output, flags, 0o600)
@@ -74,31 +94,36 @@ class Worker:
     claim: ClaimAs
     clock: Clock
 
-    def run(self, folder: JobFolder) -> None:
-        """Take a job, run it, make its outcome durable; nothing, where another process has it."""
+    def run(self, folder: JobFolder) -> bool:
+        """Take a job, run it, make its outcome durable; nothing, where another process has it.
+
+        Returns:
+            Whether the function leaves nothing behind in this process.
+        """
         spec = folder.read_spec().spec
         try:
-            self._run(folder, spec)
+            return self._run(folder, spec)
         except (OSError, CatenaError) as error:
             if not (spec.fun in CHAIN_FUNCTIONS and passes(error)):
                 raise
             # Its journal says where it stands; the agent begins it again until that has passed.
             folder.give_back()
+            return False
 
-    def _run(self, folder: JobFolder, spec: JobSpec) -> None:
+    def _run(self, folder: JobFolder, spec: JobSpec) -> bool:
         place = place_of(self.start)
         began = self._now()
         session: Optional[Session] = None
-        fault = ""
+        mark, fault = FunctionMark(), ""
         try:
             files = CachingClient(self.service, self.start.cache_dir / "files")
             session = remote_session(place, spec, self.service, files, self.clock)
-            changes = not session.context.functions[spec.fun].mark.reads
+            mark = session.context.functions[spec.fun].mark
         except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
-            changes, fault = True, traceback.format_exc()
-        claim = None if folder.has_return() else self.claim(changes)
+            fault = traceback.format_exc()
+        claim = None if folder.has_return() else self.claim(not mark.reads)
         if claim is None or not folder.claim(claim):
-            return
+            return False
         failpoints.hit("worker.claimed")
         # A function that is not known is the executor's to report, in its own words.
         outcome = self._attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
@@ -112,6 +137,8 @@ class Worker:
             # The return is kept already: a full disk here takes nothing with it.
             with contextlib.suppress(OSError):
                 files.prune_daily()
+        custom = (self.start.cache_dir / "extmods").exists()
+        return mark.clean and not claim.scope and not custom and folder.has_return()
 
     def _attempt(self, session: Session, spec: JobSpec) -> Outcome:
         began = self._now()
@@ -138,15 +165,40 @@ class Worker:
         return self.clock.now().timestamp()
 
 
-def run(start: Start, jid: str) -> int:
-    """Run job *jid* of the store in this process; return its exit code."""
+def run(start: Start, jid: str, line: socket.socket) -> int:
+    """Run job *jid* of the store in this process, and others while it stays as it was.
+
+    Args:
+        start: the agent's start record.
+        jid: the first job.
+        line: to the template, which is told when this process is free, and gives the next jid.
+
+    Returns:
+        The process's exit code.
+    """
     look_seldom()
-    folder = JobStore(start.cache_dir).folder(jid)
-    detach(str(folder.output))
+    detach()
     become_subreaper()
-    service = _service(start, folder.read_spec().spec)
-    Worker(start, service, lambda changes: _claim(start, jid, changes), SystemClock()).run(folder)
+    jobs = 0
+    while jid and _work(start, jid) and jobs < JOBS_LIMIT:
+        jobs += 1
+        try:
+            line.send(FREE)
+            jid = line.recv(_MESSAGE_BYTES).decode("ascii")
+        except OSError:  # the template has gone, and the agent perhaps
+            break
     return 0
+
+
+def _work(start: Start, jid: str) -> bool:
+    """Run a job; return whether this process may run another one."""
+    folder = JobStore(start.cache_dir).folder(jid)
+    redirect(str(folder.output))
+    service = _service(start, folder.read_spec().spec)
+    worker = Worker(start, service, lambda changes: _claim(start, jid, changes), SystemClock())
+    clean = worker.run(folder)
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return clean and size < SIZE_LIMIT_KIB and not has_children()
 
 
 def _service(start: Start, spec: JobSpec) -> SocketService:
@@ -159,7 +211,8 @@ def _claim(start: Start, jid: str, changes: bool) -> Optional[Claim]:
     me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
     if me is None:
         return None
-    return Claim(me, scope.enter(jid, start.settings.job_tasks_max) if changes else "")
+    name = scope.enter(jid, start.settings.job_tasks_max) if changes else ""
+    return Claim(me, name, time.monotonic())
 
 
 def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobReturn:

@@ -38,6 +38,17 @@ def become_subreaper() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def has_children() -> bool:
+    """Return whether anything that this process has started, or inherited, still runs."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if not pid:
+            return True
+
+
 def start_ticks(pid: int) -> Optional[int]:
     """Return when *pid* was started, in ticks since boot; None when it is gone or a zombie."""
     fields = _stat(pid)

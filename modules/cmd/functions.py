@@ -40,7 +40,7 @@ def _run(context: Context, cmd: Words, what: str, options: Dict[str, Any], **for
     return noted(context, run_command(context, cmd, chosen), chosen)
 
 
-@function(name="run")
+@function(name="run", clean=True)
 def run(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote, both streams in the order of writing.
 
@@ -58,32 +58,32 @@ def run(context: Context, /, cmd: Words, **options: Any) -> str:
     return _run(context, cmd, "cmd.run", options, redirect_stderr=merge).stdout
 
 
-@function()
+@function(clean=True)
 def shell(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* through a shell and return what it wrote; options as for cmd.run."""
     options.pop("python_shell", None)
     return _run(context, cmd, "cmd.shell", options, redirect_stderr=True, python_shell=True).stdout
 
 
-@function()
+@function(clean=True)
 def run_stdout(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote to standard output; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stdout", options).stdout
 
 
-@function()
+@function(clean=True)
 def run_stderr(context: Context, /, cmd: Words, **options: Any) -> str:
     """Run *cmd* and return what it wrote to standard error; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stderr", options).stderr
 
 
-@function()
+@function(clean=True)
 def run_all(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     """Run *cmd* and return {pid, retcode, stdout, stderr}; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_all", options).as_dict()
 
 
-@function()
+@function(clean=True)
 def retcode(context: Context, /, cmd: Words, **options: Any) -> int:
     """Run *cmd* and return its exit code; options as for cmd.run."""
     return _run(context, cmd, "cmd.retcode", options, redirect_stderr=True).retcode
@@ -95,7 +95,7 @@ def run_bg(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     return {"pid": _run(context, cmd, "cmd.run_bg", options, bg=True).pid}
 
 
-@function()
+@function(clean=True)
 def shell_all(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
     """Run *cmd* through a shell and return {pid, retcode, stdout, stderr}."""
     return _run(context, cmd, "cmd.shell_all", options, python_shell=True).as_dict()

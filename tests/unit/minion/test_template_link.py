@@ -12,12 +12,22 @@ from catena.minion.template_link import TemplateLink
 JID = "20260101000000000001"
 
 
+class Nobody:
+    """Listens to nothing."""
+
+    def forked(self, jid: str, pid: int, start: int | None) -> None: ...
+
+    def unforked(self, jids: list[str]) -> None: ...
+
+    def finished(self, jid: str) -> None: ...
+
+
 def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: Path) -> None:
     settings = MinionSettings(
         cache_dir=str(tmp_path / "c"), run_dir=str(tmp_path / "r"), pki_dir=str(tmp_path / "p")
     )
     start = Start(settings, "m1", "mach1", str(tmp_path))
-    link = TemplateLink(Loop(), lambda *_: None, lambda _: None)
+    link = TemplateLink(Loop(), Nobody())
     pids = []
     for _ in range(2):
         link.fork(JID, "test.ping", start, 0.0)
