@@ -28,7 +28,9 @@ from catena.transport import wire
 from catena.transport.sockets import dealer
 
 #: Connections that may be on their way at a time: the master's handshakes have a time limit.
-CONNECTING = 200
+CONNECTING = 100
+#: A connection without a welcome by then is made anew.
+PATIENCE_SECONDS = 6.0
 PING_SECONDS = 15.0
 SILENT_SECONDS = 60.0
 GOODBYE_LINGER_MS = 200
@@ -108,6 +110,7 @@ class Crew:
         self._by_fd: dict[int, Line] = {}
         self._waiting = deque(self._lines)
         self._connecting = 0
+        self._begun: deque[Line] = deque()
         self._poll = select.epoll()
         self._poll.register(sys.stdin.fileno(), select.EPOLLIN)
         self._turn = 0
@@ -157,6 +160,7 @@ class Crew:
         assert isinstance(fd, int)
         line.sock, line.fd, line.welcome = sock, fd, False
         line.heard = line.pinged = time.monotonic()
+        self._begun.append(line)
         self._by_fd[fd] = line
         self._poll.register(fd, select.EPOLLIN)
         sock.send(wire.pack(line.minion.hello()), zmq.NOBLOCK)
@@ -179,6 +183,11 @@ class Crew:
         if now - self._ticked < TICK_SECONDS:
             return
         self._ticked = now
+        while self._begun and self._begun[0].heard < now - PATIENCE_SECONDS:
+            line = self._begun.popleft()
+            if line.sock is not None and not line.welcome:
+                self._counts["retried"] += 1
+                self._again(line)
         share = max(1, int(len(self._lines) * TICK_SECONDS / PING_SECONDS) + 1)
         for _ in range(min(share, len(self._lines))):
             line = self._lines[self._turn % len(self._lines)]

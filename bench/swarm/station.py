@@ -115,6 +115,10 @@ class Station:
                 return time.monotonic() - began
         raise BenchError(f"{fun}: {ended} of {expected} returned")
 
+    def close(self) -> None:
+        """End it (a fixture of a lab)."""
+        self.stop()
+
     def cpu(self) -> float:
         """Return the CPU seconds of the master and its workers so far."""
         return self.tree.exact_cpu()
