@@ -211,6 +211,7 @@ class Master:
             width=settings.ssh_visits,
             again=again,
             left=wake.set,
+            hand_over=self.handover.again,
         )
 
     def _make_minion_side(self) -> None:

@@ -121,10 +121,10 @@ class Handover:
         now = self._moves.clock.now().timestamp()
         same = _Same(now)
         for order in orders:
-            session = self._moves.sessions.get(order.minion)
-            if session is None and self._moves.elsewhere.takes(order.minion):
+            if self._moves.elsewhere.takes(order.minion):
                 visited.append(order.minion)
                 continue
+            session = self._moves.sessions.get(order.minion)
             if session is None:
                 self._show(order, "queued", "not connected")
                 continue
@@ -152,6 +152,9 @@ class Handover:
         sent and does not name goes again (it runs a jid once), unless it was cancelled meanwhile:
         the host may even be another one, that took the name of one whose key was deleted.
         """
+        if self._moves.elsewhere.takes(minion):
+            # An agent that a chain over SSH has just installed: its jobs are over there.
+            return Pending()
         known = set(open_jobs)
         orders: list[Order] = []
         cancels: list[tuple[str, str]] = []
@@ -179,6 +182,10 @@ class Handover:
         self.send(pending.orders)
         for jid, reason in pending.cancels:
             self.cancel(minion, jid, reason)
+
+    def again(self, names: Collection[str]) -> None:
+        """Send what is queued for *names* with the next round: they have come to us."""
+        self._full.update(names)
 
     def refused(self) -> set[str]:
         """Return, once, the minions whose connection took no more."""

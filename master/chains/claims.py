@@ -80,6 +80,7 @@ def _run(found: Draft, minion: str, chain: RenderedChain, jid: str) -> dict[str,
         "manifest": encode(chain.manifest),
         "boot_id": host.boot_id,
         "open": True,
+        "over_ssh": host.agentless,
     }
 
 

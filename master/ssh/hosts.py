@@ -21,7 +21,7 @@ class RosterHosts:
     """The ids of the roster, as it was read last.
 
     Of an id that is an accepted minion too the minion is meant: an agent that was installed over
-    SSH takes over, and `catena ssh` still reaches the host.
+    SSH takes over when the chain that did so is over, and `catena ssh` still reaches the host.
 
     Args:
         file: the roster, whose change is looked for.
@@ -46,13 +46,25 @@ class RosterHosts:
         self._at = 0.0
         self._grains: Mapping[str, Mapping[str, Any]] = {}
         self._known: set[str] = set()
+        self._kept: frozenset[str] = frozenset()
         #: Why the roster can't be read now; "": it can.
         self.fault = ""
 
     def __contains__(self, name: object) -> bool:
         """Return whether SSH reaches *name*, or did, so that its jobs are for nobody else."""
+        if name in self._kept:
+            return True
         known = name in self._grains or name in self._known
         return known and name not in self._minions()
+
+    def keep(self, names: Iterable[str]) -> frozenset[str]:
+        """Say which hosts are in the midst of something: a chain may install an agent there.
+
+        Returns:
+            Those that were, and that an agent answers for from now on.
+        """
+        before, self._kept = self._kept, frozenset(names)
+        return frozenset(name for name in before - self._kept if name in self._minions())
 
     def know(self, names: Iterable[str]) -> None:
         """Remember hosts that jobs were for: a roster that is broken changes nothing for them."""

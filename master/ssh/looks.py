@@ -91,7 +91,7 @@ class Looks:
     def _known(self, conn: sa.Connection, host: str, now: ClockReading) -> Known:
         row = rows.host(conn, host)
         runs = conn.execute(sa.select(RUNS).where(RUNS.c.minion == host)).all()
-        begun = [run for run in runs if run.open]
+        begun = [run for run in runs if run.open and run.over_ssh]
         labels = _labels(conn, [run.chain_id for run in begun])
         first = min(begun, key=lambda run: str(run.jid), default=None)
         asked = rows.asked_in(conn, first) if first is not None else []

@@ -103,6 +103,8 @@ class Desk:
 
     rows: Mapping[str, Any]
     facts: Mapping[str, HostFacts]
+    #: Those with a run that has not ended.
+    busy: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -140,13 +142,14 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
             tuple(own.looks),
             row.tries,
         )
-    return Desk(found, facts)
+    return Desk(found, facts, frozenset(runs))
 
 
 def _open_runs(
     conn: sa.Connection, names: sa.Select[tuple[str]]
 ) -> dict[str, Sequence[sa.Row[Any]]]:
-    query = sa.select(RUNS).where(RUNS.c.open == sa.true(), RUNS.c.minion.in_(names))
+    ours = (RUNS.c.open == sa.true()) & (RUNS.c.over_ssh == sa.true())
+    query = sa.select(RUNS).where(ours, RUNS.c.minion.in_(names))
     found: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
     for row in conn.execute(query.order_by(RUNS.c.jid)):
         found[row.minion].append(row)

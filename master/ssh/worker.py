@@ -84,6 +84,8 @@ class WorkerParts:
     again: float
     #: Called when a visit has ended: who waits for what it found goes on.
     left: Callable[[], object] = lambda: None
+    #: Called with hosts for which an agent answers from now on.
+    hand_over: Callable[[Collection[str]], object] = lambda names: None
     #: Begins a visit.
     start: Callable[[m.Order], Any] = Visitor.start
     #: This process, among all masters on the database.
@@ -191,6 +193,9 @@ class SshWorker:
             await self._sweep(now.wall)
         await self._release(now.wall)
         desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
+        handed_over = self._parts.hosts.keep({*desk.busy, *self._visits})
+        if handed_over:
+            self._parts.hand_over(handed_over)
         times = [now.wall + TICK_SECONDS]
         for name in sorted(desk.facts, key=lambda one: desk.facts[one].due):
             facts = desk.facts[name]
@@ -244,6 +249,9 @@ class SshWorker:
         query = sa.select(SSH_HOSTS.c.id)
         names = await self._store.read(lambda conn: conn.execute(query).scalars().all())
         self._parts.hosts.know(names)
+        now = self._parts.clocks()
+        desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
+        self._parts.hosts.keep(desk.busy)
         await self._refresh()
         if alone:
             await self._take_over()

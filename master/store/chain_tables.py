@@ -122,6 +122,8 @@ RUNS = sa.Table(
     sa.Column("open", sa.Boolean(name="open"), nullable=False),
     #: The minion has to forget this run: a job that says so is not stored yet.
     sa.Column("fence", sa.Boolean(name="fence"), nullable=False, server_default=sa.false()),
+    #: It is carried out over SSH, to its end: whatever answers to the minion's name meanwhile.
+    sa.Column("over_ssh", sa.Boolean(name="over_ssh"), nullable=False, server_default=sa.false()),
     sa.Index("ix_chain_run_minion_open", "minion", "open"),
 )
 

@@ -204,6 +204,33 @@ def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
     asyncio.run(body())
 
 
+def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body() -> None:
+        host = Host()
+        async with masters(monkeypatch, {"web1": host}) as master:
+            first = await master.submit(tgt="web1")
+            await until(lambda: host.ran, master)
+            await master.ssh.tick()
+            (agent,) = await master.connect("web1")
+            second = await master.submit(tgt="web1")
+            await agent.reconnect()
+            # Its visit goes on, and is not taken for lost because the agent knows nothing of it.
+            assert (await master.states(first.jid))["web1"] == "received"
+            assert not agent.orders()
+            host.ends.set()
+            await until(lambda: not master.ssh.visiting(), master)
+            await master.ssh.tick()
+            await master.jobs.resend()
+            await until(agent.orders, master)
+            assert [order.jid for order in agent.orders()] == [second.jid]
+            assert (await master.states(first.jid))["web1"] == "done"
+            assert len(host.ran) == 1
+
+    asyncio.run(body())
+
+
 def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

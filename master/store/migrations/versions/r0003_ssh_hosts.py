@@ -10,7 +10,11 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Create the table."""
+    """Create the table; say of runs how they are carried out."""
+    over_ssh: sa.Column[bool] = sa.Column(
+        "over_ssh", sa.Boolean(name="over_ssh"), nullable=False, server_default=sa.false()
+    )
+    op.add_column("chain_run", over_ssh)
     op.create_table(
         "ssh_host",
         sa.Column("id", sa.String(253), primary_key=True, nullable=False),
@@ -30,5 +34,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the table."""
+    """Drop the table and the column."""
+    with op.batch_alter_table("chain_run") as table:
+        table.drop_column("over_ssh")
     op.drop_table("ssh_host")
