@@ -15,6 +15,7 @@ from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.text import printable
 from catena.cli.settings import master_settings
+from catena.cli.ssh_ahead import Ahead, load
 from catena.cli.ssh_hosts import Answer, Hosts, Task
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, UnreachableError, UsageError
@@ -184,10 +185,13 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
 
     if work.raw:
         tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
-    else:
-        spec, pages = _spec(work), Ledger(work.settings.state_dir)
-        tasks = [_function(host, work, spec, pages) for host in hosts]
-    return Hosts(tasks, printer, "interrupted" if work.raw else INTERRUPTED).run(width)
+        return Hosts(tasks, printer, "interrupted").run(width)
+    spec, pages = _spec(work), Ledger(work.settings.state_dir)
+    tasks = [_function(host, work, spec, pages) for host in hosts]
+    if len(tasks) > 1:
+        # Before there are processes, each of which would do it again.
+        load()
+    return Hosts(tasks, printer, INTERRUPTED).run(width, renders=True)
 
 
 def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
@@ -212,10 +216,11 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
     page = pages.page(Begun(host.id, named(host, work.hosts), work.roster, spec))
 
     def run(watch: Watch) -> Answer:
-        from catena.ssh import push
         from catena.ssh.errors import Phase, SshError
 
-        link = connector(work.files, work.settings, watch)
+        link = Ahead(connector(work.files, work.settings, watch), host)
+        from catena.ssh import push
+
         try:
             return answer_of(
                 push.run(host, link, spec, work.settings, watch, page.keep, page.begins)
@@ -225,6 +230,8 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
                 # It was refused before it began.
                 page.close()
             raise
+        finally:
+            link.close()
 
     return Task(host.id, partial(_wiped, host, work, run) if work.wipe else run, page.close)
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Generator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from catena.cli.output.live import LiveLines
 from catena.cli.output.text import printable
+from catena.cli.ssh_workers import HostError, Result, Workers
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, UnreachableError
 from catena.core.frozen import dataclass
@@ -56,51 +69,72 @@ class Hosts:
         self._unreached = False
         self._shown: List[Task] = []
 
-    def run(self, width: int) -> int:
-        """Do it on *width* hosts at a time; return the exit code."""
-        pool = ThreadPoolExecutor(max_workers=max(1, min(width, len(self._tasks))))
-        futures = {pool.submit(self._do, task): task for task in self._tasks}
-        try:
-            for future in as_completed(futures):
-                self._live.hide()
-                self._take(futures[future], future)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            self._printer.finish()
-            self._forget()
-            print(self._interrupted, file=sys.stderr)
-            return 130
-        pool.shutdown(wait=False)
+    def run(self, width: int, renders: bool = False) -> int:
+        """Do it on *width* hosts at a time; return the exit code.
+
+        Args:
+            width: how many.
+            renders: whether tasks compile for their hosts, and so need a main thread and a core of
+                their own; the others share this process.
+        """
+        with contextlib.closing(self._results(max(1, width), renders)) as results:
+            try:
+                for task, result in results:
+                    self._live.end(task.host)
+                    self._live.hide()
+                    self._take(task, result)
+            except KeyboardInterrupt:
+                results.close()
+                self._printer.finish()
+                self._forget()
+                print(self._interrupted, file=sys.stderr)
+                return 130
         self._printer.finish()
         self._forget()
         return self._account()
 
-    def _do(self, task: Task) -> Optional[Answer]:
+    def _results(self, width: int, renders: bool) -> Generator[Tuple[Task, Result], None, None]:
+        if len(self._tasks) == 1:
+            # In the main thread, and at the cost of none.
+            yield self._tasks[0], self._do(self._tasks[0])
+        elif renders:
+            with Workers(self._tasks, min(width, len(self._tasks))) as workers:
+                yield from workers.run(self._live.say)
+        else:
+            pool = ThreadPoolExecutor(max_workers=min(width, len(self._tasks) or 1))
+            futures = {pool.submit(self._do, task): task for task in self._tasks}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _do(self, task: Task) -> Result:
         def watch(phase: Any, text: str) -> None:
             self._live.say(task.host, f"{phase.value}: {text}" if text else str(phase.value))
 
         try:
             return task.work(watch)
-        finally:
-            self._live.end(task.host)
-
-    def _take(self, task: Task, future: Future[Optional[Answer]]) -> None:
-        try:
-            ret = future.result()
         except Exception as error:  # noqa: BLE001  # one host makes nothing go wrong for others
-            self._tell(task.host, error)
-            return
-        if ret is not None:
-            self._show(task, ret)
-            if "trouble" in ret:
-                self._tell(task.host, ret["trouble"])
+            return error
+
+    def _take(self, task: Task, result: Result) -> None:
+        if isinstance(result, Exception):
+            self._tell(task.host, result)
+        elif result is not None:
+            self._show(task, result)
+            if "trouble" in result:
+                self._tell(task.host, result["trouble"])
 
     def _tell(self, host: str, error: Exception) -> None:
         if isinstance(error, UnreachableError):
             self._unreached = True
             _say(str(error))
             return
-        self._failed[host] = error.exit_code if isinstance(error, CatenaError) else 1
+        if isinstance(error, HostError):
+            self._failed[host] = error.code
+        else:
+            self._failed[host] = error.exit_code if isinstance(error, CatenaError) else 1
         text = str(error) if isinstance(error, CatenaError) else told(error)
         _say(text if text.startswith(f"{host}: ") else f"{host}: {text}")
 

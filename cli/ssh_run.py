@@ -139,7 +139,7 @@ def _collect(
             return 0
         tasks = [_task(one, desk, cancelled, _label(one, left)) for one in left]
         printer = JobPrinter(options["out"] or "", style(options))
-        return Hosts(tasks, printer, INTERRUPTED).run(settings.ssh_max_procs)
+        return Hosts(tasks, printer, INTERRUPTED).run(settings.ssh_max_procs, renders=True)
 
 
 def _label(one: Begun, left: List[Begun]) -> str:

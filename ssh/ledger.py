@@ -112,7 +112,8 @@ class Page:
 
     def close(self) -> None:
         """Forget it: its return was shown, or nothing ran."""
-        if self._written:
+        # Another process may have worked on the host, and written it.
+        if self._written or self._path.exists():
             unlink_durable(self._path)
             self._written = False
 

@@ -1,0 +1,205 @@
+"""Processes that work on hosts: each on one host at a time, in its main thread.
+
+A template has its limit of processor time in a main thread only, and threads of one process would
+compile for all hosts on one core. A process owns the whole visit (connection, compilation,
+run), so that nothing of it has to be handed about; what it knows, secrets too, it was born with.
+What it says comes over a socket as plain values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
+
+from catena.core.errors import CatenaError, UnreachableError
+from catena.core.own_code import told
+from catena.runtime.ssh import values
+from catena.transport.framing import FrameReader, frame
+
+if TYPE_CHECKING:
+    from catena.cli.ssh_hosts import Answer, Task
+
+#: Of one message; an answer is a return, which has its own limit.
+_LIMIT = 256 * 1024 * 1024
+_PIECE = 1 << 20
+#: prctl(2): ended with the process that this one works for.
+_PR_SET_PDEATHSIG = 1
+
+#: What came of a task.
+Result = Union["Answer", Exception, None]
+#: Told of what a host is doing.
+Say = Callable[[str, str], None]
+
+
+class HostError(CatenaError):
+    """An error of a process that worked on a host, of which the text and code came over."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Workers:
+    """So many processes, made when this is; a context manager that ends them.
+
+    Args:
+        tasks: what there is to do.
+        count: how many processes.
+    """
+
+    def __init__(self, tasks: Sequence[Task], count: int) -> None:
+        self._tasks = tasks
+        self._selector = selectors.DefaultSelector()
+        self._readers: Dict[socket.socket, FrameReader] = {}
+        self._pids: List[int] = []
+        # What is there by now stays: no process shall touch, and so copy, all of it.
+        gc.freeze()
+        for _ in range(count):
+            self._fork()
+
+    def run(self, say: Say) -> Iterator[Tuple[Task, Result]]:
+        """Yield each task with what came of it, as they end."""
+        waiting = iter(self._tasks)
+        under_way = {link: self._given(link, waiting) for link in self._readers}
+        while any(under_way.values()):
+            for key, _ in self._selector.select():
+                link = key.fileobj
+                assert isinstance(link, socket.socket)
+                task = under_way[link]
+                data = _received(link)
+                for message in map(values.loads, self._readers[link].feed(data)):
+                    assert task is not None
+                    if "say" in message:
+                        say(task.host, message["say"])
+                    else:
+                        yield task, _result(message)
+                        task = under_way[link] = self._given(link, waiting)
+                if not data:
+                    self._forget(link)
+                    del under_way[link]
+                    if task is not None:
+                        yield task, HostError(f"{task.host}: the process of its visit ended", 1)
+                    fresh = self._fork()
+                    under_way[fresh] = self._given(fresh, waiting)
+
+    def _given(self, link: socket.socket, waiting: Iterator[Task]) -> Optional[Task]:
+        """Return the next task, given to a process; None: there is none."""
+        task = next(waiting, None)
+        if task is not None:
+            _send(link, {"task": self._tasks.index(task)})
+        return task
+
+    def _fork(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            _work(self._tasks, theirs, parent)
+        theirs.close()
+        self._pids.append(pid)
+        self._readers[ours] = FrameReader(_LIMIT)
+        self._selector.register(ours, selectors.EVENT_READ)
+        return ours
+
+    def _forget(self, link: socket.socket) -> None:
+        self._selector.unregister(link)
+        del self._readers[link]
+        link.close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for link in list(self._readers):
+            self._forget(link)
+        for pid in self._pids:
+            # What hosts have begun needs none of them, and those that are done wait for more work.
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._pids:
+            os.waitpid(pid, 0)
+
+
+def _work(tasks: Sequence[Task], link: socket.socket, parent: int) -> NoReturn:
+    """Be one of the processes."""
+    try:
+        # The user's Ctrl-C is for the command, which ends its processes.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        reader = FrameReader(_LIMIT)
+        while os.getppid() == parent:
+            data = _received(link)
+            if not data:
+                break
+            for message in map(values.loads, reader.feed(data)):
+                _send(link, _done(tasks[message["task"]], link))
+    finally:
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _done(task: Task, link: socket.socket) -> Mapping[str, Any]:
+    """Do a task; return the message of what came of it."""
+
+    def watch(phase: Any, text: str) -> None:
+        _send(link, {"say": f"{phase.value}: {text}" if text else str(phase.value)})
+
+    try:
+        answer = task.work(watch)
+    except Exception as error:  # noqa: BLE001  # the other side shows it, whatever it is
+        return {"error": _told(error)}
+    if answer is not None and "trouble" in answer:
+        answer = {**answer, "trouble": _told(answer["trouble"])}
+    return {"answer": None if answer is None else dict(answer)}
+
+
+def _told(error: Exception) -> List[Any]:
+    if not isinstance(error, CatenaError):
+        return [told(error), 1, False]
+    return [str(error), error.exit_code, isinstance(error, UnreachableError)]
+
+
+def _result(message: Mapping[str, Any]) -> Result:
+    if "error" in message:
+        return _error(message["error"])
+    answer: Optional[Dict[str, Any]] = message["answer"]
+    if answer is not None and "trouble" in answer:
+        answer["trouble"] = _error(answer["trouble"])
+    return answer
+
+
+def _error(data: Sequence[Any]) -> Exception:
+    text, code, unreached = data
+    return UnreachableError(text) if unreached else HostError(text, code)
+
+
+def _send(link: socket.socket, message: Mapping[str, Any]) -> None:
+    link.sendall(frame(values.dumps(message), _LIMIT))
+
+
+def _received(link: socket.socket) -> bytes:
+    try:
+        return link.recv(_PIECE)
+    except ConnectionResetError:
+        return b""
