@@ -11,6 +11,8 @@ from typing import Any
 
 from catena.core import target as expressions
 from catena.core.config.master import MasterSettings
+from catena.core.config.minion import SALT_KEYS, MinionSettings
+from catena.core.config.schema import load
 from catena.core.errors import ConfigError, LimitError, UsageError
 from catena.core.files import read_limited
 from catena.core.frozen import replace
@@ -145,11 +147,22 @@ def _host(rendered: Rendered, name: str, fields: Any, base: Mapping[str, Any]) -
     def where(key: str) -> SourceLine:
         return rendered.place(name, key)
 
+    _check_options(name, fields.get("minion_opts"), where)
     keys = {**base, **fields}
     every, own = base.get("minion_opts"), fields.get("minion_opts")
     if isinstance(every, Mapping) and isinstance(own, Mapping):
         keys["minion_opts"] = {**every, **own}
     return from_keys(name, keys, where)
+
+
+def _check_options(name: str, options: Any, where: Callable[[str], object]) -> None:
+    """Refuse a minion's configuration that no minion would take, with its place here."""
+    if isinstance(options, Mapping) and options:
+        try:
+            load(MinionSettings, options, SALT_KEYS)
+        except ConfigError as error:
+            place = where("minion_opts")
+            raise ConfigError(f"{place}: {name}: minion_opts: {error}") from None
 
 
 def from_keys(name: str, keys: Mapping[str, Any], where: Callable[[str], object]) -> Target:

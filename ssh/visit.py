@@ -184,10 +184,20 @@ class Visit:
         """
         collected, self._collected = self._collected, []
         for run_id in dict.fromkeys((*collected, *also)):
-            try:
-                self.program().ack(run_id)
-            except CatenaError:
-                log.debug("run %s stays on %s", run_id, self._seat.target.id, exc_info=True)
+            if not self._forgets(run_id):
+                # What was wrong may have been the connection, or be over.
+                self._forgets(run_id)
+
+    def _forgets(self, run_id: str) -> bool:
+        """Have the host forget a run; return whether it has answered."""
+        try:
+            self.program().ack(run_id)
+        except CatenaError as error:
+            if isinstance(error, SshError):
+                self.close()
+            log.debug("run %s stays on %s", run_id, self._seat.target.id, exc_info=True)
+            return False
+        return True
 
     def _supply(self, run_id: str, step: p.Step, answer: Callable[[Any], Reply]) -> None:
         number = step.data.get("number")

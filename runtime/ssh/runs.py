@@ -251,8 +251,14 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
         _remove_tree(fresh)
         if not run.exists():
             raise
-    sync_folder(folder)
-    failpoints.hit("ssh.start.named")
+    try:
+        sync_folder(folder)
+        failpoints.hit("ssh.start.named")
+    except OSError:
+        # It was refused: nobody may begin it later.
+        if not run.is_claimed():
+            run.remove()
+        raise
     return run
 
 

@@ -87,7 +87,7 @@ def test_a_process_killed_at_a_place_costs_no_run_twice(
     assert bench.debris() == []
 
 
-@pytest.mark.parametrize("name", ["ssh.put.whole", "ssh.start.staged"])
+@pytest.mark.parametrize("name", ["ssh.put.whole", "ssh.start.staged", "ssh.start.named"])
 def test_a_disk_that_is_full_at_a_place_is_told_and_nothing_is_left(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:

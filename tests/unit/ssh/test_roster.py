@@ -93,6 +93,10 @@ def test_settings_and_defaults_fill_what_a_host_leaves_open(tmp_path: Path) -> N
         ("a:\n  host: a\n  port: 0\n", r"roster:3: a: port: '0' is not a port"),
         ("a:\n  host: a\n  passwd: 1234\n", "put it in quotes"),
         ("a:\n  host: a\n  sudo: maybe\n", "expected True or False"),
+        (
+            "a:\n  host: a\n  minion_opts: {saltnv: x}\n",
+            r"roster:3: a: minion_opts: unknown setting 'saltnv'; did you mean 'saltenv'",
+        ),
         ("a:\n  host: a\n  cmd_umask: 9999\n", "umask"),
         ("a:\n  host: a\n  ssh_options: ['-o x']\n", "SSH configuration"),
         ("a:\n  host: a\n  ssh_pre_flight: /x.sh\n", "not supported"),
