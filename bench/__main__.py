@@ -8,70 +8,15 @@ python -m bench --rows 'ping*' --salt /opt/salt/bin
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import signal
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench import machine, table
+from bench import machine, runner, table
 from bench.areas import AREAS, rows_of
-from bench.lab import Lab
-from bench.row import TOOLS, BenchError, Cell, NotHereError, Outcome, Row, Sample
-from bench.tools import COMMANDS, VARIABLES, Tools, find
-
-
-def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
-    """Return the rows whose name fits one of *patterns*; all rows without patterns."""
-    if not patterns:
-        return list(rows)
-    return [row for row in rows if any(fnmatch.fnmatchcase(row.name, p) for p in patterns)]
-
-
-def measure(row: Row, lab: Lab) -> Outcome:
-    """Measure a row: the tools take turns, so that a drift of the machine's load meets all."""
-    tools = [tool for tool in TOOLS if tool in row.tools and row.rounds(tool, lab.quick)]
-    samples: dict[str, list[Sample]] = {tool: [] for tool in tools}
-    faults: dict[str, Cell] = {}
-    for turn in range(max((row.rounds(tool, lab.quick) for tool in tools), default=0)):
-        for tool in tools:
-            if tool in faults or turn >= row.rounds(tool, lab.quick):
-                continue
-            try:
-                samples[tool].append(_one(row, tool, lab))
-            except Exception as error:  # noqa: BLE001 - the edge: it stands in the table
-                absent = isinstance(error, NotHereError)
-                why = str(error) if isinstance(error, BenchError) else repr(error)
-                faults[tool] = Cell((), why, not absent)
-    return Outcome(row, {tool: faults.get(tool, Cell(tuple(samples[tool]))) for tool in tools})
-
-
-def _one(row: Row, tool: str, lab: Lab) -> Sample:
-    if not lab.tools.has(tool):
-        raise NotHereError(f"{tool} is not installed")
-    return row.tools[tool](lab)
-
-
-def run_area(name: str, rows: Sequence[Row], tools: Tools, quick: bool) -> list[Outcome]:
-    """Measure the rows of one area; their fixtures end with it."""
-    outcomes = []
-    with Lab(tools, quick) as lab:
-        for row in rows:
-            begun = time.monotonic()
-            outcomes.append(measure(row, lab))
-            spent = time.monotonic() - begun
-            print(f"{spent:6.1f} s  {name}: {_said(outcomes[-1])}", file=sys.stderr, flush=True)
-    return outcomes
-
-
-def _said(outcome: Outcome) -> str:
-    parts = []
-    for tool, cell in outcome.cells.items():
-        value = cell.value
-        found = cell.why if value is None else table.with_unit(value, outcome.row.unit)
-        parts.append(f"{tool} {' '.join(found.split())[:120]}")
-    return f"{outcome.row.name}: {'; '.join(parts) or 'left out of this run'}"
+from bench.row import NotHereError, Outcome
+from bench.tools import COMMANDS, VARIABLES, find
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -104,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run; return 0, 1 when a measurement failed, 2 for wrong usage."""
     parser = arguments()
     given = parser.parse_args(words)
-    selected = {area: chosen(rows_of(area), given.rows) for area in AREAS}
+    selected = {area: runner.chosen(rows_of(area), given.rows) for area in AREAS}
     if not any(selected.values()):
         parser.error(f"no row has such a name: {', '.join(given.rows)}")
     if given.list:
@@ -117,21 +62,27 @@ def main(words: Sequence[str] | None = None) -> int:
     # Ended from outside, it ends its fixtures all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     about = machine.describe(tools, given.quick)
-    outcomes = [
-        outcome
-        for area, rows in selected.items()
-        if rows
-        for outcome in run_area(area, rows, tools, given.quick)
-    ]
-    finished = machine.finish(about)
-    text = f"{machine.sentence(finished)}\n\n{table.markdown(outcomes)}"
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "bench.md").write_text(text, encoding="utf-8")
-    (given.out / "bench.json").write_text(table.document(outcomes, finished), encoding="utf-8")
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in runner.run(selected, tools, given.quick):
+            outcomes.append(outcome)  # what was measured when it is ended counts
+    finally:
+        text = report(outcomes, about, given.out)
+    # A run of some rows, or one that was ended, does not replace the table of all.
     if given.page and not given.rows and not given.quick:
         table.put_into(given.page, text)
-    print(text)
     return 1 if any(cell.failed for o in outcomes for cell in o.cells.values()) else 0
+
+
+def report(outcomes: Sequence[Outcome], about: Mapping[str, object], out: Path) -> str:
+    """Write and print what was measured; return the table with the line above it."""
+    finished = machine.finish(about)
+    text = f"{machine.sentence(finished)}\n\n{table.markdown(outcomes)}"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "bench.md").write_text(text, encoding="utf-8")
+    (out / "bench.json").write_text(table.document(outcomes, finished), encoding="utf-8")
+    print(text)
+    return text
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import chosen, main, measure
+from bench import runner
+from bench.__main__ import main
 from bench.areas import AREAS, rows_of
 from bench.lab import Lab
 from bench.row import TOOLS, BenchError, Measure, NotHereError, Row, Sample
+from bench.runner import chosen, measure
 from bench.tools import COMMANDS, VARIABLES, Tools, find
 
 HERE = Tools({"catena": Path("/"), "salt": Path("/")})
@@ -67,6 +69,13 @@ def test_tools_take_turns() -> None:
     assert set(outcome.cells) == {"catena", "salt"}
     assert [s.value for s in outcome.cells["catena"].samples] == [1, 3, 4]
     assert [row.rounds(tool, quick=True) for tool in tools] == [0, 2, 0]
+
+
+def test_a_tool_that_took_long_is_measured_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "ENOUGH_SECONDS", -1.0)
+    row = Row("r", "r", "s", {"catena": lambda _lab: Sample(1.0)}, repeats=3)
+    with Lab(HERE) as lab:
+        assert len(measure(row, lab).cells["catena"].samples) == 1
 
 
 @pytest.mark.parametrize(
