@@ -350,8 +350,15 @@ def _collect(
     size = 0
     generator: Any = template.root_render_func(template.new_context(names))
     starts, written = _template_lines(template, generator.gi_code)
+    #: The line of the template by the instruction at which a piece was given.
+    known: Dict[int, int] = {}
+    frame = generator.gi_frame
     for piece in generator:
-        line = written[max(0, bisect_right(starts, generator.gi_frame.f_lasti) - 1)]
+        instruction = frame.f_lasti
+        line = known.get(instruction, 0)
+        if not line:
+            line = written[max(0, bisect_right(starts, instruction) - 1)]
+            known[instruction] = line
         pieces.append(piece)
         size += len(piece)
         if size > MAX_OUTPUT:

@@ -7,7 +7,7 @@ import gc
 #: New objects until the youngest are looked at, and looks until the older ones are. A large state
 #: run makes a million objects that all stay: with Python's own numbers a fifth of its time went
 #: into looking at them; memory at the end is the same.
-_THRESHOLDS = (50_000, 20, 100)
+_THRESHOLDS = (300_000, 20, 100)
 
 
 def look_seldom() -> None:

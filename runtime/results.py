@@ -39,6 +39,8 @@ def plain(value: Any, depth: int = 0) -> Any:
             )
             for key, item in value.items()
         }
+    if kind is list and depth < DEPTH_LIMIT:
+        return [plain(item, depth + 1) for item in value]
     if value is None or isinstance(value, (bool, str, bytes)):
         return _scalar(value)
     if isinstance(value, int):

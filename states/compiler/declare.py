@@ -125,9 +125,10 @@ def _items(id_: str, items: Sequence[Any], sls: Any, line: StateLine) -> Iterato
                     "a function; is a ':' missing?",
                     line.of(item),
                 )
-        elif isinstance(item, Mapping):
+        elif type(item) is dict or isinstance(item, Mapping):
             for key, value in item.items():
-                yield from _argument(f"state '{id_}' in SLS '{sls}'", key, value, line)
+                if type(key) is not str or key == "names" or key in REQUISITES:
+                    yield from _argument(f"state '{id_}' in SLS '{sls}'", key, value, line)
 
 
 def _argument(state: str, key: Any, value: Any, line: StateLine) -> Iterator[_Fault]:

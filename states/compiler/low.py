@@ -51,7 +51,7 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
         return
     arguments: Dict[str, Any] = {}
     for item in one.items:
-        if isinstance(item, Mapping):
+        if type(item) is dict or isinstance(item, Mapping):
             arguments.update(item)
     if one.position is not None:
         arguments["order"] = one.position
