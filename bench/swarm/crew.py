@@ -67,32 +67,37 @@ class Line:
 class Firing:
     """Events on their way: a window of each minion's, until all are acknowledged."""
 
-    def __init__(self, lines: list[Line], each: int, body: str, window: int) -> None:
+    def __init__(self, names: list[str], each: int, body: str, window: int) -> None:
         self.began = time.monotonic()
-        self.total = len(lines) * each
+        self.total = len(names) * each
         self.acked = 0
         self.latencies: list[float] = []
-        self._left = {line.minion.id: each for line in lines}
-        self._sent: dict[str, float] = {}
-        self._body = body
         self.window = window
+        self._left = dict.fromkeys(names, each)
+        #: Per minion, what is not acknowledged: the event and when it was sent first.
+        self._open: dict[str, dict[str, tuple[m.EventFired, float]]] = {n: {} for n in names}
+        self._body = body
 
-    def more(self, line: Line, most: int) -> Iterator[m.EventFired]:
-        """Yield the next events of *line*, at most *most*."""
-        name = line.minion.id
+    def more(self, name: str, most: int) -> Iterator[m.EventFired]:
+        """Yield the next events of a minion, at most *most*."""
         for _ in range(min(most, self._left.get(name, 0))):
             self._left[name] -= 1
             event_id = f"{self.began:.6f}-{self._left[name]}"
-            self._sent[f"{name} {event_id}"] = time.monotonic()
-            yield m.EventFired(event_id, "bench/event", {"text": self._body})
+            event = m.EventFired(event_id, "bench/event", {"text": self._body})
+            self._open[name][event_id] = (event, time.monotonic())
+            yield event
 
-    def stored(self, line: Line, event_id: str) -> bool:
+    def again(self, name: str) -> list[m.EventFired]:
+        """Return what a minion has to say again on its new connection."""
+        return [event for event, _ in self._open.get(name, {}).values()]
+
+    def stored(self, name: str, event_id: str) -> bool:
         """Take an acknowledgement; True for one that was waited for."""
-        sent = self._sent.pop(f"{line.minion.id} {event_id}", None)
-        if sent is None:
+        found = self._open.get(name, {}).pop(event_id, None)
+        if found is None:
             return False
         self.acked += 1
-        self.latencies.append(time.monotonic() - sent)
+        self.latencies.append(time.monotonic() - found[1])
         return True
 
 
@@ -173,7 +178,7 @@ class Crew:
         self._poll.unregister(line.fd)
         del self._by_fd[line.fd]
         line.sock.close(linger=linger_ms)
-        line.sock = None
+        line.sock, line.welcome = None, False
 
     def _again(self, line: Line) -> None:
         self._close(line)
@@ -248,6 +253,7 @@ class Crew:
             if not line.welcome:
                 line.welcome = True
                 self._connecting -= 1
+                self._say_events_again(line)
             if self._connecting == 0 and not self._waiting:
                 self._say("connected", minions=len(self._lines))
         elif isinstance(message, (m.Refused, m.Goodbye)):
@@ -287,17 +293,25 @@ class Crew:
     def _fire(self, command: dict[str, Any]) -> None:
         lines = self._lines[: command["minions"]]
         body = "x" * command.get("bytes", 100)
-        self._firing = firing = Firing(lines, command["each"], body, command["window"])
+        names = [line.minion.id for line in lines]
+        self._firing = firing = Firing(names, command["each"], body, command["window"])
         for line in lines:
-            for event in firing.more(line, firing.window):
-                self._send(line, wire.pack(event))
+            for event in firing.more(line.minion.id, firing.window):
+                # One that is away says them when it is welcome again.
+                if line.welcome:
+                    self._send(line, wire.pack(event))
             self._drain(line)
+
+    def _say_events_again(self, line: Line) -> None:
+        if self._firing is not None:
+            for event in self._firing.again(line.minion.id):
+                self._send(line, wire.pack(event))
 
     def _event_stored(self, line: Line, event_id: str) -> None:
         firing = self._firing
-        if firing is None or not firing.stored(line, event_id):
+        if firing is None or not firing.stored(line.minion.id, event_id):
             return
-        for event in firing.more(line, 1):
+        for event in firing.more(line.minion.id, 1):
             self._send(line, wire.pack(event))
         if firing.acked == firing.total:
             seconds = time.monotonic() - firing.began
