@@ -39,6 +39,10 @@ _TYPES = (
     ("--nodegroup", "-N", "nodegroup", "Target is a nodegroup of the master's configuration."),
     ("--compound", "-C", "compound", "Target by a compound expression of these."),
 )
+#: Modules whose functions have templates rendered here for each host: work for a process each.
+#: Another function does so at most once, for a pillar that it looks at; a process for each host
+#: would double what this command costs.
+_RENDER = frozenset("jinja mgractionchains mgrcompat pillar slsutil state".split())
 #: How long a return that nobody collected stays on its host.
 KEPT_SECONDS = 7 * 86400.0
 #: What is said when the user ends a command that follows hosts.
@@ -188,10 +192,11 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
         return Hosts(tasks, printer, "interrupted").run(width)
     spec, pages = _spec(work), Ledger(work.settings.state_dir)
     tasks = [_function(host, work, spec, pages) for host in hosts]
-    if len(tasks) > 1:
+    renders = work.function.partition(".")[0] in _RENDER
+    if renders and len(tasks) > 1:
         # Before there are processes, each of which would do it again.
         load()
-    return Hosts(tasks, printer, INTERRUPTED).run(width, renders=True)
+    return Hosts(tasks, printer, INTERRUPTED).run(width, renders)
 
 
 def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
