@@ -14,7 +14,7 @@ from catena.core.suggest import unknown
 #: A word that a person means as an option; -1 is a number.
 _OPTION = re.compile(r"--?[A-Za-z]")
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
-#: As in cli.main; not imported from there, which imports every command's module late.
+#: As in cli.commands; not imported from there, which imports every command's module late.
 _OWN = frozenset({"-c", "--config-dir"})
 
 

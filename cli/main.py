@@ -1,134 +1,35 @@
-"""The `catena` command: a table of names, each loaded only when it is called."""
+"""Where the `catena` command begins and ends."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
-from importlib import import_module
-from typing import Any, List, Mapping, Optional, Tuple
-
-import click
+from typing import List
 
 from catena import __version__
-from catena.core.errors import CatenaError, UsageError
-from catena.core.suggest import unknown
+from catena.core.errors import CatenaError
 
-#: Command -> (module, attribute, one line for --help). The help stands here so that `catena
-#: --help` imports nothing.
-COMMANDS: Mapping[str, Tuple[str, str, str]] = {
-    "call": ("catena.cli.call", "call", "Run a function on this host."),
-    "chain": ("catena.cli.chain", "chain", "Make, schedule and watch action chains."),
-    "config": ("catena.cli.config", "config", "Check the configuration."),
-    "debug": ("catena.cli.debug", "debug", "Look at what serves tests of catena itself."),
-    "doc": ("catena.cli.doc", "doc", "Show what a function does and takes."),
-    "doctor": ("catena.cli.doctor", "doctor", "Look for what is wrong on this host."),
-    "event": ("catena.cli.event", "event", "Watch events and send one."),
-    "job": ("catena.cli.job", "job", "List, show, watch and cancel jobs."),
-    "key": ("catena.cli.key", "key", "Accept, reject and delete minion keys."),
-    "master": ("catena.cli.daemons", "master", "Run the master."),
-    "minion": ("catena.cli.daemons", "minion", "Run the minion daemon; list and show minions."),
-    "run": ("catena.cli.run", "run", "Run a function on minions."),
-    "ssh": ("catena.cli.ssh", "ssh", "Run a function or command on hosts over SSH alone."),
-    "ssh-run": ("catena.cli.ssh_run", "ssh_run", "List, collect and end runs left on SSH hosts."),
-    "ssh-key": ("catena.cli.ssh_key", "ssh_key", "Trust, list and forget SSH keys of hosts."),
-    "store": ("catena.cli.store", "store", "Back up, restore and prune the master's database."),
-    "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
-}
-
-#: The options of `catena` itself, which people put behind the command.
-_OWN = frozenset({"-c", "--config-dir"})
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are imported on first use."""
-
-    def list_commands(self, ctx: click.Context) -> List[str]:
-        """Return the names, sorted."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
-        """Return the command of that name, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: List[str]
-    ) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Find the command, or name the nearest one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(unknown("command", args[0], COMMANDS))
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="catena")
-@click.option(
-    "--config-dir",
-    "-c",
-    envvar="CATENA_CONFIG_DIR",
-    default="/etc/catena",
-    show_default=True,
-    help="Folder of the files master and minion.",
-)
-@click.pass_context
-def cli(ctx: click.Context, config_dir: str) -> None:
-    """Action chains, states and remote execution for fleets of hosts."""
-    ctx.obj = config_dir
-
-
-#: What a write of the output to a file ends with when it does not fit.
-_OUTPUT_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: Packages with threads, children or sockets that want an end in order.
 _AT_WORK = frozenset({"catena.master", "catena.minion"})
 
 
-def run(arguments: List[str]) -> int:
-    """Run one command line; return its exit code (design §4)."""
-    try:
-        result: Any = cli.main(args=arguments, prog_name="catena", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        if isinstance(error, click.NoSuchOption) and error.option_name in _OWN:
-            name = error.option_name
-            print(f"{name} comes before the command: catena {name} DIR …", file=sys.stderr)
-        return UsageError.exit_code
-    except click.Abort:
-        print("aborted", file=sys.stderr)
-        return 130
-    except CatenaError as error:
-        print(f"catena: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`catena … | head`).
-        sys.stderr.close()
-        return 0
-    except OSError as error:
-        if error.filename is None:
-            if error.errno in _OUTPUT_FULL:
-                return _unwritten(error)
-            raise
-        hint = "; are you root here?" if isinstance(error, PermissionError) else ""
-        print(f"catena: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
-        return UsageError.exit_code if hint else CatenaError.exit_code
-    return result if isinstance(result, int) else 0
-
-
 def main() -> None:
     """Entry point of the `catena` command."""
-    code = run(sys.argv[1:])
+    code = _run(sys.argv[1:])
     if _AT_WORK & set(sys.modules):
         sys.exit(code)
     # Only memory is left, and taking the interpreter apart is a tenth of a short command's time.
     os._exit(_flushed(code))
+
+
+def _run(words: List[str]) -> int:
+    if words == ["--version"]:
+        # Without the parser of command lines, which would be half of its time.
+        print(f"catena, version {__version__}")
+        return 0
+    from catena.cli.commands import run
+
+    return run(words)
 
 
 def _flushed(code: int) -> int:
@@ -140,10 +41,11 @@ def _flushed(code: int) -> int:
     except BrokenPipeError:
         return code
     except OSError as error:
-        return code or _unwritten(error)
+        return code or unwritten(error)
     return code
 
 
-def _unwritten(error: OSError) -> int:
+def unwritten(error: OSError) -> int:
+    """Say that the output can't be written; return the exit code of that."""
     print(f"catena: the output can't be written: {error.strerror}", file=sys.stderr)
     return CatenaError.exit_code

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from catena.cli.main import run
+from catena.cli.commands import run
 from tests.ssh_server import USER, SshServer, free_ports
 from tests.unit.ssh.test_target import INJECTIONS
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from catena.cli.main import cli
+from catena.cli.commands import cli
 from catena.core.config import master, minion
 from catena.core.fsm import Machine
 from catena.core.plugins import Plugin, Registry, StateMark

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catena.cli.main import cli
+from catena.cli.commands import cli
 from catena.core import events
 from catena.core.config.master import MasterSettings
 from catena.core.config.minion import MinionSettings

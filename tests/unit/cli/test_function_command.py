@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.cli.main import run
+from catena.cli.commands import run
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:

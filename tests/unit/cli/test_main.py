@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.cli.main import COMMANDS, cli, run
+from catena import __version__
+from catena.cli.commands import COMMANDS, cli, run
 
 
 def test_a_mistyped_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,15 +36,27 @@ def test_every_command_of_the_table_can_be_loaded() -> None:
 def test_help_imports_no_command_and_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from catena.cli.main import run\n"
+        "from catena.cli.commands import run\n"
         "run(['--help'])\n"
         "heavy = {'zmq', 'yaml', 'jinja2', 'sqlalchemy', 'paramiko', 'asyncio', 'msgpack'}\n"
-        "ours = {m for m in sys.modules if m.startswith('catena.cli.')} - {'catena.cli.main'}\n"
+        "ours = {m for m in sys.modules if m.startswith('catena.cli.')}\n"
+        "ours -= {'catena.cli.main', 'catena.cli.commands'}\n"
         "loaded = heavy & set(sys.modules) | ours\n"
         "print(sorted(loaded), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def test_the_version_needs_no_parser_of_command_lines() -> None:
+    code = (
+        "import sys\n"
+        "from catena.cli import main\n"
+        "main._run(['--version'])\n"
+        "print(sorted({'click', 'inspect', 'catena.cli.commands'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"catena, version {__version__}\n[]\n"
 
 
 def test_talking_to_the_master_imports_no_zeromq_and_no_yaml() -> None:

@@ -4,7 +4,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from catena.cli.main import run
+from catena.cli.commands import run
 from catena.core.errors import NotFoundError
 
 

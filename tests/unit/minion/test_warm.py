@@ -39,3 +39,10 @@ def test_a_template_that_forks_commands_has_no_states(tmp_path: Path, module: st
 def test_a_template_that_forks_state_runs_has_what_they_need(tmp_path: Path) -> None:
     needed = {"jinja2", "yaml", "catena.states.compiler.api", "catena.states.file"}
     assert needed <= loaded(tmp_path, "state")
+
+
+def test_an_idle_agent_has_nothing_of_what_only_jobs_need() -> None:
+    heavy = "inspect dataclasses yaml jinja2 logging asyncio hashlib subprocess ssl sqlite3 ctypes"
+    code = f"import catena.minion.daemon, sys; print(set('{heavy}'.split()) & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
