@@ -237,8 +237,13 @@ def _become_worker(room: Room, run: RunFolder, job: PushedJob) -> None:
         os._exit(code)
 
 
-def look(room: Room, run: RunFolder) -> RunPhase:
+def look(room: Room, run: RunFolder, *, asked_for: bool = True) -> RunPhase:
     """Return where a run stands; see to it that it has a runner, or a result.
+
+    Args:
+        room: the folder.
+        run: it.
+        asked_for: whether its own master asks. Nobody else has a run begin that was never begun.
 
     Raises:
         TargetError: a runner could not begin.
@@ -248,6 +253,8 @@ def look(room: Room, run: RunFolder) -> RunPhase:
         return RunPhase.done
     boot = boot_id()
     if not run.is_claimed():
+        if not asked_for:
+            return RunPhase.running
         begin(room, run)
         if not run.is_claimed():
             last = (run.output_tail() or "it said nothing").splitlines()[-1]

@@ -45,6 +45,8 @@ CANCEL_SECONDS = 5.0
 #: How long `ack` waits for the runner to have read the result.
 READ_SECONDS = 5.0
 DAY_SECONDS = 24 * 3600.0
+#: A run that nobody has taken for so long is not about to begin.
+NEVER_SECONDS = 60.0
 
 #: An answer and the bytes beside it.
 Answer = Tuple[Any, bytes]
@@ -179,7 +181,7 @@ class Server:
         phase = RunPhase.running
         # What stands in the way of its end is told to who asks for this run, not to everybody.
         with contextlib.suppress(CatenaError, OSError):
-            phase = runner.look(self._room, run)
+            phase = runner.look(self._room, run, asked_for=False)
         return p.RunBrief(run.run_id, jid, fun, phase, (run.path / "job").stat().st_mtime)
 
     def _open(self, question: p.Open, blob: bytes) -> Answer:
@@ -287,7 +289,9 @@ class Server:
         removed = 0
         for run in runs.every(self._room.runs):
             if run.age() >= question.run_seconds:
-                if runner.look(self._room, run) is RunPhase.done:
+                phase = runner.look(self._room, run, asked_for=False)
+                never = not run.is_claimed() and run.age() > NEVER_SECONDS
+                if phase is RunPhase.done or never:
                     run.remove()
                     removed += 1
         self.sweep()
@@ -298,7 +302,7 @@ class Server:
 
     def _wipe(self, question: p.Wipe, blob: bytes) -> Answer:
         for run in runs.every(self._room.runs):
-            if runner.look(self._room, run) is not RunPhase.done:
+            if runner.look(self._room, run, asked_for=False) is not RunPhase.done:
                 raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
         # Also the one that is renamed while its chunk runs.
         for path in self._room.path.glob(f"hosts/*/conf/minion.d/{CHAIN_FILE}*"):

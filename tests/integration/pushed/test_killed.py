@@ -104,6 +104,28 @@ def test_a_disk_that_is_full_at_a_place_is_told_and_nothing_is_left(
         assert finished(program).ret.value is True
 
 
+def test_a_run_that_never_began_is_begun_by_its_own_master_alone(
+    bench: Bench, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    bench.env["CATENA_FAILPOINTS"] = "ssh.start.named=kill"
+    what = job("cmd.run", f"touch {ran}", grains={"os": "x"}, settings={"testing": True})
+    with bench.program() as program:
+        program.open(what.identity)
+        with pytest.raises(ChannelLostError):
+            begin(program, what)
+    del bench.env["CATENA_FAILPOINTS"]
+    with bench.program() as program:
+        assert [run.phase for run in program.hello().runs] == [p.RunPhase.running]
+        assert program.clean(p.Clean(0.0)).runs == 0
+        with pytest.raises(TargetError, match="still goes on"):
+            program.wipe()
+        os.utime(bench.room / "runs" / RUN, (1, 1))
+        assert program.clean(p.Clean(0.0)).runs == 1
+    assert not ran.exists()
+    assert bench.debris() == []
+
+
 def waiting(program: Program, tmp_path: Path) -> tuple[int, Path]:
     """Start a run that stands in its second state; return the pid of its command, and its way on.
 
