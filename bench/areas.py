@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.row import Row
 
 #: Modules of bench.rows; what needs a quiet machine most comes first.
-AREAS = ("cli", "local", "ping", "minion", "fleet", "files", "ssh", "swarm")
+AREAS = ("cli", "local", "ping", "minion", "bus", "fleet", "files", "ssh", "swarm")
 
 
 def rows_of(area: str) -> Sequence[Row]:

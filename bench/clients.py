@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ class LongClient:
     def heard(self) -> float:
         """Wait for the event; return the monotonic time at which it came."""
         return float(json.loads(self._line())["heard"])
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> float:
+        """Put an event on the master's bus; return the monotonic time just before."""
+        self._write({"fire": tag, "data": data})
+        return float(json.loads(self._line())["fired"])
 
     def _write(self, question: object) -> None:
         assert self._child.stdin is not None

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,21 @@ class Daemon:
         self._child.wait()
 
 
+#: What the master does about an event `Fleet.react_tag` with a `path`.
+REACTION = """\
+touch:
+  local.file.touch:
+    - tgt: '*'
+    - arg:
+      - {{ data['path'] }}
+"""
+
+
 class Fleet:
     """What both fleets have in common.
 
     Attributes:
+        react_tag: tag of events whose `path` the minions make.
         states: the folder that the master serves as file_roots.
         pillar: the same for pillar_roots.
         master: its daemon.
@@ -76,12 +87,16 @@ class Fleet:
         tree: all processes of all of them.
     """
 
+    react_tag = "bench/react"
+
     def __init__(self, lab: Lab, kind: str, minions: int) -> None:
         self.lab = lab
         self.folder = lab.folder(f"{kind}{minions}")
         self.states, self.pillar = self.folder / "states", self.folder / "pillar"
         for path in (self.states, self.pillar):
             path.mkdir()
+        self.reaction = self.folder / "reaction.sls"
+        self.reaction.write_text(REACTION, encoding="utf-8")
         self.tree = Tree(str(self.folder))
         self.minions: dict[str, Daemon] = {}
         self._client: LongClient | None = None
@@ -113,6 +128,15 @@ class Fleet:
         if self._client is None or not self._client.lives:
             self._client = self._start_client()
         return self._client
+
+    @contextlib.contextmanager
+    def another_client(self) -> Iterator[LongClient]:
+        """Yield a kept client beside the first; it ends with the context."""
+        client = self._start_client()
+        try:
+            yield client
+        finally:
+            client.close()
 
     def _start_client(self) -> LongClient:
         raise NotImplementedError
@@ -204,6 +228,7 @@ class CatenaFleet(Fleet):
             "auto_accept": True,
             "file_roots": {"base": [str(self.states)]},
             "pillar_roots": {"base": [str(self.pillar)]},
+            "reactor": [{self.react_tag: [str(self.reaction)]}],
         })  # fmt: skip
         daemon = Daemon(
             [self.command, "-c", self.config, "master"],
@@ -276,6 +301,7 @@ class SaltFleet(Fleet):
             "auto_accept": True,
             "file_roots": {"base": [str(self.states)]},
             "pillar_roots": {"base": [str(self.pillar)]},
+            "reactor": [{self.react_tag: [str(self.reaction)]}],
             "enable_gpu_grains": False,
             "enable_fqdns_grains": False,
             **_places(self.config),

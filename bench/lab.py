@@ -144,8 +144,8 @@ def free_ports(count: int) -> int:
     raise BenchError(f"no {count} ports in a row are free")
 
 
-def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0) -> T:
-    """Return the first true value of *ready*.
+def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0, pause: float = 0.02) -> T:
+    """Return the first true value of *ready*, which is asked every *pause* seconds.
 
     Raises:
         BenchError: it gave none in time.
@@ -155,5 +155,5 @@ def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0) -> T:
         value = ready()
         if value:
             return value
-        time.sleep(0.02)
+        time.sleep(pause)
     raise BenchError(f"waited {patience:.0f} s for {what}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from protocol import serve
 
 from catena.client.connection import MasterClient
 from catena.client.follow import JobFollower
-from catena.client.requests import EventWatch, RunJob
+from catena.client.requests import EventSend, EventWatch, RunJob
 
 
 class Catena:
@@ -39,6 +39,10 @@ class Catena:
             if isinstance(item, dict) and item.get("tag") == tag:
                 return time.monotonic()
         raise SystemExit(f"no event {tag}")
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Put an event on the master's bus."""
+        self._client.request("event.send", EventSend(tag, dict(data)))
 
 
 if __name__ == "__main__":

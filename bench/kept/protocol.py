@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
 
@@ -18,6 +18,9 @@ class Client(Protocol):
     def hear(self, tag: str) -> float:
         """Return the monotonic time at which the next event of that tag came."""
 
+    def fire(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Put an event on the master's bus."""
+
 
 def serve(client: Client, answers: TextIO) -> None:
     """Answer requests until the input ends."""
@@ -27,6 +30,10 @@ def serve(client: Client, answers: TextIO) -> None:
             print("listening", file=answers, flush=True)
             heard = client.hear(asked["tag"])
             found: dict[str, Any] = {"heard": heard}
+        elif "fire" in asked:
+            begun = time.monotonic()
+            client.fire(asked["fire"], asked["data"])
+            found = {"fired": begun}
         else:
             found = _called(client, **asked)
         print(json.dumps(found), file=answers, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,10 @@ class Salt:
         if self._bus.get_event(wait=60, tag=tag, match_type="startswith") is None:
             raise SystemExit(f"no event {tag}")
         return time.monotonic()
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Put an event on the master's bus."""
+        self._bus.fire_event(dict(data), tag)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""Rows of events with one real minion: how many it can send, how soon one has an effect."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+
+from bench.fleets import Fleet
+from bench.lab import Lab, wait_for
+from bench.row import BenchError, Row, Sample, Times
+
+#: Events of one job, one after the other.
+EVENTS = 300
+#: Events that have an effect, one after the other.
+EFFECTS, QUICK_EFFECTS = 20, 8
+#: An execution module for both: what a minion's own code does that sends events.
+MODULE = """\
+def many(count, tag):
+    for number in range(count):
+        if not __salt__['event.send'](tag + '/' + str(number), {'number': number}):
+            return False
+    return True
+"""
+_turn = itertools.count()
+
+
+def events_catena(lab: Lab) -> Sample:
+    """Events per second, from the first to the last on the master's bus."""
+    return _events(lab.catena(1))
+
+
+def events_salt(lab: Lab) -> Sample:
+    """Events per second, from the first to the last on the master's bus."""
+    return _events(lab.salt(1))
+
+
+def _events(fleet: Fleet) -> Sample:
+    _sync(fleet)
+    tag = f"bench/fire{next(_turn)}"
+    with fleet.another_client() as first, fleet.another_client() as last:
+        first.listen(f"{tag}/0")
+        last.listen(f"{tag}/{EVENTS - 1}")
+        before = fleet.cpu()
+        answer = fleet.client.ask("benchfire.many", EVENTS, tag)
+        if answer.minions != 1:
+            raise BenchError("the minion did not send its events")
+        begun = first.heard()
+        return Sample((EVENTS - 1) / (last.heard() - begun), fleet.cpu() - before)
+
+
+def _sync(fleet: Fleet) -> None:
+    file = fleet.states / "_modules/benchfire.py"
+    if file.exists():
+        return
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(MODULE, encoding="utf-8")
+    if fleet.client.ask("saltutil.sync_modules").minions != 1:
+        raise BenchError("the minion did not take the module")
+
+
+def effect_catena(lab: Lab) -> Sample:
+    """From an event on the master's bus to the file that it makes on the minion."""
+    return _effect(lab, lab.catena(1))
+
+
+def effect_salt(lab: Lab) -> Sample:
+    """From an event on the master's bus to the file that it makes on the minion."""
+    return _effect(lab, lab.salt(1))
+
+
+def _effect(lab: Lab, fleet: Fleet) -> Sample:
+    _one_effect(fleet)  # what the first reaction starts stays
+    count = QUICK_EFFECTS if lab.quick else EFFECTS
+    before = fleet.cpu()
+    seconds = [_one_effect(fleet) for _ in range(count)]
+    return Sample(statistics.median(seconds) * 1e3, (fleet.cpu() - before) / count)
+
+
+def _one_effect(fleet: Fleet) -> float:
+    stamp = fleet.folder / f"effect{next(_turn)}"
+    begun = fleet.client.fire(fleet.react_tag, {"path": str(stamp)})
+    wait_for("the effect of an event", stamp.exists, pause=0.0005)
+    return time.monotonic() - begun
+
+
+ROWS = (
+    Row(
+        name="events-minion",
+        title="events from a minion's function, to the master's bus",
+        unit="events/s",
+        tools={"catena": events_catena, "salt": events_salt},
+        aim=Times(30),
+        less_is_better=False,
+        repeats=5,
+        quick=2,
+        note=f"{EVENTS} times event.send in one job, by a custom execution module",
+    ),
+    Row(
+        name="reactor-effect",
+        title="reactor: event on the master's bus to its effect on the minion",
+        unit="ms",
+        tools={"catena": effect_catena, "salt": effect_salt},
+        aim=Times(15),
+        repeats=3,
+        quick=1,
+        note="the reaction is `file.touch` on the minion; until the file is there",
+    ),
+)
