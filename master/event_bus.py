@@ -17,10 +17,10 @@ from catena.core.clock import Clock
 from catena.core.errors import UsageError
 from catena.core.events import Event, is_tag
 from catena.master.store.database import Store, after_commit
+from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
 _INSERT = sa.insert(EVENTS)
-_INSERT_MANY = _INSERT.returning(EVENTS.c.seq, sort_by_parameter_order=True)
 _KNOWN = sa.select(EVENTS.c.seq).where(
     EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
 )
@@ -103,9 +103,9 @@ class EventBus:
         if not news:
             return
         rows = [self._row(new) for new in news]
-        seqs = conn.execute(_INSERT_MANY, rows).scalars()
+        seqs = insert_many(conn, EVENTS.c.seq, rows)
         stored = [
-            Event(int(seq), row["tag"], row["data"], _stamp(row["at"]), row["source"])
+            Event(seq, row["tag"], row["data"], _stamp(row["at"]), row["source"])
             for seq, row in zip(seqs, rows, strict=True)
         ]
         after_commit(conn, lambda: self._publish(*stored))

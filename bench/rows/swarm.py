@@ -5,14 +5,20 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.lab import Lab
 from bench.row import Limit, Row, Sample
 from bench.swarm.station import Station
 from bench.swarm.swarm import Swarm
-from catena.client.requests import ChainDocument, ChainList, ChainSchedule, EventSend
+from catena.client.requests import (
+    ChainDocument,
+    ChainList,
+    ChainSchedule,
+    EventSend,
+    JobList,
+    RunJob,
+)
 
 FLEET = 1000
 BIG_FLEET = 10_000
@@ -67,14 +73,16 @@ def ping(lab: Lab) -> Sample:
 
 
 def returns(lab: Lab) -> Sample:
-    """Returns per second, from the first job's submission to the last return stored and shown."""
+    """Returns per second, from the first job's submission until the store has the last one."""
     station = _station(lab)
+    client = station.client
 
     def work() -> float:
         began = time.monotonic()
-        with ThreadPoolExecutor(JOBS) as pool:
-            for _ in pool.map(lambda _: station.job("cmd.run", "true"), range(JOBS)):
-                pass
+        for _ in range(JOBS):
+            client.request("job.run", RunJob(tgt="*", fun="cmd.run", args=("true",)))
+        while client.request("job.list", JobList(limit=JOBS, active=True)):
+            time.sleep(0.05)
         return JOBS * FLEET / (time.monotonic() - began)
 
     return _with_cpu(station, work)

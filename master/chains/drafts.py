@@ -20,8 +20,8 @@ from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionEven
 from catena.master.store.backup import next_epoch
 from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
 from catena.master.store.metadata import Ready
+from catena.master.store.serials import insert_many
 
-_INSERT_ACTIONS = sa.insert(ACTIONS).returning(ACTIONS.c.id, sort_by_parameter_order=True)
 _INSERT_ENTRY = sa.insert(ENTRIES)
 _INSERT_EXECUTION = sa.insert(EXECUTIONS)
 
@@ -128,13 +128,13 @@ def _insert(ledger: Ledger, row: sa.Row[Any], step: Step, order: int) -> list[in
     }
     if not step.minions:
         return []
-    keys = ledger.conn.execute(_INSERT_ACTIONS, [values] * len(step.minions)).scalars().all()
+    keys = insert_many(ledger.conn, ACTIONS.c.id, [values] * len(step.minions))
     entries = [
         {"action_id": key, "chain_id": row.id, "minion": minion, "sort_order": order}
         for key, minion in zip(keys, step.minions, strict=True)
     ]
     ledger.conn.execute(_INSERT_ENTRY, entries)
-    return [int(key) for key in keys]
+    return list(keys)
 
 
 def orders(conn: sa.Connection, row: sa.Row[Any]) -> list[int]:

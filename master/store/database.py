@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: At most this many functions share one commit.
-GROUP_LIMIT = 200
+GROUP_LIMIT = 1000
 #: How long a commit of nothing but lazy functions may be put off.
 LAZY_SECONDS = 0.05
 #: How long another process may hold the database before requests fail (reliability 3.3, "db").
