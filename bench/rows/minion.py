@@ -13,7 +13,7 @@ from bench.row import BenchError, NotHereError, Row, Sample, Times
 #: After a start or a job, until memory is looked at.
 SETTLE_SECONDS = 3.0
 #: How long idle minions are watched.
-WATCH_SECONDS, QUICK_WATCH_SECONDS = 60.0, 15.0
+WATCH_SECONDS, QUICK_WATCH_SECONDS = 40.0, 15.0
 
 
 def start_catena(lab: Lab) -> Sample:

@@ -139,7 +139,7 @@ ROWS = (
         title="the same, 99th percentile",
         unit="ms",
         tools={"catena": slowest_catena, "salt": slowest_salt},
-        repeats=3,
+        repeats=1,
         quick=1,
     ),
     Row(
