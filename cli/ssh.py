@@ -234,7 +234,10 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
             if error.phase is Phase.install and not error.waits:
                 # It was refused before it began.
                 page.close()
-            raise
+            if not page.is_written:
+                raise
+            advice = f"{error.advice}; catena ssh-run collect asks again"
+            raise SshError(error.host, error.phase, error.what, advice, waits=True) from None
         finally:
             link.close()
 

@@ -92,6 +92,11 @@ class Page:
         self._begun = begun
         self._written = begun.run_id != ""
 
+    @property
+    def is_written(self) -> bool:
+        """Whether something began, and its return was not shown yet."""
+        return self._written
+
     def begins(self, run_id: str, fun: str, code: frozenset[tuple[str, str]]) -> None:
         """Keep that a run is about to begin; durable when this returns.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from catena.core.config.master import MasterSettings
 from catena.core.context import Context, FileEntry
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CatenaError, CommandExecutionError
 from catena.core.frozen import replace
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.plugins import FunctionMark
@@ -218,6 +218,8 @@ class _Push:
         self._session = self._made()
         #: The run of the job's states that could not end well, where there was one.
         self._failed: RunResult | None = None
+        #: Why a run could not begin, or nobody knows what it came to: no answer of a function.
+        self._broken: CatenaError | None = None
 
     def run(self) -> Outcome:
         """Run the job: here on the target's behalf as far as that goes, else there."""
@@ -229,6 +231,8 @@ class _Push:
                 return self._own(self._function(self._session.context, self._spec), mark)
         self._watch(Phase.compile, self._spec.fun)
         answered = execute(self._session, self._spec)
+        if self._broken is not None:
+            raise self._broken
         if self._failed is not None:
             return self._own(self._failed, FunctionMark(out="highstate"))
         self._calls.check_compiled()
@@ -360,7 +364,11 @@ class _Push:
         found = run_id(self._spec.jid, self._seat.target.id, self._runs)
         if self._begins is not None:
             self._begins(found, job.spec.fun, answers.code)
-        return self._visit.run(found, job, parts, self._checked(answers), self._told)
+        try:
+            return self._visit.run(found, job, parts, self._checked(answers), self._told)
+        except CatenaError as error:
+            self._broken = error
+            raise
 
     def _checked(self, answers: Answers) -> Callable[[Any], Reply]:
         def answer(question: Any) -> Reply:

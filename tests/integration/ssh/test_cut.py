@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from catena.ssh.errors import SshError
+from catena.runtime.ssh.protocol import TargetError, Trouble
+from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.program import Program
+from catena.ssh.visit import Visit
 from tests.integration.ssh.test_push import Site, rows
 from tests.pushed import end_runs
 
@@ -84,3 +86,30 @@ def test_a_cut_changes_no_outcome(
     assert cuts == [verb]
     # Only a host that was not told to forget still has the run; it does so by itself.
     assert len(site.bench.debris()) <= 1
+
+
+def test_what_nobody_knows_is_no_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that stays away under a run: an error, and the run is there to be collected."""
+
+    def away(self: Program, *args: Any) -> Any:
+        raise ChannelLostError("web1", Phase.run, "cut", waits=True)
+
+    monkeypatch.setattr(Program, "poll", away)
+    monkeypatch.setattr(Visit.__init__, "__defaults__", (None, 0.0))  # no patience
+    kept: list[Any] = []
+    monkeypatch.setattr(Visit, "forget", lambda self: kept.append("forgotten"))
+    with pytest.raises(SshError, match="may go on there, or have ended") as caught:
+        site.run("state.apply", "t")
+    assert (caught.value.phase, caught.value.waits, kept) == (Phase.run, True, [])
+
+
+def test_a_host_without_room_for_a_run_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Program, *args: Any) -> Any:
+        raise TargetError(Trouble.full, "no space left: disk")
+
+    monkeypatch.setattr(Program, "put", full)
+    with pytest.raises(SshError, match="make room there, or set thin_dir") as caught:
+        site.run("state.apply", "t")
+    assert (caught.value.phase, caught.value.waits) == (Phase.install, False)
