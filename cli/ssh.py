@@ -77,9 +77,9 @@ def host_options(command: F) -> F:
     )(command)
     for long, short, kind, text in reversed(_TYPES):
         command = click.option(short, long, f"by_{kind}", is_flag=True, help=text)(command)
-    return click.option("--roster", default="", help="Roster file instead of the configured one.")(
-        command
-    )
+    return click.option(
+        "--roster", "--roster-file", default="", help="Roster file instead of the configured one."
+    )(command)
 
 
 def read_roster(settings: MasterSettings, path: str) -> Mapping[str, Target]:
