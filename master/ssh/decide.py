@@ -66,6 +66,19 @@ class HostFacts:
     tries: int = 0
 
 
+def pause_ends(due: float, now: float, again: float) -> float:
+    """Return when a pause is over that was to last until *due*.
+
+    No pause is longer than the longest: a later end was told by a clock that was set back since.
+
+    Args:
+        due: as it was stored, seconds since the epoch.
+        now: seconds since the epoch.
+        again: seconds after which a host whose reboot was asked for is looked at.
+    """
+    return due if due <= now + max(PAUSES[-1], PERSON_SECONDS, again) else 0.0
+
+
 @dataclass(frozen=True)
 class Errand:
     """What a visit is for: one job, or only a look."""

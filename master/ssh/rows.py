@@ -136,7 +136,7 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
         own = gathered[name]
         facts[name] = HostFacts(
             HostState(row.state),
-            row.due,
+            decide.pause_ends(row.due, now.wall, again),
             bool(row.machine_id),
             tuple(own.jobs),
             tuple(own.looks),

@@ -81,6 +81,12 @@ def test_nobody_is_visited_twice_at_a_time_or_before_the_pause_is_over() -> None
     assert decide.errand(away, NOW + 1) == Errand(job())
 
 
+def test_a_clock_that_is_set_back_makes_no_pause_longer() -> None:
+    assert decide.pause_ends(NOW + 60, NOW, 240) == NOW + 60
+    assert decide.pause_ends(NOW + 240, NOW, 240) == NOW + 240
+    assert decide.pause_ends(NOW + 24 * 3600, NOW, 240) == 0.0
+
+
 def test_a_host_that_was_never_seen_is_looked_at_and_again_until_it_is() -> None:
     assert decide.errand(facts(seen=False), NOW) == Errand()
     assert decide.errand(facts("away", seen=False), NOW) == Errand()
