@@ -359,6 +359,16 @@ def _encoded(framer: Framer, message: Dict[str, Any], beside: bytes) -> bytes:
         return framer.encode(p.failure(trouble_of(error)))
 
 
+def _leave_session() -> None:
+    """Take sshd's words out of the environment: what runs here is no session of a person.
+
+    By them bash takes itself for a login's first shell and reads .bashrc, whose noise would be in
+    the output of every command; and a run outlives its connection.
+    """
+    for name in [name for name in os.environ if name.startswith("SSH_")]:
+        del os.environ[name]
+
+
 def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> NoReturn:
     """Serve one channel to its end.
 
@@ -371,6 +381,7 @@ def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> 
     """
     look_seldom()
     gc.enable()
+    _leave_session()
     try:
         room = Room(Path(folder))
     except TargetError as error:

@@ -84,6 +84,19 @@ def test_custom_files_are_asked_for_brought_and_used(bench: Bench) -> None:
         }
 
 
+def test_what_runs_is_no_session_of_sshd(bench: Bench) -> None:
+    """A bash that sees one reads .bashrc first, and prints what that prints."""
+    home = bench.room.parent
+    (home / ".bashrc").write_text("echo noise\n")
+    bench.env |= {"HOME": str(home), "SSH_CLIENT": "::1 1 22", "SSH_CONNECTION": "x", "SHLVL": "0"}
+    look = "bash -c 'env | grep ^SSH; echo done'"
+    with bench.program() as program:
+        program.open(p.Identity("web1", {}))
+        assert program.call(p.Call("cmd.run", (look,))).value == "done"
+        begin(program, job("cmd.run", look, grains={"os": "x"}))
+        assert finished(program).ret.value == "done"
+
+
 def test_what_a_function_raises_is_told_with_its_kind_and_place(bench: Bench) -> None:
     listed, parts = custom()
     with bench.program() as program:
