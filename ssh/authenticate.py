@@ -241,6 +241,8 @@ def _refused(
     tried = f"tried {', '.join(tries.told)}" if tries.told else "there was no key to try"
     takes = f"; it takes {', '.join(tries.allowed)}" if tries.allowed else ""
     advice = f"put a key into {hop.user}'s authorized_keys, or name one as priv: in the roster"
+    if {"password", _INTERACTIVE} & set(tries.allowed):
+        advice += ", or correct passwd:" if hop.password else ", or give passwd: (--askpass)"
     return SshError(host, Phase.authenticate, f"{hop.user} is refused: {tried}{takes}", advice)
 
 
