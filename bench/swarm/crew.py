@@ -35,6 +35,8 @@ PING_SECONDS = 15.0
 SILENT_SECONDS = 60.0
 GOODBYE_LINGER_MS = 200
 TICK_SECONDS = 0.5
+#: Heartbeats of each minion in a tick, while there are some to be made at once.
+BEATS = 2
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class Crew:
         self._ticked = 0.0
         self._counts: Counter[str] = Counter()
         self._firing: Firing | None = None
+        #: Heartbeats that each minion has still to make at once.
+        self._beats = 0
         #: Function whose orders are told with their time; "" for none.
         self._watched = ""
         self._rebooting: list[float] = []
@@ -130,6 +134,7 @@ class Crew:
         self._frames: dict[str, list[bytes]] = {}
         self._do: dict[str, Callable[[dict[str, Any]], None]] = {
             "fire": self._fire, "reboot": self._reboot, "stats": self._stats, "watch": self._watch,
+            "beat": self._beat,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -188,6 +193,7 @@ class Crew:
         if now - self._ticked < TICK_SECONDS:
             return
         self._ticked = now
+        self._beat_on()
         while self._begun and self._begun[0].heard < now - PATIENCE_SECONDS:
             line = self._begun.popleft()
             if line.sock is not None and not line.welcome:
@@ -338,6 +344,21 @@ class Crew:
         self._close(line, GOODBYE_LINGER_MS)
         line.greeted = time.monotonic()
         self._waiting.append(line)
+
+    def _beat(self, command: dict[str, Any]) -> None:
+        self._beats = command["times"]
+
+    def _beat_on(self) -> None:
+        if self._beats <= 0:
+            return
+        self._beats -= BEATS
+        for line in self._lines:
+            if line.sock is not None and line.welcome:
+                for _ in range(BEATS):
+                    self._send(line, wire.pack(m.Ping(1)))
+                self._drain(line)
+        if self._beats <= 0:
+            self._say("beaten")
 
     def _watch(self, command: dict[str, Any]) -> None:
         self._watched = command["fun"]

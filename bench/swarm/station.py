@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -35,6 +35,7 @@ class Station:
         minions: how many are accepted; they connect with `connect`.
         settings: of the master, beside SETTINGS.
         command: how the master is started, for profilers; None: as installed.
+        before: called with the path of the database before the master starts.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Station:
         minions: int,
         settings: Mapping[str, Any] | None = None,
         command: list[str] | None = None,
+        before: Callable[[Path], None] | None = None,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="catena-swarm-")
         self.folder = Path(self._temporary.name)
@@ -57,6 +59,8 @@ class Station:
         state = self.folder / "state" / "master"
         self.database = state / "lib" / "master.db"
         accept(f"sqlite:///{self.database}", self.members)
+        if before is not None:
+            before(self.database)
         self._key = load_or_create(state / "pki").public
         words = command or [str(Path(sys.executable).parent / "catena")]
         log = (self.folder / "log").open("wb")

@@ -103,6 +103,12 @@ class Swarm:
         seconds: list[float] = self._wait("reboot", 1)[0]["seconds"]
         return seconds
 
+    def beat(self, times: int) -> None:
+        """Let every minion send so many heartbeats, a few in each second, and wait for it."""
+        for number in range(len(self._crews)):
+            self._tell(number, {"do": "beat", "times": times})
+        self._wait("beaten", len(self._crews))
+
     def watch(self, fun: str) -> None:
         """Have the first crew tell of every order of *fun*, for `next_order`."""
         self._tell(0, {"do": "watch", "fun": fun})

@@ -1,0 +1,284 @@
+"""How costs grow: each kind of work at a size, ten times it, and a hundred times it.
+
+    python -m bench.growth [--only NAME]
+
+CPU seconds, which a busy machine changes little. What grows no faster than n·log n between the
+second and the third size is fine; the fixed part of the smallest is taken off first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from bench.lab import environment
+from bench.measure import run
+from bench.swarm.station import Station
+from catena.client.requests import (
+    ChainDocument,
+    ChainList,
+    ChainSchedule,
+    EventSend,
+    JobList,
+    RunJob,
+)
+from catena.core.job import JobSpec
+from catena.master import job_rows
+from catena.master.delivery import Delivery
+from catena.master.job_model import JobRequest
+from catena.master.store.database import Store
+from catena.master.store.tables import EVENTS
+
+#: What noise may add to a factor.
+NOISE = 1.5
+STEPS = (1, 10, 100)
+CATENA = Path(sys.executable).parent / "catena"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One kind of work."""
+
+    name: str
+    title: str
+    #: The smallest size.
+    base: int
+    #: CPU seconds of the work at a size.
+    measure: Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one kind of work cost."""
+
+    growth: Growth
+    #: CPU seconds by size, smallest first.
+    costs: tuple[float, ...]
+
+    @property
+    def factor(self) -> float:
+        """How much more the third costs than the second, without what the first costs."""
+        first, second, third = self.costs
+        return (third - first) / max(second - first, 0.01)
+
+    @property
+    def allowed(self) -> float:
+        """What n·log n, and noise, allow for that factor."""
+        second, third = (self.growth.base * step for step in STEPS[1:])
+        return NOISE * (third * math.log(third)) / (second * math.log(second))
+
+    @property
+    def good(self) -> bool:
+        """Whether it grows no faster."""
+        return self.factor <= self.allowed
+
+
+def table(found: list[Found]) -> str:
+    """Return a Markdown table."""
+    lines = [
+        "| work | size | CPU at 1× | 10× | 100× | 10× to 100× | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        costs = " | ".join(f"{cost:.2f} s" for cost in one.costs)
+        verdict = "fine" if one.good else f"over {one.allowed:.0f}"
+        size = f"{one.growth.base:,}"
+        lines.append(f"| {one.growth.title} | {size} | {costs} | {one.factor:.1f} | {verdict} |")
+    return "\n".join(lines)
+
+
+# -- the master --------------------------------------------------------------------------------
+
+
+def connected(minions: int) -> float:
+    """Connect a fleet and ping it."""
+    with Station(minions, {"reactor_defaults": False}) as station:
+        before = station.cpu()
+        station.connect(minions)
+        station.job("test.ping")
+        return station.cpu() - before
+
+
+def jobs(count: int) -> float:
+    """Work beside so many ended jobs in the store: ten jobs, two lists."""
+
+    def fill(conn: sa.Connection) -> None:
+        spec = JobSpec("", "test.ping", tgt="*", issued=time.time())
+        request = JobRequest("root", "test.ping")
+        for number in range(count):
+            one = replace(spec, jid=f"2026010112{number:010d}")
+            new = job_rows.NewJob(one, request, {f"old{n}": Delivery.done for n in range(5)})
+            job_rows.insert(conn, new)
+
+    with _beside(fill) as station:
+        before = station.cpu()
+        for _ in range(10):
+            station.client.request("job.run", RunJob(tgt="*", fun="test.ping"))
+        for _ in range(2):
+            station.client.request("job.list", JobList(limit=50))
+        time.sleep(6)  # expiry and resending look at jobs every five seconds
+        return station.cpu() - before
+
+
+def events(count: int) -> float:
+    """Work beside so many events in the store: two hundred events sent."""
+
+    def fill(conn: sa.Connection) -> None:
+        row = {"tag": "old/event", "data": {"text": "x" * 100}, "at": time.time(), "source": ""}
+        conn.execute(sa.insert(EVENTS), [row] * count)
+
+    with _beside(fill) as station:
+        before = station.cpu()
+        for _ in range(200):
+            station.client.request("event.send", EventSend("new/event", {}))
+        time.sleep(2)
+        return station.cpu() - before
+
+
+def chains(count: int) -> float:
+    """Work beside so many chains in the store: five more, run to dispatch, and two lists."""
+    with Station(20) as station:
+        for number in range(count):
+            _chain(station, f"old{number}", at=time.time() + 86400)
+        before = station.cpu()
+        for number in range(5):
+            _chain(station, f"new{number}")
+        for _ in range(2):
+            station.client.request("chain.list", ChainList(limit=50))
+        time.sleep(6)  # the scheduler looks every five seconds
+        return station.cpu() - before
+
+
+def _chain(station: Station, label: str, at: float = 0.0) -> None:
+    action = {"kind": "call", "data": {"fun": "test.ping"}}
+    entry: dict[str, Any] = {"tgt": "*", "tgt_type": "glob", "action": action}
+    station.client.request("chain.apply", ChainDocument(label, (entry, entry)))
+    station.client.request("chain.schedule", ChainSchedule(label, at))
+
+
+def _beside(fill: Callable[[sa.Connection], None]) -> Station:
+    """Return a master of ten minions that found so much in its store."""
+
+    async def write(database: Path) -> None:
+        store = Store(f"sqlite:///{database}")
+        await store.open()
+        await store.write(fill)
+        await store.close()
+
+    return Station(10, {"reactor_defaults": False}, before=lambda path: asyncio.run(write(path)))
+
+
+# -- one host ----------------------------------------------------------------------------------
+
+
+def nops(count: int) -> float:
+    """Apply states that do nothing."""
+    return _apply("".join(f"nop{n}:\n  test.nop\n" for n in range(count)))
+
+
+def required(count: int) -> float:
+    """Apply states that each require the one before."""
+    lines = ["nop0:\n  test.nop\n"]
+    lines += [
+        f"nop{n}:\n  test.nop:\n  - require:\n    - test: nop{n - 1}\n" for n in range(1, count)
+    ]
+    return _apply("".join(lines))
+
+
+def required_sls(count: int) -> float:
+    """Apply so many states that each require an SLS of as many."""
+    half = count // 2
+    other = "".join(f"other{n}:\n  test.nop\n" for n in range(half))
+    mine = "include: [other]\n" + "".join(
+        f"mine{n}:\n  test.nop:\n  - require:\n    - sls: other\n" for n in range(half)
+    )
+    return _apply(mine, other=other)
+
+
+def required_in_sls(count: int) -> float:
+    """Apply so many states that are each required by an SLS of as many."""
+    half = count // 2
+    other = "".join(f"other{n}:\n  test.nop\n" for n in range(half))
+    mine = "include: [other]\n" + "".join(
+        f"mine{n}:\n  test.nop:\n  - require_in:\n    - sls: other\n" for n in range(half)
+    )
+    return _apply(mine, other=other)
+
+
+def files(count: int) -> float:
+    """Lay a tree of small files out, and look at it again."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        source = folder / "states" / "tree"
+        for number in range(count):
+            path = source / f"d{number % 50}" / f"f{number}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"file {number}\n", encoding="utf-8")
+        text = f"{folder}/out:\n  file.recurse:\n  - source: salt://tree\n"
+        return sum(_apply(text, folder) for _ in range(2))
+
+
+def _apply(text: str, folder: Path | None = None, **others: str) -> float:
+    with tempfile.TemporaryDirectory() as place:
+        home = folder or Path(place)
+        states = home / "states"
+        states.mkdir(exist_ok=True)
+        for name, content in {"work": text, **others}.items():
+            (states / f"{name}.sls").write_text(content, encoding="utf-8")
+        (home / "minion").write_text(
+            f"file_roots: {{base: [{states}]}}\nid: growth\nfile_client: local\n", encoding="utf-8"
+        )
+        words: list[str | Path] = [
+            CATENA,
+            "-c",
+            home,
+            "call",
+            "--local",
+            "state.apply",
+            "work",
+            "--out",
+            "quiet",
+        ]
+        return run(words, environment()).cpu
+
+
+GROWTHS = (
+    Growth("minions", "connect minions and ping them", 10, connected),
+    Growth("jobs", "10 jobs beside so many in the store", 100, jobs),
+    Growth("events", "200 events beside so many in the store", 1000, events),
+    Growth("chains", "5 chains beside so many in the store", 5, chains),
+    Growth("states", "states of a run", 100, nops),
+    Growth("requires", "states that each require the one before", 100, required),
+    Growth("require-sls", "states that each require an SLS", 20, required_sls),
+    Growth("require-in-sls", "states that are each required by an SLS", 20, required_in_sls),
+    Growth("files", "files of a tree, laid out and looked at again", 20, files),
+)
+
+
+def main() -> int:
+    """Measure; return 1 where something grows too fast."""
+    parser = argparse.ArgumentParser(description="How costs grow with the work.")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    given = parser.parse_args()
+    found = []
+    for growth in GROWTHS:
+        if given.only and growth.name not in given.only:
+            continue
+        found.append(Found(growth, tuple(growth.measure(growth.base * step) for step in STEPS)))
+        print(f"{growth.name}: {found[-1].costs}", file=sys.stderr, flush=True)
+    print(table(found))
+    return 0 if all(one.good for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
