@@ -7,6 +7,7 @@ only when a name is not built in.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
@@ -138,10 +139,36 @@ def marked(module: ModuleType, prefix: str, kind: type) -> Dict[str, Plugin]:
     """Return the callables of *module* that carry a mark of *kind*, by full name."""
     found = {}
     for member in vars(module).values():
-        mark = getattr(member, MARK, None)
+        mark = _mark_of(member)
         if isinstance(mark, kind):
             name = f"{prefix}.{mark.name}"  # type: ignore[attr-defined]  # every mark has a name
             found[name] = Plugin(name, member, mark)
+    return found
+
+
+@cache
+def _marked_names(path: str, kind: type) -> tuple[str, ...]:
+    module = import_module(path)
+    return tuple(
+        name for name, member in vars(module).items() if isinstance(_mark_of(member), kind)
+    )
+
+
+def _mark_of(member: Any) -> Any:
+    return getattr(member, MARK, None)
+
+
+def built_in(path: str, prefix: str, kind: type) -> Dict[str, Plugin]:
+    """Return what `marked` does, of the module *path*, which does not change once it is imported.
+
+    A process that runs one job after the other looks through a module once.
+    """
+    module = import_module(path)
+    found = {}
+    for attribute in _marked_names(path, kind):
+        member = getattr(module, attribute)
+        name = f"{prefix}.{_mark_of(member).name}"
+        found[name] = Plugin(name, member, _mark_of(member))
     return found
 
 
@@ -175,7 +202,7 @@ class Registry:
             found = self._late(prefix) if self._late else None
             if found is None:
                 path = self._index.get(prefix)
-                found = marked(import_module(path), prefix, self._mark) if path else {}
+                found = built_in(path, prefix, self._mark) if path else {}
             self._loaded[prefix] = found
         return self._loaded[prefix]
 

@@ -15,7 +15,6 @@ import re
 import sys
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import (
@@ -35,7 +34,7 @@ from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.own_code import file_name, module_name, told
-from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, marked
+from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, built_in
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
 
@@ -275,10 +274,15 @@ class CustomRegistry(Registry):
     def module(self, prefix: str) -> Dict[str, Plugin]:
         """Return the plug-ins of module *prefix*: custom ones, built-in ones, or both."""
         if prefix not in self._loaded:
-            found = super().module(prefix)
-            if prefix in self._built_in and found and not self._replaces(prefix):
-                path = import_module(self._built_in[prefix])
-                self._loaded[prefix] = {**marked(path, prefix, self._mark), **found}
+            custom = self._late(prefix) if self._late else None
+            path = self._built_in.get(prefix)
+            if custom is None:
+                found = built_in(path, prefix, self._mark) if path else {}
+            elif path and custom and not self._replaces(prefix):
+                found = {**built_in(path, prefix, self._mark), **custom}
+            else:
+                found = custom
+            self._loaded[prefix] = found
         return self._loaded[prefix]
 
     def _replaces(self, prefix: str) -> bool:
