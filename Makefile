@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick lint format docs wheel clean
+.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -33,6 +33,14 @@ bench: $(STAMP)
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m bench --quick $(BENCH)
+
+# How costs grow with minions, jobs, events, chains, states and files.
+bench-growth: $(STAMP)
+	$(BIN)/python -m bench.growth $(BENCH)
+
+# Half an hour of a steady load from 1 000 simulated minions: the master must not grow.
+bench-soak: $(STAMP)
+	$(BIN)/python -m bench.soak $(BENCH)
 
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)

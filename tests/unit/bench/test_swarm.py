@@ -1,0 +1,120 @@
+"""Simulated minions say what real ones say; what long runs and growth are judged by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.growth import Found, Growth
+from bench.soak import Sample, judge, slope
+from bench.swarm.crew import Firing
+from bench.swarm.minion import RESUME, START, SimMinion
+from bench.swarm.population import load, make, save
+from catena.core.job import (
+    ActionKind,
+    ActionManifest,
+    Boundary,
+    ChainManifest,
+    ChunkManifest,
+    JobSpec,
+)
+from catena.master.chains import returned
+from catena.transport import messages as m
+
+JID = "20260301120000000000"
+
+
+def chunk(number: int, *kinds: ActionKind) -> ChunkManifest:
+    actions = tuple(
+        ActionManifest(
+            10 * number + n, f"mgr_actionchain_7_action_{10 * number + n}_chunk_{number}", kind
+        )
+        for n, kind in enumerate(kinds)
+    )
+    sls = f"actionchains.actionchain_7_machine_{number}"
+    return ChunkManifest(number, sls, "", 0, Boundary.none, actions)
+
+
+def minion() -> SimMinion:
+    return SimMinion("sim1", "machine1", "x" * 10)
+
+
+def test_a_ping_is_answered_at_once_and_a_command_after_its_receipt() -> None:
+    (pong,) = minion().ordered(JobSpec(JID, "test.ping"), 1.0)
+    receipt, ret = minion().ordered(JobSpec(JID, "cmd.run", ("true",)), 1.0)
+    assert pong.ret.value is True
+    assert isinstance(receipt, m.JobReceived)
+    assert (ret.ret.value, ret.ret.fun_args) == ("x" * 10, ("true",))
+
+
+def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
+    manifest = ChainManifest(
+        7,
+        "machine1",
+        1,
+        (
+            chunk(1, ActionKind.idempotent, ActionKind.reboot),
+            chunk(2, ActionKind.idempotent),
+        ),
+    )
+    one = minion()
+    _, first = one.ordered(JobSpec(JID, START, chain=manifest), 1.0)
+    found = returned.read(first.ret)[7]
+    assert (set(found.outcomes), found.chunks) == ({10, 11}, {1})
+    assert one.reboots_after == JID
+    session, boot = one.session, one.boot_id
+    one.boot()
+    assert one.hello().pending_resume == {"actionchain_id": 7}
+    assert (one.session, one.boot_id) != (session, boot)
+    _, second = one.ordered(JobSpec(JID, RESUME), 2.0)
+    assert set(returned.read(second.ret)[7].outcomes) == {20}
+    _, third = one.ordered(JobSpec(JID, RESUME), 3.0)
+    assert third.ret.value == {}
+
+
+def test_members_are_kept_for_their_processes_alone(tmp_path: Path) -> None:
+    members = make(2, "web")
+    save(members, tmp_path / "members")
+    assert load(tmp_path / "members") == members
+    assert (tmp_path / "members").stat().st_mode & 0o777 == 0o600
+    assert "secret" not in repr(members[0])
+
+
+def test_events_are_said_again_until_each_is_acknowledged() -> None:
+    firing = Firing(["a"], 3, "text", 2)
+    first, second = firing.more("a", 2)
+    assert firing.stored("a", first.event_id)
+    assert not firing.stored("a", first.event_id)
+    assert firing.again("a") == [second]
+    (third,) = firing.more("a", 5)
+    assert firing.stored("a", second.event_id)
+    assert firing.stored("a", third.event_id)
+    assert (firing.acked, firing.total) == (3, 3)
+
+
+def test_a_slope_is_not_bent_by_one_outlier() -> None:
+    points = [(float(x), 2.0 * x) for x in range(10)]
+    points[4] = (4.0, 500.0)
+    assert slope(points) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("per_sample", "good"), [(0.0, True), (0.001, True), (0.01, False)])
+def test_growth_is_judged_behind_the_warm_up(per_sample: float, good: bool) -> None:
+    warm = [Sample(5.0 * n, 50.0 + n, 1000 + n, 0.0) for n in range(60)]
+    later = [Sample(300 + 5.0 * n, 110 + per_sample * n, 1040, 0.0) for n in range(300)]
+    assert judge([*warm, *later]).good is good
+
+
+def test_descriptors_that_grow_are_seen() -> None:
+    samples = [Sample(300 + 5.0 * n, 110.0, 1000 + n // 10, 0.0) for n in range(300)]
+    assert judge(samples).descriptors > 0
+
+
+@pytest.mark.parametrize(
+    ("costs", "good"),
+    [((0.2, 0.3, 1.3), True), ((0.2, 0.2, 0.21), True), ((0.1, 0.2, 10.0), False)],
+)
+def test_a_cost_may_grow_with_the_work_and_no_faster(costs: tuple[float, ...], good: bool) -> None:
+    growth = Growth("states", "states", 100, lambda size: 0.0)
+    assert Found(growth, costs).good is good
