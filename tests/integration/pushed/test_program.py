@@ -395,6 +395,19 @@ def test_a_run_that_is_not_done_in_time_is_killed(bench: Bench) -> None:
     assert not result.interrupted
 
 
+def test_a_run_that_prints_without_end_is_killed(bench: Bench) -> None:
+    text = b"import os\ndef on():\n    while True:\n        os.write(1, b'x' * 65536)\n"
+    listed, parts = tree(_modules__flood_py=text)
+    with bench.program() as program:
+        program.put(parts)
+        begin(program, job("flood.on", grains={"os": "x"}, files=(listed,), output_limit=1000))
+        result = finished(program)
+        program.ack(RUN)
+    assert not result.ret.success
+    assert "killed: it printed more than 1000 bytes" in str(result.ret.value)
+    assert bench.debris() == []
+
+
 def test_a_run_that_comes_too_late_does_not_start(bench: Bench, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     with bench.program() as program:
