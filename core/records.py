@@ -33,6 +33,8 @@ from catena.core.suggest import unknown
 
 R = TypeVar("R")
 
+#: Stands for the type of a field that is none.
+_UNKNOWN = object()
 #: Types whose values are plain data as they stand.
 _AS_IS = frozenset({str, int, float, bool, bytes, type(None)})
 
@@ -68,21 +70,21 @@ def decode(kind: Type[R], data: Any, path: str = "$") -> R:
     Raises:
         RecordError: *data* does not fit; the message names the path of the first fault.
     """
-    if not isinstance(data, AbstractMapping):
+    if type(data) is not dict and not isinstance(data, AbstractMapping):
         raise RecordError(f"{path}: expected a mapping for {kind.__name__}")
     hints, required = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
-    for key in data:
-        if key not in hints:
-            raise RecordError(f"{path}: {unknown('field', str(key), hints)}")
-    missing = required - data.keys()
-    if missing:
-        raise RecordError(f"{path}: missing field {min(missing)!r}")
     values = {}
     for name, item in data.items():
-        hint = hints[name]
+        hint = hints.get(name, _UNKNOWN)
         # Most fields are plain: their path is not worth writing down.
-        plain = hint is Any or (type(item) is hint and hint in _AS_IS)
-        values[name] = item if plain else _value(hint, item, f"{path}.{name}")
+        if hint is Any or (type(item) is hint and hint in _AS_IS):
+            values[name] = item
+        elif hint is _UNKNOWN:
+            raise RecordError(f"{path}: {unknown('field', str(name), hints)}")
+        else:
+            values[name] = _value(hint, item, f"{path}.{name}")
+    if not values.keys() >= required:
+        raise RecordError(f"{path}: missing field {min(required - values.keys())!r}")
     return kind(**values)
 
 
@@ -102,11 +104,12 @@ def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
 
 @cache
 def _shape(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    return get_origin(hint), get_args(hint)
+    """Return origin and arguments of a type; a NewType is what it is made of."""
+    args = tuple(getattr(arg, "__supertype__", arg) for arg in get_args(hint))
+    return get_origin(hint), args
 
 
 def _value(hint: Any, data: Any, path: str) -> Any:
-    hint = getattr(hint, "__supertype__", hint)
     if hint is Any:
         return data
     origin, inner = _shape(hint)
