@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
+from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Deque, Dict
 
 import zmq
 
@@ -15,11 +17,13 @@ from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.transport import wire
 from catena.transport.failures import failure_of
-from catena.transport.framing import FrameReader, StreamError, frame
+from catena.transport.framing import FrameReader, StreamError, frame, head
 from catena.transport.local import listen, peer_of
 from catena.transport.messages import Envelope
 
 _READ_BYTES = 256 * 1024
+#: Parts of what waits that are given to the system in one call.
+_AT_ONCE = 16
 #: Unread answers that one connection may have.
 _UNREAD_LIMIT = 64 * 1024 * 1024
 
@@ -33,7 +37,8 @@ class LocalConnection:
         self.handle = sock.fileno()
         self.peer = peer_of(sock)
         self._reader = FrameReader()
-        self._unsent = bytearray()
+        self._unsent: Deque[memoryview] = deque()
+        self._unsent_bytes = 0
         self.open = True
 
     def send(self, message: Any, reply_to: bytes) -> None:
@@ -41,25 +46,38 @@ class LocalConnection:
         if not self.open:
             return
         try:
-            self._unsent += frame(wire.pack(message, reply_to=reply_to))
+            data = wire.pack(message, reply_to=reply_to)
+            before = head(len(data))
         except CatenaError as error:
-            self._unsent += frame(wire.pack(failure_of(error), reply_to=reply_to))
+            data = wire.pack(failure_of(error), reply_to=reply_to)
+            before = head(len(data))
+        for part in (before, data):
+            self._unsent.append(memoryview(part))
+            self._unsent_bytes += len(part)
         self.flush()
-        if len(self._unsent) > _UNREAD_LIMIT:
+        if self._unsent_bytes > _UNREAD_LIMIT:
             self._owner.drop(self)
 
     def flush(self) -> None:
         """Send what waits, as far as it goes."""
         while self._unsent:
             try:
-                sent = self.socket.send(self._unsent[: _READ_BYTES * 4])
+                sent = self.socket.sendmsg(list(islice(self._unsent, _AT_ONCE)))
             except BlockingIOError:
                 break
             except OSError:
                 self._owner.drop(self)
                 return
-            del self._unsent[:sent]
+            self._sent(sent)
         self._owner.interest(self, bool(self._unsent))
+
+    def _sent(self, count: int) -> None:
+        self._unsent_bytes -= count
+        while count:
+            first = self._unsent.popleft()
+            if count < len(first):
+                self._unsent.appendleft(first[count:])
+            count -= min(count, len(first))
 
     def read(self) -> None:
         """Handle what arrived."""

@@ -113,7 +113,7 @@ class Relay:
         question = self._asked.pop(envelope.reply_to, None)
         if question is None:
             return False
-        question.asker.send(envelope.message, question.msg_id)
+        question.asker.send(wire.passed_on(envelope), question.msg_id)
         return True
 
     def lost(self, socket: str) -> None:

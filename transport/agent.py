@@ -395,7 +395,9 @@ class AgentLink:
             if frame is None:
                 return
             try:
-                envelope = wire.unpack(frame.buffer, socket=name, receiver="minion")
+                # Pieces of files are for somebody else on this host, and large.
+                keep = name == "bulk"
+                envelope = wire.unpack(frame.buffer, socket=name, receiver="minion", keep=keep)
             except wire.WireError as error:
                 self._note("warning", f"{name}: bad frame of the master: {error}")
                 continue

@@ -21,9 +21,18 @@ def frame(data: bytes, limit: int = FRAME_LIMIT) -> bytes:
     Raises:
         LimitError: the reader would refuse it.
     """
-    if len(data) > limit:
-        raise LimitError(f"a message of {len(data)} bytes, a local socket takes {limit}")
-    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+    return head(len(data), limit) + data
+
+
+def head(size: int, limit: int = FRAME_LIMIT) -> bytes:
+    """Return what stands before a frame of *size* bytes.
+
+    Raises:
+        LimitError: the reader would refuse it.
+    """
+    if size > limit:
+        raise LimitError(f"a message of {size} bytes, a local socket takes {limit}")
+    return size.to_bytes(LENGTH_BYTES, "big")
 
 
 class FrameReader:
@@ -52,7 +61,8 @@ class FrameReader:
             end = start + LENGTH_BYTES + size
             if len(self._buffer) < end:
                 break
-            frames.append(bytes(self._buffer[start + LENGTH_BYTES : end]))
+            with memoryview(self._buffer) as view:
+                frames.append(bytes(view[start + LENGTH_BYTES : end]))
             start = end
         del self._buffer[:start]
         return frames

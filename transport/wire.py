@@ -162,7 +162,7 @@ class Packed:
     """A message that is packed but for its header: many peers are sent the same."""
 
     number: int
-    body: bytes
+    body: Buffer
 
 
 def packed(message: Any) -> Packed:
@@ -217,13 +217,14 @@ def check_outgoing(frame: Buffer, *, socket: str, receiver: str) -> None:
         )
 
 
-def unpack(frame: Buffer, *, socket: str, receiver: str) -> Envelope:
+def unpack(frame: Buffer, *, socket: str, receiver: str, keep: bool = False) -> Envelope:
     """Return the message of *frame* with its header.
 
     Args:
         frame: as received.
         socket: "control", "bulk", "enrol" or "local".
         receiver: which side this is: "master", "minion", "client" or "job".
+        keep: keep the message as it came too, to pass it on (`passed_on`).
 
     Raises:
         WireError: one of its subclasses, for the first rule that the frame breaks.
@@ -253,7 +254,14 @@ def unpack(frame: Buffer, *, socket: str, receiver: str) -> Envelope:
     except RecordError as error:
         raise FieldError(str(error)[:TEXT_LIMIT], msg_id) from None
     reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
-    return Envelope(msg_id, reply_to, message, view[1])
+    return Envelope(msg_id, reply_to, message, view[1], view[HEADER_BYTES:] if keep else b"")
+
+
+def passed_on(envelope: Envelope) -> Any:
+    """Return the message for `pack`: as it came where that was kept, and packed once less."""
+    if not len(envelope.body):
+        return envelope.message
+    return Packed(_NUMBER_OF[type(envelope.message).__name__], envelope.body)
 
 
 def unpack_body(body: Buffer, limit: Limit) -> Any:

@@ -16,6 +16,7 @@ from catena.transport import return_parts, wire
 from catena.transport.messages import (
     ALLOWED,
     TYPES,
+    ChunkReply,
     ClientReply,
     ClientRequest,
     EnrolProbe,
@@ -310,3 +311,19 @@ def test_a_piece_fits_the_bulk_socket() -> None:
     frame = wire.pack(part)
     wire.check_outgoing(frame, socket="bulk", receiver="master")
     assert wire.unpack(frame, socket="bulk", receiver="master").message == part
+
+
+def test_a_kept_message_is_passed_on_as_it_came() -> None:
+    reply = ChunkReply("0" * 64, 7, b"\x00piece")
+    came = wire.pack(reply, reply_to=b"r" * 16)
+    kept = wire.unpack(came, socket="bulk", receiver="minion", keep=True)
+    assert kept.message == reply and bytes(kept.body) == came[wire.HEADER_BYTES :]
+    on = wire.pack(wire.passed_on(kept), reply_to=b"s" * 16)
+    again = wire.unpack(on, socket="local", receiver="job")
+    assert (again.message, again.reply_to) == (reply, b"s" * 16)
+
+
+def test_a_message_that_was_not_kept_is_packed_anew() -> None:
+    reply = ChunkReply("0" * 64, 7, b"piece")
+    came = wire.unpack(wire.pack(reply), socket="bulk", receiver="minion")
+    assert came.body == b"" and wire.passed_on(came) is came.message

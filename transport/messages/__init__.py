@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Tuple
 
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
 from catena.core.lazy import LazyRecords
 
 if TYPE_CHECKING:
@@ -233,3 +233,5 @@ class Envelope:
     message: Any
     #: Version byte.
     version: int = 1
+    #: The message as it came, for who passes it on; b"" where nobody does.
+    body: Any = field(default=b"", repr=False, compare=False)
