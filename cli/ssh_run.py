@@ -116,6 +116,33 @@ def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
     return _collect(ctx, jids, "by catena ssh-run", options)
 
 
+@ssh_run.command()
+@click.argument("jids", nargs=-1, required=True)
+@click.pass_context
+def forget(ctx: click.Context, jids: Tuple[str, ...]) -> None:
+    """Take runs of JIDS off the list, as of hosts that are gone; no host is asked."""
+    from catena.ssh.ledger import Ledger
+
+    settings, _ = master_settings(ctx.find_root().obj)
+    ledger = Ledger(settings.state_dir)
+    with ledger.alone():
+        for one in _left(ledger, jids):
+            ledger.page(one).close()
+            print(f"{one.spec.jid}  {one.host}  {one.spec.fun}")
+
+
+def _left(ledger: Ledger, jids: Tuple[str, ...]) -> List[Begun]:
+    """Return the runs of some jobs, or of all, that nobody follows; tell of those that are."""
+    found = [one for one in ledger.every() if not jids or one.spec.jid in jids]
+    for jid in jids:
+        if all(one.spec.jid != jid for one in found):
+            raise NotFoundError(f"no run of job {jid} was left behind; see: ssh-run list")
+    for one in found:
+        if one.is_followed:
+            print(f"{one.host}: job {one.spec.jid}: {_state(one)}", file=sys.stderr)
+    return [one for one in found if not one.is_followed]
+
+
 def _collect(
     ctx: click.Context, jids: Tuple[str, ...], cancelled: str, options: Mapping[str, Any]
 ) -> int:
@@ -126,14 +153,7 @@ def _collect(
     password = click.prompt("password", hide_input=True, err=True) if options["askpass"] else None
     desk = _Desk(settings, client_files(ctx.find_root().obj, settings), ledger, password)
     with ledger.alone():
-        found = [one for one in ledger.every() if not jids or one.spec.jid in jids]
-        for jid in jids:
-            if all(one.spec.jid != jid for one in found):
-                raise NotFoundError(f"no run of job {jid} was left behind; see: ssh-run list")
-        left = [one for one in found if not one.is_followed]
-        for one in found:
-            if one.is_followed:
-                print(f"{one.host}: job {one.spec.jid}: {_state(one)}", file=sys.stderr)
+        left = _left(ledger, jids)
         if not left:
             print("nothing was left behind", file=sys.stderr)
             return 0

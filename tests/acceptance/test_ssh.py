@@ -14,6 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from catena.cli.commands import run
+from catena.cli.settings import master_settings
+from catena.core.job import JobSpec
+from catena.ssh.ledger import Begun, Ledger
 from tests.ssh_server import USER, SshServer, free_ports
 from tests.unit.ssh.test_target import INJECTIONS
 
@@ -229,8 +232,30 @@ def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> Non
     done = catena("ssh-run", "collect", row["jid"], "--out", "txt")
     assert (done.returncode, done.stdout) == (0, "plain: on\n")
     assert catena("ssh-run", "collect").stderr == "nothing was left behind\n"
-    assert "no run of job" in catena("ssh-run", "cancel", row["jid"]).stderr
+    for verb in ("cancel", "forget"):
+        assert "no run of job" in catena("ssh-run", verb, row["jid"]).stderr
     assert list(catena.server.folder.glob("thin-plain/runs/*")) == []
+
+
+def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> None:
+    spec = JobSpec("20261121214500000000", "cmd.run", ("true",))
+    settings, _ = master_settings(str(catena.folder))
+    (port,) = free_ports(1)
+    begun = Begun("gone", f"{USER}@127.0.0.1:{port}", "", spec)
+    child = os.fork()
+    if child == 0:
+        # The one who began it is no more.
+        try:
+            page = Ledger(settings.state_dir).page(begun)
+            page.begins(f"{spec.jid}-00000000-1", spec.fun, frozenset())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    away = catena("ssh-run", "collect")
+    assert away.returncode == 3
+    assert "gone: connect: " in away.stderr
+    assert catena("ssh-run", "forget", spec.jid).stdout.startswith(spec.jid)
+    assert json.loads(catena("ssh-run", "list", "--out", "json").stdout) == []
 
 
 def test_a_wiped_host_has_nothing_of_ours(catena: Cli) -> None:
