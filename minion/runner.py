@@ -153,6 +153,10 @@ class JobRunner:
         #: Until when a job may begin, monotonic; the wall clock may be set meanwhile.
         self._until: Dict[str, float] = {}
         self._turns: Dict[str, Callable[[int], None]] = {}
+        #: The order that came last, which mostly begins at once: it need not be read again.
+        self._newest: Optional[JobSpec] = None
+        #: Until when an order may come again, by jid: for those of this agent process.
+        self._not_after: Dict[str, float] = {}
         #: Returns that the agent gives and that a full disk did not take yet.
         self._owed: Dict[str, JobReturn] = {}
         #: Jobs of chains that wait for room on the disk, or for the master.
@@ -217,6 +221,7 @@ class JobRunner:
         if spec.not_after and left < 0:
             return "it came too late: it may not start any more"
         self.store.add(spec)
+        self._newest, self._not_after[spec.jid] = spec, spec.not_after
         if spec.not_after:
             self._until[spec.jid] = self._clock.monotonic() + left
         self.queue.add(entry_of(spec))
@@ -299,8 +304,10 @@ class JobRunner:
     def stored(self, jid: str) -> None:
         """Forget a job whose return the master has."""
         folder = self.store.folder(jid)
+        not_after = self._not_after.pop(jid, None)
         if jid not in self.seen:
-            not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
+            if not_after is None:
+                not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
             self.seen.add(jid, not_after, self._wall())
         folder.remove()
 
@@ -371,7 +378,7 @@ class JobRunner:
         folder = self.store.folder(jid)
         self._positions.pop(jid, None)
         try:
-            spec = folder.read_spec().spec
+            spec = self._spec(folder)
         except JobFolderError as error:
             self._log.error(f"job {jid}: {error}")
             self.queue.drop(jid)
@@ -391,6 +398,10 @@ class JobRunner:
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])
+
+    def _spec(self, folder: JobFolder) -> JobSpec:
+        newest, self._newest = self._newest, None
+        return newest if newest and newest.jid == folder.jid else folder.read_spec().spec
 
     @staticmethod
     def _lacks_room(spec: JobSpec, folder: JobFolder) -> bool:
