@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from catena.core.errors import NotFoundError
+from catena.core.errors import CatenaError, NotFoundError
 from catena.core.suggest import unknown
 from catena.core.target import Nodegroups, Subject, Target, parse
 from catena.master.store.database import Store
@@ -74,9 +75,11 @@ class Targets:
             await self._sources.hosts.refresh()
         ids = self._matched()
         if target.ids is not None:
+            await self._learn(target.ids)
             self.check(target.ids)
             return tuple(sorted(set(target.ids)))
         if tgt_type == "glob" and not _WILD.intersection(tgt) and tgt:
+            await self._learn((tgt,))
             self.check((tgt,))
             return (tgt,)
         if tgt_type in _BY_ID:
@@ -89,6 +92,13 @@ class Targets:
         return await self._sources.store.read(
             lambda conn: _matching(conn, target, ids, pillars, given)
         )
+
+    async def _learn(self, names: Collection[str]) -> None:
+        """Look into the roster for names that no minion has; one that is broken has none more."""
+        hosts, ids = self._sources.hosts, self._sources.ids()
+        if hosts is not None and not all(name in ids for name in names):
+            with suppress(CatenaError):
+                await hosts.refresh()
 
     def _matched(self) -> Collection[str]:
         """Return the ids that patterns are matched against."""

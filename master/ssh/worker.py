@@ -196,6 +196,9 @@ class SshWorker:
         handed_over = self._parts.hosts.keep({*desk.busy, *self._visits})
         if handed_over:
             self._parts.hand_over(handed_over)
+        if not desk.rows:
+            # Nobody was ever asked for: whoever is, wakes us.
+            return SWEEP_SECONDS
         times = [now.wall + TICK_SECONDS]
         for name in sorted(desk.facts, key=lambda one: desk.facts[one].due):
             facts = desk.facts[name]

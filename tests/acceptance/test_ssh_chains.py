@@ -60,7 +60,7 @@ def test_a_chain_goes_over_reboots_beside_a_minion_and_sees_what_it_made(fleet: 
     assert (fleet.folder / "copy").read_text() == "saw here\n"
     assert (fleet.host("one") / "boot_id").read_text() == "one-boot++\n"
     assert not (fleet.host("one") / "lazy").exists()
-    assert not fleet.runs("one")
+    wait_for("nothing of it there", lambda: not fleet.runs("one"))
     assert "Traceback" not in (fleet.folder / "master.log").read_text()
 
 
@@ -182,7 +182,7 @@ def test_a_chain_is_cancelled_with_what_runs_and_the_next_one_begins(fleet: Lab)
     fleet.await_end("later")
     assert fleet.marks("later") == Counter(["ran"])
     assert not (fleet.folder / f"/proc/{pid.read_text().strip()}").exists()
-    assert not fleet.runs("slow")
+    wait_for("nothing of it there", lambda: not fleet.runs("slow"))
 
 
 def test_a_host_that_was_never_seen_keeps_nobody_waiting(fleet: Lab) -> None:
