@@ -241,7 +241,7 @@ def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> N
     spec = JobSpec("20261121214500000000", "cmd.run", ("true",))
     settings, _ = master_settings(str(catena.folder))
     (port,) = free_ports(1)
-    begun = Begun("gone", f"{USER}@127.0.0.1:{port}", "", spec)
+    begun = Begun("127.0.0.1", f"{USER}@127.0.0.1:{port}", "", spec)
     child = os.fork()
     if child == 0:
         # The one who began it is no more.
@@ -253,7 +253,7 @@ def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> N
     os.waitpid(child, 0)
     away = catena("ssh-run", "collect")
     assert away.returncode == 3
-    assert "gone: connect: " in away.stderr
+    assert "127.0.0.1: connect: " in away.stderr
     assert catena("ssh-run", "forget", spec.jid).stdout.startswith(spec.jid)
     assert json.loads(catena("ssh-run", "list", "--out", "json").stdout) == []
 
