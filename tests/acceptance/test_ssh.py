@@ -251,7 +251,7 @@ def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> N
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    away = catena("ssh-run", "collect")
+    away = catena.installed("ssh-run", "collect")
     assert away.returncode == 3
     assert "127.0.0.1: connect: " in away.stderr
     assert catena("ssh-run", "forget", spec.jid).stdout.startswith(spec.jid)
