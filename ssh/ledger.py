@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Optional
 
 from catena.core.clock import read_boot_id
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, ConfigError
 from catena.core.files import alone, durable_folder, read_limited, unlink_durable, write_durable
 from catena.core.frozen import dataclass, replace
 from catena.core.job import JobReturn, JobSpec
@@ -101,10 +101,17 @@ class Page:
         """Keep that a run is about to begin; durable when this returns.
 
         Raises:
-            OSError: it can't be written.
+            ConfigError: it can't be written.
         """
-        durable_folder(self._path.parent)
-        self._write(replace(self._begun, run_id=run_id, fun=fun, code=tuple(sorted(code))))
+        try:
+            durable_folder(self._path.parent)
+            self._write(replace(self._begun, run_id=run_id, fun=fun, code=tuple(sorted(code))))
+        except OSError as error:
+            raise ConfigError(
+                f"{error.filename or self._path}: {error.strerror}; this user must be able to "
+                "write to state_dir",
+                "state_dir",
+            ) from None
 
     def keep(self, ret: JobReturn) -> None:
         """Keep the return of what began; durable when this returns.

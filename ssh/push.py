@@ -362,9 +362,9 @@ class _Push:
         self._before, self._last = self._before + self._last, 0
 
         found = run_id(self._spec.jid, self._seat.target.id, self._runs)
-        if self._begins is not None:
-            self._begins(found, job.spec.fun, answers.code)
         try:
+            if self._begins is not None:
+                self._begins(found, job.spec.fun, answers.code)
             return self._visit.run(found, job, parts, self._checked(answers), self._told)
         except CatenaError as error:
             self._broken = error

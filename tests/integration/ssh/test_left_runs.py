@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from catena.core.errors import ConfigError
 from catena.core.job import JobReturn, JobSpec
 from catena.runtime.ssh.runs import RunFolder
 from catena.ssh import push
@@ -176,6 +177,14 @@ def test_a_wiped_host_has_nothing_of_ours(site: Site) -> None:
     assert clean(site.host(), link, nothing, 0.0, True) is None
     assert not site.bench.room.exists()
     assert clean(site.host(), link, nothing, 0.0, False) == {"runs": 0, "parts": 0, "bundles": 0}
+
+
+def test_nothing_begins_that_can_not_be_kept(site: Site) -> None:
+    (site.folder / "lib").write_text("a file")
+    with pytest.raises(ConfigError, match="must be able to write to state_dir"):
+        command(site, spec_of(), Moment(""))
+    assert not (site.there / "ran").exists()
+    assert site.bench.debris() == []
 
 
 def test_returns_that_nobody_collects_go_after_their_time(site: Site) -> None:
