@@ -384,4 +384,6 @@ def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -
         return "over SSH: to be looked at"
     if facts.state is HostState.wanted and not behind:
         return "over SSH: waits for a free place"
+    if facts.looks and again:
+        return f"over SSH: looked at again at {again}"
     return f"over SSH: {detail}{later}" if detail else ""

@@ -124,8 +124,18 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
     found = {row.id: row for row in conn.execute(sa.select(SSH_HOSTS))}
     if not found:
         return Desk({}, {})
+    return _desk(conn, found, sa.select(SSH_HOSTS.c.id), now, again)
+
+
+def _desk(
+    conn: sa.Connection,
+    found: Mapping[str, sa.Row[Any]],
+    ours: sa.Select[tuple[str]],
+    now: ClockReading,
+    again: float,
+) -> Desk:
+    """Return what is known of the hosts *found*, whose ids *ours* selects."""
     gathered: defaultdict[str, _Gathered] = defaultdict(_Gathered)
-    ours = sa.select(SSH_HOSTS.c.id)
     runs = _open_runs(conn, ours)
     for name, job in _jobs(conn, ours, runs):
         gathered[name].jobs.append(job)
@@ -245,24 +255,29 @@ def open_chains(conn: sa.Connection, name: str) -> list[int]:
     return list(conn.execute(query.distinct()).scalars())
 
 
-def said(conn: sa.Connection, names: Collection[str], ahead: Collection[str]) -> dict[str, str]:
+def said(
+    conn: sa.Connection,
+    names: Collection[str],
+    ahead: Collection[str],
+    now: ClockReading,
+    again: float,
+) -> dict[str, str]:
     """Return in words where hosts stand; who is none of SSH's is left out.
 
     Args:
         conn: a snapshot.
         names: of minions and hosts.
         ahead: those of them whose chain waits for another one there.
+        now: both clocks.
+        again: seconds after which a host whose reboot was asked for is looked at.
     """
     known = hosts(conn, names)
-    jobs: defaultdict[str, list[OpenJob]] = defaultdict(list)
-    for name, job in _jobs(conn, sa.select(SSH_HOSTS.c.id).where(SSH_HOSTS.c.id.in_(known)), {}):
-        jobs[name].append(job)
+    ours = sa.select(SSH_HOSTS.c.id).where(SSH_HOSTS.c.id.in_(list(known)))
     found = {}
-    for name, row in known.items():
-        state, seen = HostState(row.state), bool(row.machine_id)
-        facts = HostFacts(state, row.due, seen, tuple(jobs[name]), (), row.tries)
-        again = _time(row.due) if row.due > row.since else ""
-        found[name] = decide.words(facts, row.detail, _time(row.since), again, name in ahead)
+    for name, facts in _desk(conn, known, ours, now, again).facts.items() if known else ():
+        row, at = known[name], decide.next_time(facts)
+        later = _time(at) if at is not None and at > now.wall else ""
+        found[name] = decide.words(facts, row.detail, _time(row.since), later, name in ahead)
     return found
 
 

@@ -162,7 +162,8 @@ class SshWorker:
         self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
     ) -> dict[str, str]:
         """Return in words where those of *names* stand that are hosts of SSH."""
-        return rows.said(conn, [name for name in names if self.takes(name)], ahead)
+        ours = [name for name in names if self.takes(name)]
+        return rows.said(conn, ours, ahead, self._parts.clocks(), self._parts.again)
 
     # -- the loop ------------------------------------------------------------------------------
 

@@ -284,6 +284,7 @@ def test_every_end_of_a_visit_is_in_the_life_cycle(ended: Ended, what: OpenJob |
             "over SSH: not reached since 20:00:00 (run: 3/5), again at 20:01:00; what runs there "
             "goes on and waits for the master",
         ),
+        ("resting", {"looks": (NOW,)}, "over SSH: looked at again at 20:01:00"),
         ("refused", {}, "over SSH: waits for a person since 20:00:00: run: 3/5"),
         ("unfit", {}, "over SSH: can't be used since 20:00:00: run: 3/5"),
     ],
