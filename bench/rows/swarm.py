@@ -161,7 +161,7 @@ def memory(lab: Lab) -> Sample:
     station = lab.keep("growing", lambda: Station(FLEET, {"reactor_defaults": False}))
     few = FLEET // 10
     station.connect(few)
-    station.job("test.ping")
+    station.job("test.ping", tgt="sim000*")
     time.sleep(2)
     before = station.tree.pss()
     station.connect(FLEET)
