@@ -32,7 +32,7 @@ from typing import Any
 
 import yaml
 
-from catena.cli import main
+from catena.cli import commands
 
 FOLDER = Path(__file__).parent / "cases" / "salt"
 _SECONDS = 60
@@ -306,7 +306,7 @@ def _become(
         os.environ.clear()
         os.environ.update(env)
         os.chdir(folder)
-        code = main.run(words)
+        code = commands.run(words)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001 - the child shows it and ends, whatever it was
