@@ -16,7 +16,7 @@ import yaml
 
 from bench.clients import LongClient
 from bench.lab import Lab, environment, free_ports, wait_for
-from bench.measure import Ran, Tree, run
+from bench.measure import Ran, Tree, memory, run
 from bench.row import BenchError
 
 #: How long a fleet of fifty may take to come up on two cores.
@@ -51,6 +51,13 @@ class Daemon:
             said = self.log.read_text(encoding="utf-8", errors="replace")[-300:]
             raise BenchError(f"{self._child.args!r} ended at once: {said}")
         return True
+
+    def private(self) -> float:
+        """Return the memory of its main process that no other shares, MB.
+
+        Who else runs, or which worker lives just now, does not change it.
+        """
+        return memory([self._child.pid], "Private_Clean", "Private_Dirty")
 
     def stop(self) -> None:
         """Ask it to end."""

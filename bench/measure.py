@@ -147,6 +147,15 @@ def sum_of(rollup: str, names: Iterable[str]) -> int:
     return sum(int(size) for name, size in _SHARES.findall(rollup) if name in wanted)
 
 
+def memory(pids: Iterable[int], *names: str) -> float:
+    """Return the sum of some lines of the processes' smaps_rollup, MB (10⁶ bytes)."""
+    kib = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            kib += sum_of(Path(f"/proc/{pid}/smaps_rollup").read_text(), names)
+    return kib * 1024 / 1e6
+
+
 def is_marked(environ: bytes, mark: str) -> bool:
     """Return whether /proc/PID/environ has this mark, or one below it."""
     start = f"{MARK}={mark}".encode()
@@ -198,18 +207,7 @@ class Tree:
 
     def pss(self) -> float:
         """Return the proportional set size of all processes, MB (10⁶ bytes)."""
-        return self._memory("Pss")
-
-    def private(self) -> float:
-        """Return the memory that no other process shares, MB; who else runs does not change it."""
-        return self._memory("Private_Clean", "Private_Dirty")
-
-    def _memory(self, *names: str) -> float:
-        kib = 0
-        for pid in self.pids():
-            with contextlib.suppress(OSError):
-                kib += sum_of(Path(f"/proc/{pid}/smaps_rollup").read_text(), names)
-        return kib * 1024 / 1e6
+        return memory(self.pids(), "Pss")
 
     def end(self, grace: float = 10.0) -> None:
         """End every process of the tree, and wait until they are gone."""
