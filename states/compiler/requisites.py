@@ -11,7 +11,8 @@ import logging
 import re
 from collections.abc import Mapping
 from fnmatch import translate
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from itertools import count
+from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 from catena.core.frozen import dataclass, field, replace
 from catena.states.compiler.faults import at, can_not_extend, meant
@@ -127,8 +128,40 @@ _NO_LINKS = Links()
 #: `*_in` that become requisites of other states before the run; of `listen_in` only the end of the
 #: run asks, and `use_in` has done its work.
 _PUT = frozenset(REVERSE) - {"listen_in", "use_in"}
-#: What others put into one state: (module, id)s by kind of requisite.
-_Puts = Dict[str, List[Tuple[str, str]]]
+_Pair = Tuple[str, str]
+
+
+class _Put:
+    """What others put into some states as one kind of requisite, in the order met."""
+
+    def __init__(self, pairs: List[_Pair]) -> None:
+        self.pairs = pairs
+        #: Several states have it.
+        self.shared = False
+        self._group: Optional[Group] = None
+        self._members: FrozenSet[int] = frozenset()
+
+    def group(self, index: Index, position: int) -> Optional[Group]:
+        """Return all of it as one group, where that says the same as one by one.
+
+        A thousand states that put themselves into an SLS file of a thousand would be a million
+        groups otherwise. None where only one state has it, one of them is not there, or the
+        state at *position* is among them.
+        """
+        if self._group is None and self.shared and len(self.pairs) > 1:
+            found = [index.find(*pair) for pair in self.pairs]
+            self.shared = None not in found
+            if self.shared:
+                members = tuple(one for group in found if group for one in group.members)
+                self._group = index.group(members)
+                self._members = frozenset(members)
+        return self._group if position not in self._members else None
+
+
+#: By kind of requisite.
+_Puts = Dict[str, _Put]
+#: What one requisite_in names: the kind that it becomes, module, id.
+_Named = Tuple[str, str, str]
 
 
 def pairs(low: Low, kind: str) -> Iterator[Tuple[str, str]]:
@@ -171,8 +204,11 @@ def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, _Puts]:
         return {}
     targets = Targets(every)
     unknown: Set[str] = set()
-    seen: Set[Tuple[str, str]] = set()
-    puts: Dict[int, _Puts] = {}
+    seen: Set[_Pair] = set()
+    #: Who puts itself into what one requisite_in names, with the order in which they came.
+    sources: Dict[_Named, List[Tuple[int, _Pair]]] = {}
+    turn = count()
+    named: Dict[_Named, Sequence[int]] = {}
     for low in every:
         own = (low.state, low.id)
         if own in seen:
@@ -184,9 +220,33 @@ def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, _Puts]:
                 if members is None and wanted[1] not in unknown:
                     unknown.add(wanted[1])
                     plan.errors.append(_unknown(plan, low, kind, wanted))
-                for member in members or ():
-                    if member < len(plan.lows):
-                        puts.setdefault(member, {}).setdefault(REVERSE[kind], []).append(own)
+                key = (REVERSE[kind], *wanted)
+                named[key] = members or ()
+                sources.setdefault(key, []).append((next(turn), own))
+    return _put_together(sources, named, len(plan.lows))
+
+
+def _put_together(
+    sources: Mapping[_Named, Sequence[Tuple[int, _Pair]]],
+    named: Mapping[_Named, Sequence[int]],
+    total: int,
+) -> Dict[int, _Puts]:
+    """Return what is put into each of the *total* states, in the order met."""
+    into: Dict[Tuple[int, str], List[_Named]] = {}
+    for key, members in named.items():
+        for member in members:
+            if member < total:
+                into.setdefault((member, key[0]), []).append(key)
+    made: Dict[Tuple[_Named, ...], _Put] = {}
+    puts: Dict[int, _Puts] = {}
+    for (member, kind), keys in into.items():
+        put = made.get(tuple(keys))
+        if put is None:
+            every = sorted(one for key in keys for one in sources[key])
+            put = made[tuple(keys)] = _Put([pair for _, pair in every])
+        else:
+            put.shared = True
+        puts.setdefault(member, {})[kind] = put
     return puts
 
 
@@ -263,7 +323,12 @@ def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
 def _need_all(plan: Plan, position: int, puts: _Puts) -> None:
     low = plan.lows[position]
     for kind in FORWARD:
-        wanted = [*pairs(low, kind), *puts.get(kind, ())]
+        wanted = list(pairs(low, kind))
+        put = puts.get(kind)
+        # What a prereq names is tried one by one.
+        together = put.group(plan.index, position) if put and kind != "prereq" else None
+        if put and not together:
+            wanted += put.pairs
         for module, target in wanted:
             group = plan.index.find(module, target)
             if group is None:
@@ -274,6 +339,8 @@ def _need_all(plan: Plan, position: int, puts: _Puts) -> None:
                 # `'*'` means the others.
                 group = plan.index.without(group, position)
             _need(plan, position, kind, group)
+        if together:
+            _need(plan, position, kind, together)
 
 
 def _missing(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> None:

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from catena.states.compiler.low import low_from_chunk
+from catena.states.compiler.requisites import link
+
 BASE = """
 chg: test.succeed_with_changes
 same: test.succeed_without_changes
@@ -256,3 +259,31 @@ def test_listening_to_nothing_fails_a_row_and_nothing_else(world: Any) -> None:
     row = answer["Listen_Error_|-listen_ghost_|-listen_test_|-Listen_Error"]
     assert row["result"] is False and "test: ghost" in row["comment"]
     assert answer["test_|-a_|-a_|-nop"]["result"] is True
+
+
+def test_many_that_put_themselves_into_a_file_of_many_are_one_group() -> None:
+    count = 60
+    common: dict[str, Any] = {"state": "test", "fun": "nop"}
+    sources = [
+        {**common, "__id__": f"s{n}", "__sls__": "t", "require_in": [{"sls": "lib"}]}
+        for n in range(count)
+    ]
+    targets = [{**common, "__id__": f"u{n}", "__sls__": "lib"} for n in range(count)]
+    plan = link([low_from_chunk(chunk) for chunk in (*sources, *targets)])
+    needed = [links.needs["require"] for links in plan.links if links.needs]
+    assert len(needed) == count
+    assert {groups[0].members for groups in needed} == {tuple(range(count))}
+    assert {len(groups) for groups in needed} == {1}
+
+
+def test_all_that_failed_of_those_who_put_themselves_in_are_told_in_their_order(
+    world: Any,
+) -> None:
+    text = (
+        "include: [lib]\n"
+        "b: {test.fail_without_changes: [{require_in: [{sls: lib}]}]}\n"
+        "a: {test.fail_without_changes: [{require_in: [{test: u1}, {sls: lib}]}]}\n"
+    )
+    rows = world(text, files={"lib.sls": "u1: test.nop\nu2: test.nop\n"}).ran()
+    assert rows["u1"]["comment"] == rows["u2"]["comment"].replace("u2", "u1")
+    assert rows["u2"]["comment"] == "One or more requisite failed: t.b, t.a"
