@@ -43,6 +43,9 @@ PILLAR_ROOTS = {"base": ["/srv/pillar"]}
 #: From the return to a reboot, so that the answer can be printed.
 _PRINT_SECONDS = 2.0
 
+#: Bytes of an answer. Nothing of it is sent: it is printed here, whole.
+_OUTPUT_LIMIT = 1 << 30
+
 _NOTHING: Mapping[str, Any] = {}
 
 Watch = Callable[[str, Dict[str, Any]], None]
@@ -143,7 +146,15 @@ def _spec(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
     clock = SystemClock()
     jid = JidFactory(clock.now)()
     issued = clock.now().timestamp()
-    return JobSpec(jid, fun, tuple(args), dict(kwargs), user=_user(), issued=issued)
+    return JobSpec(
+        jid,
+        fun,
+        tuple(args),
+        dict(kwargs),
+        user=_user(),
+        issued=issued,
+        output_limit=_OUTPUT_LIMIT,
+    )
 
 
 def _user() -> str:
