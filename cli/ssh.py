@@ -195,7 +195,7 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
     renders = work.function.partition(".")[0] in _RENDER
     if renders and len(tasks) > 1:
         # Before there are processes, each of which would do it again.
-        load()
+        load(work.settings)
     return Hosts(tasks, printer, INTERRUPTED).run(width, renders)
 
 
@@ -223,7 +223,7 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
     def run(watch: Watch) -> Answer:
         from catena.ssh.errors import Phase, SshError
 
-        link = Ahead(connector(work.files, work.settings, watch), host)
+        link = Ahead(connector(work.files, work.settings, watch), host, work.settings)
         from catena.ssh import push
 
         try:

@@ -6,18 +6,20 @@ import threading
 from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
+    from catena.core.config.master import MasterSettings
     from catena.ssh.link import Connection, Connector
     from catena.ssh.target import Target
 
 
-def load() -> None:
+def load(settings: MasterSettings) -> None:
     """Load what every visit needs, our program for hosts too."""
     from catena.ssh import library, push
-    from catena.ssh.bundle import bundle
+    from catena.ssh.compile import cache_of
+    from catena.ssh.kept_bundle import kept_bundle
 
     library.paramiko()
     assert push
-    bundle()
+    kept_bundle(cache_of(settings))
 
 
 class Ahead:
@@ -28,18 +30,19 @@ class Ahead:
     Args:
         connect: connects.
         host: to whom.
+        settings: of this master.
 
     Raises:
         SshError: as *connect*.
     """
 
-    def __init__(self, connect: Connector, host: Target) -> None:
+    def __init__(self, connect: Connector, host: Target, settings: MasterSettings) -> None:
         from catena.ssh import library
 
         self._connect = connect
         # What connecting needs comes first.
         library.paramiko()
-        loading = threading.Thread(target=load, daemon=True)
+        loading = threading.Thread(target=load, args=(settings,), daemon=True)
         loading.start()
         try:
             self._first: Optional[Connection] = connect(host)

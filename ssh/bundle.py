@@ -46,18 +46,15 @@ FOREIGN = ("yaml",)
 _MOMENT = (2000, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """The program for hosts."""
+class AnyBundle:
+    """The program for hosts, as far as a visit needs it."""
 
-    #: A zip archive that Python imports from; its entries are not compressed.
-    data: bytes
     #: Its hash, hex.
     sha256: str
 
     def supply(self) -> bytes:
         """Return the bundle as it travels."""
-        return zlib.compress(self.data, 6)
+        raise NotImplementedError
 
     def argv(self, python: str, room: str) -> list[str]:
         """Return what starts the program on a host, for `Connection.open_channel`.
@@ -69,12 +66,26 @@ class Bundle:
         return [python, "-I", "-c", bootstrap(), room, self.sha256]
 
 
+@dataclass(frozen=True)
+class Bundle(AnyBundle):
+    """The program for hosts, here."""
+
+    #: A zip archive that Python imports from; its entries are not compressed.
+    data: bytes
+    #: Its hash, hex.
+    sha256: str
+
+    def supply(self) -> bytes:
+        """Return the bundle as it travels."""
+        return zlib.compress(self.data, 6)
+
+
 @cache
 def bundle() -> Bundle:
     """Return the bundle of this catena; the same files make the same bytes."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
-        for name, path in sorted(_files()):
+        for name, path in sorted(files()):
             archive.writestr(zipfile.ZipInfo(name, _MOMENT), path.read_bytes())
     data = made.getvalue()
     return Bundle(data, hashlib.sha256(data).hexdigest())
@@ -86,8 +97,8 @@ def bootstrap() -> str:
     return Path(__file__).with_name("bootstrap.py").read_text("utf-8")
 
 
-def _files() -> Iterator[tuple[str, Path]]:
-    """Yield (name in the archive, file)."""
+def files() -> Iterator[tuple[str, Path]]:
+    """Yield (name in the archive, file) of all that the bundle is made of."""
     home = Path(catena.__file__).parent
     yield "catena/__init__.py", home / "__init__.py"
     for folder in WHOLE:

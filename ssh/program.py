@@ -11,7 +11,7 @@ from typing import Any
 from catena.core.errors import PeerError
 from catena.core.frozen import dataclass
 from catena.runtime.ssh import protocol as p
-from catena.ssh.bundle import Bundle
+from catena.ssh.bundle import AnyBundle
 from catena.ssh.errors import ChannelLostError, SshError
 from catena.ssh.link import Channel, Connection
 from catena.ssh.remembered import Ground, Remembered
@@ -58,7 +58,7 @@ class Program:
     def start(
         cls,
         connection: Connection,
-        bundle: Bundle,
+        bundle: AnyBundle,
         timeout: float = 60.0,
         remembered: Remembered | None = None,
     ) -> Program:

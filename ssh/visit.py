@@ -18,9 +18,9 @@ from catena.core.job import JobSpec
 from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
-from catena.ssh.bundle import bundle
 from catena.ssh.compile import Seat, cache_of
 from catena.ssh.errors import ChannelLostError, Phase, SshError
+from catena.ssh.kept_bundle import kept_bundle
 from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
 from catena.ssh.remembered import Remembered
@@ -243,8 +243,9 @@ class Visit:
         connection = self._connect(target)
         self._connection = connection
         self._watch(Phase.install, "program")
-        known = Remembered(cache_of(self._seat.settings) / "hosts")
-        self._program = Program.start(connection, bundle(), remembered=known)
+        kept = cache_of(self._seat.settings)
+        known = Remembered(kept / "hosts")
+        self._program = Program.start(connection, kept_bundle(kept), remembered=known)
         return self._program
 
     def _open(self, program: Program) -> dict[str, Any]:

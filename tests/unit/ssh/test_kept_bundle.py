@@ -1,0 +1,55 @@
+"""The bundle from one command to the next."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from catena.ssh import kept_bundle as module
+from catena.ssh.bundle import bundle
+from catena.ssh.kept_bundle import KeptBundle, kept_bundle
+
+
+@pytest.fixture(autouse=True)
+def afresh() -> None:
+    kept_bundle.cache_clear()
+
+
+def test_the_second_command_knows_the_hash_and_supplies_the_same(tmp_path: Path) -> None:
+    first = kept_bundle(tmp_path)
+    kept_bundle.cache_clear()
+    second = kept_bundle(tmp_path)
+    assert isinstance(second, KeptBundle)
+    assert second.sha256 == first.sha256 == bundle().sha256
+    assert zlib.decompress(second.supply()) == bundle().data
+    assert second.argv("python3", "/r") == first.argv("python3", "/r")
+
+
+def test_a_changed_file_makes_it_anew_and_the_old_one_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_bundle(tmp_path)
+    (old,) = tmp_path.iterdir()
+    own = tmp_path / "own.py"
+    own.write_text("x = 1\n")
+    monkeypatch.setattr(module, "files", lambda: [("own.py", own)])
+    kept_bundle.cache_clear()
+    assert not isinstance(kept_bundle(tmp_path), KeptBundle)
+    assert not old.exists()
+
+
+@pytest.mark.parametrize("damage", ["", "zz", "torn", "gone"])
+def test_what_is_damaged_is_made_anew(tmp_path: Path, damage: str) -> None:
+    kept_bundle(tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    if damage != "gone":
+        path.write_bytes(whole[:1000] if damage == "torn" else damage.encode())
+    kept_bundle.cache_clear()
+    again = kept_bundle(tmp_path)
+    if damage == "gone":
+        path.unlink()
+    assert again.sha256 == bundle().sha256
+    assert zlib.decompress(again.supply()) == bundle().data
