@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catena.core.errors import LimitError, RecordError
@@ -35,6 +35,7 @@ ANY = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
 @given(ANY)
 def test_a_value_comes_back_as_it_went(value: Any) -> None:
     assert values.loads(values.dumps(value)) == value
