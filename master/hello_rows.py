@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.master.store.lists import padded
 from catena.master.store.tables import MINIONS, SESSIONS
 from catena.transport.messages import Hello
 
@@ -77,16 +78,16 @@ def seen(conn: sa.Connection, names: Collection[str], now: float) -> None:
     """Store when minions were last heard."""
     every = list(names)
     for start in range(0, len(every), _SLICE):
-        rule = MINIONS.c.id.in_(every[start : start + _SLICE])
+        rule = MINIONS.c.id.in_(padded(every[start : start + _SLICE]))
         conn.execute(sa.update(MINIONS).where(rule).values(last_seen=now))
 
 
 def down(conn: sa.Connection, names: Collection[str], now: float) -> list[str]:
     """Mark minions as down; return those that were up."""
-    rule = MINIONS.c.id.in_(list(names)) & MINIONS.c.up
+    rule = MINIONS.c.id.in_(padded(names)) & MINIONS.c.up
     changed = [row.id for row in conn.execute(sa.select(MINIONS.c.id).where(rule))]
     if changed:
-        change = sa.update(MINIONS).where(MINIONS.c.id.in_(changed))
+        change = sa.update(MINIONS).where(MINIONS.c.id.in_(padded(changed)))
         conn.execute(change.values(up=False, since=now))
     return sorted(changed)
 

@@ -14,6 +14,7 @@ from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.job_model import JobRequest, Order
+from catena.master.store.lists import padded
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 
@@ -215,7 +216,7 @@ def standing(conn: sa.Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple
         minions[jid].add(minion)
     found: dict[tuple[str, str], Row] = {}
     for jid, names in minions.items():
-        for row in conn.execute(_STANDING, {"b_jid": jid, "b_minions": list(names)}):
+        for row in conn.execute(_STANDING, {"b_jid": jid, "b_minions": padded(names)}):
             found[jid, row.minion] = row
     return found
 
@@ -340,7 +341,7 @@ def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float)
     """Record that a job was handed to the connections of *minions*."""
     every = list(minions)
     for start in range(0, len(every), SLICE):
-        some = every[start : start + SLICE]
+        some = padded(every[start : start + SLICE])
         conn.execute(_MARK_SENT, {"b_jid": jid, "b_minions": some, "b_now": now})
 
 

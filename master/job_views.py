@@ -18,6 +18,7 @@ from catena.master.feed import JobFeed, Watch
 from catena.master.job_model import JobRequest, Submitted
 from catena.master.jobs import Jobs
 from catena.master.store.database import Store
+from catena.master.store.lists import padded
 from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
 #: How often a follower is told whether the minions that it waits for are connected, seconds.
@@ -195,10 +196,10 @@ def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[Item]:
     for start in range(0, len(jobs), job_rows.SLICE):
         some = [row.jid for row in jobs[start : start + job_rows.SLICE]]
         grouped = sa.select(DELIVERIES.c.jid, DELIVERIES.c.state, sa.func.count())
-        grouped = grouped.where(DELIVERIES.c.jid.in_(some))
+        grouped = grouped.where(DELIVERIES.c.jid.in_(padded(some)))
         for jid, state, count in conn.execute(grouped.group_by(*grouped.selected_columns[:2])):
             counts[jid][state] = count
-        bad = sa.select(RETURNS.c.jid, sa.func.count()).where(RETURNS.c.jid.in_(some))
+        bad = sa.select(RETURNS.c.jid, sa.func.count()).where(RETURNS.c.jid.in_(padded(some)))
         bad = bad.where(~RETURNS.c.success | (RETURNS.c.retcode != 0)).group_by(RETURNS.c.jid)
         failed.update({jid: count for jid, count in conn.execute(bad)})
     return [

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.master.store.chain_tables import CHAINS, RUNS
+from catena.master.store.lists import padded
 from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, SESSIONS
 from catena.master.store.upkeep import used_bytes
 
@@ -135,7 +136,7 @@ def _drop_jobs(conn: sa.Connection, before: float) -> int:
     jids = conn.execute(old.order_by(JOBS.c.ended).limit(BATCH["jobs"])).scalars().all()
     if not jids:
         return 0
-    return conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(jids))).rowcount
+    return conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(padded(jids)))).rowcount
 
 
 def _drop_events(conn: sa.Connection, before: float) -> int:
@@ -160,7 +161,7 @@ def _drop_chains(conn: sa.Connection, before: float) -> int:
     found = ids.scalars().all()
     if not found:
         return 0
-    return conn.execute(sa.delete(CHAINS).where(CHAINS.c.id.in_(found))).rowcount
+    return conn.execute(sa.delete(CHAINS).where(CHAINS.c.id.in_(padded(found)))).rowcount
 
 
 def _drop_sessions(conn: sa.Connection, before: float) -> int:

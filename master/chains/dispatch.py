@@ -22,6 +22,7 @@ from catena.master.chains.parts import ChainParts, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.job_model import JobRequest, Submitted
+from catena.master.store.lists import padded
 from catena.master.store.tables import KEYS, MINIONS
 
 
@@ -75,7 +76,7 @@ def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, H
                 MINIONS.c.boot_id,
             )
             .outerjoin(MINIONS, MINIONS.c.id == KEYS.c.minion)
-            .where(KEYS.c.state == "accepted", KEYS.c.minion.in_(some))
+            .where(KEYS.c.state == "accepted", KEYS.c.minion.in_(padded(some)))
         )
         for row in conn.execute(query):
             found[row.minion] = Host(row.machine_id or row.of_key, row.boot_id or "")

@@ -25,6 +25,7 @@ from catena.master.store.chain_tables import (
     HISTORY,
     RUNS,
 )
+from catena.master.store.lists import padded
 
 #: Rows asked for at once; SQLite takes at most 32 766 parameters.
 SLICE = 500
@@ -215,7 +216,7 @@ def count_states(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, 
     """Return, per chain, how many of its newest executions stand in each state."""
     last = (
         sa.select(EXECUTIONS.c.action_id, sa.func.max(EXECUTIONS.c.epoch).label("epoch"))
-        .where(EXECUTIONS.c.chain_id.in_(chain_ids))
+        .where(EXECUTIONS.c.chain_id.in_(padded(chain_ids)))
         .group_by(EXECUTIONS.c.action_id)
         .subquery()
     )
@@ -239,7 +240,7 @@ def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int,
             sa.func.count(),
             sa.func.count(ENTRIES.c.minion.distinct()),
         )
-        .where(ENTRIES.c.chain_id.in_(chain_ids))
+        .where(ENTRIES.c.chain_id.in_(padded(chain_ids)))
         .group_by(ENTRIES.c.chain_id)
     )
     return {row[0]: (row[1], row[2]) for row in conn.execute(query)}
