@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import zlib
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from catena.ssh.bundle import AnyBundle, Bundle, bundle, files
 _LIMIT = 64 * 1024 * 1024
 _SUFFIX = ".bundle"
 _HASH_SIZE = 64
+_LOCK = threading.Lock()
 
 
 class KeptBundle(AnyBundle):
@@ -46,13 +48,19 @@ class KeptBundle(AnyBundle):
         return bundle().supply()
 
 
-@cache
 def kept_bundle(folder: Path) -> AnyBundle:
     """Return the bundle of this catena, from *folder* where it is kept there, else kept there now.
 
     Raises:
         OSError: the folder can't be written.
     """
+    with _LOCK:
+        # Many visits begin at once: one makes it, the others wait for it.
+        return _found(folder)
+
+
+@cache
+def _found(folder: Path) -> AnyBundle:
     path = folder / f"{_stamp()}{_SUFFIX}"
     try:
         with path.open("rb") as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ from catena.ssh.kept_bundle import KeptBundle, kept_bundle
 
 @pytest.fixture(autouse=True)
 def afresh() -> None:
-    kept_bundle.cache_clear()
+    module._found.cache_clear()
 
 
 def test_the_second_command_knows_the_hash_and_supplies_the_same(tmp_path: Path) -> None:
     first = kept_bundle(tmp_path)
-    kept_bundle.cache_clear()
+    module._found.cache_clear()
     second = kept_bundle(tmp_path)
     assert isinstance(second, KeptBundle)
     assert second.sha256 == first.sha256 == bundle().sha256
@@ -35,7 +36,7 @@ def test_a_changed_file_makes_it_anew_and_the_old_one_goes(
     own = tmp_path / "own.py"
     own.write_text("x = 1\n")
     monkeypatch.setattr(module, "files", lambda: [("own.py", own)])
-    kept_bundle.cache_clear()
+    module._found.cache_clear()
     assert not isinstance(kept_bundle(tmp_path), KeptBundle)
     assert not old.exists()
 
@@ -47,9 +48,17 @@ def test_what_is_damaged_is_made_anew(tmp_path: Path, damage: str) -> None:
     whole = path.read_bytes()
     if damage != "gone":
         path.write_bytes(whole[:1000] if damage == "torn" else damage.encode())
-    kept_bundle.cache_clear()
+    module._found.cache_clear()
     again = kept_bundle(tmp_path)
     if damage == "gone":
         path.unlink()
     assert again.sha256 == bundle().sha256
     assert zlib.decompress(again.supply()) == bundle().data
+
+
+def test_many_visits_at_once_make_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(module, "_keep", lambda path, bundle: made.append(path))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(kept_bundle, [tmp_path] * 8))
+    assert len(made) == 1 and len({id(one) for one in found}) == 1
