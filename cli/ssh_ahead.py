@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Optional
 
@@ -20,6 +21,12 @@ def load(settings: MasterSettings) -> None:
     library.paramiko()
     assert push
     kept_bundle(cache_of(settings))
+
+
+def _load(settings: MasterSettings) -> None:
+    # What goes wrong here does so again where it is needed, and is told of there.
+    with contextlib.suppress(Exception):
+        load(settings)
 
 
 class Ahead:
@@ -42,7 +49,7 @@ class Ahead:
         self._connect = connect
         # What connecting needs comes first.
         library.paramiko()
-        loading = threading.Thread(target=load, args=(settings,), daemon=True)
+        loading = threading.Thread(target=_load, args=(settings,), daemon=True)
         loading.start()
         try:
             self._first: Optional[Connection] = connect(host)

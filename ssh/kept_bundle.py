@@ -7,6 +7,7 @@ does for a host that has it already. The files' sizes and times say whether what
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import zlib
@@ -16,6 +17,8 @@ from pathlib import Path
 import catena
 from catena.core.files import read_limited
 from catena.ssh.bundle import AnyBundle, Bundle, bundle, files
+
+log = logging.getLogger(__name__)
 
 _LIMIT = 64 * 1024 * 1024
 _SUFFIX = ".bundle"
@@ -49,11 +52,7 @@ class KeptBundle(AnyBundle):
 
 
 def kept_bundle(folder: Path) -> AnyBundle:
-    """Return the bundle of this catena, from *folder* where it is kept there, else kept there now.
-
-    Raises:
-        OSError: the folder can't be written.
-    """
+    """Return the bundle of this catena, as *folder* keeps it, or made and kept there now."""
     with _LOCK:
         # Many visits begin at once: one makes it, the others wait for it.
         return _found(folder)
@@ -71,7 +70,11 @@ def _found(folder: Path) -> AnyBundle:
         # Not kept yet.
         pass
     made = bundle()
-    _keep(path, made)
+    try:
+        _keep(path, made)
+    except OSError:
+        # A full disk here is no reason to leave a host alone; the next command makes it again.
+        log.debug("the bundle is not kept", exc_info=True)
     return made
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from pathlib import Path
 
 from catena.core.files import read_limited
 from catena.core.frozen import asdict, dataclass
 from catena.ssh.target import Target, TargetError, python_path, remote_path
+
+log = logging.getLogger(__name__)
 
 _LIMIT = 16 * 1024
 
@@ -50,19 +53,19 @@ class Remembered:
             return None
 
     def keep(self, target: Target, ground: Ground) -> None:
-        """Remember what a host has.
-
-        Raises:
-            OSError: it can't be written.
-        """
+        """Remember what a host has, as far as that can be written."""
         path = self._path(target)
         if path is None:
             return
-        path.parent.mkdir(mode=0o700, exist_ok=True)
         # Not brought to the disk: nothing is lost with it.
         fresh = path.with_name(f"{path.name}.{os.getpid()}.{id(ground)}")
-        fresh.write_text(json.dumps(asdict(ground)), encoding="utf-8")
-        fresh.rename(path)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            fresh.write_text(json.dumps(asdict(ground)), encoding="utf-8")
+            fresh.rename(path)
+        except OSError:
+            # It is asked again by the next visit.
+            log.debug("what %s has is not remembered", target.id, exc_info=True)
 
     def forget(self, target: Target) -> None:
         """Forget what a host had."""

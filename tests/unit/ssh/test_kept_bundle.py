@@ -62,3 +62,7 @@ def test_many_visits_at_once_make_it_once(tmp_path: Path, monkeypatch: pytest.Mo
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(kept_bundle, [tmp_path] * 8))
     assert len(made) == 1 and len({id(one) for one in found}) == 1
+
+
+def test_where_it_can_not_be_kept_it_is_made(tmp_path: Path) -> None:
+    assert kept_bundle(tmp_path / "nowhere").sha256 == bundle().sha256

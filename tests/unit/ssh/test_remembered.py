@@ -95,3 +95,12 @@ def test_a_host_that_is_silent_is_not_asked_twice(tmp_path: Path) -> None:
     with pytest.raises(SshError, match="no answer"):
         Program.start(host, BUNDLE, remembered=known)
     assert host.did == ["/usr/bin/python3.9"]
+
+
+def test_where_nothing_can_be_written_the_host_is_asked_each_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    known = Remembered(tmp_path / "file" / "hosts")
+    host: Any = _Host(GROUND, _lost())
+    Program.start(host, BUNDLE, remembered=known)
+    Program.start(host, BUNDLE, remembered=known)
+    assert host.did == ["probe", GROUND.python] * 2
