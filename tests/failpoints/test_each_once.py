@@ -19,8 +19,7 @@ pytestmark = pytest.mark.timeout(200)
 
 #: Which hit of a place lies in the chain, where the first ones do not.
 AT = {
-    "agent.fork.before": 2, "agent.return.found": 2, "agent.return.stored": 2,
-    "worker.claimed": 2, "worker.executed": 2, "worker.returned": 2,
+    "agent.return.stored": 2,
     "file.write": 12, "file.rename": 13, "file.renamed": 14,
     "journal.write": 3, "journal.written": 4, "journal.synced": 5,
     "master.commit.before": 20, "master.commit.after": 25, "master.order.send": 2,
