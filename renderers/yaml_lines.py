@@ -15,8 +15,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.renderers.source import DataPath
 
-#: No line of the forms below bears more values than four, and one for each comma.
+#: What the general parser allows.
 _MAX_VALUES = 1_000_000
+#: No line of the forms below bears more values, but for one more for each comma.
 _MAX_CHARACTERS = 1 << 25
 _VALUES_OF_LINE = 4
 _MAX_DEPTH = 100
@@ -108,14 +109,31 @@ class Lines(Mapping[DataPath, int]):
 
 def read(text: str) -> Optional[Tuple[Dict[Any, Any], Notes]]:
     """Return the data of *text* and its lines; None where it is empty or has any other form."""
-    values = _VALUES_OF_LINE * (text.count("\n") + 1) + text.count(",")
-    if values > _MAX_VALUES or len(text) > _MAX_CHARACTERS or _is_unusual(text):
+    if len(text) > _MAX_CHARACTERS or _is_unusual(text):
         return None
     try:
         data, notes = _Reader(text).read()
     except _OtherFormError:
         return None
-    return (data, notes) if data else None
+    most = _VALUES_OF_LINE * (text.count("\n") + 1) + text.count(",")
+    if not data or (most > _MAX_VALUES and _values(data) > _MAX_VALUES):
+        return None
+    return data, notes
+
+
+def _values(data: Any) -> int:
+    """Return how many values there are in *data*, keys and collections among them."""
+    found = 0
+    waiting = [data]
+    while waiting:
+        one = waiting.pop()
+        found += 1
+        if type(one) is dict:
+            found += len(one)
+            waiting += one.values()
+        elif type(one) is list:
+            waiting += one
+    return found
 
 
 def _is_unusual(text: str) -> bool:

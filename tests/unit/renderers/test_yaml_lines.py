@@ -127,7 +127,17 @@ def test_lines_are_those_of_the_source() -> None:
     assert lines.get(()) is None
 
 
-def test_a_text_may_be_as_large_and_deep_as_the_general_parser_allows() -> None:
-    assert yaml_lines.read("a:\n" * 300_000) is None
+def test_a_text_may_be_as_large_and_deep_as_the_general_parser_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "a: [b, c]\nd:\n  - e: f\n"
+    # Two mappings, two lists, three keys and three texts.
+    for limit, is_read in ((10, True), (9, False)):
+        monkeypatch.setattr(yaml_lines, "_MAX_VALUES", limit)
+        monkeypatch.setattr(yaml_parser, "MAX_NODES", limit)
+        assert assert_read_alike(text) is is_read
+        if not is_read:
+            with pytest.raises(SourceError, match="more than"):
+                yaml_parser.parse(text, "f", text, LineMap())
     deep = "".join(" " * depth + "a:\n" for depth in range(150))
     assert yaml_lines.read(deep) is None
