@@ -125,6 +125,8 @@ class _Workers:
         await asyncio.sleep(0.01)
         if task == "pillar":
             return {"pillar": {}, "errors": []}
+        if task == "roster":
+            return SimMaster.host.roster
         assert task == "reactions"
         key = (params["file"], str(params["data"].get("id")))
         if key not in _REACTIONS:
@@ -222,6 +224,9 @@ class MasterHost:
         self.commits_left: int | None = None
         #: By a power cut of its host.
         self.dies_by_cut = False
+        #: The hosts that SSH reaches, and what stands in the place of more parts of the master.
+        self.roster: dict[str, Any] = {}
+        self.patches: dict[str, Any] = {}
 
     def _accept(self, keys: Mapping[str, str]) -> None:
         with sqlite3.connect(self.database) as base:
@@ -245,6 +250,7 @@ class MasterHost:
             "read_boot_id": lambda: f"boot-master-{self.boots}",
             "LocalServer": lambda *_: _NoSocket(),
             "ChainRules": _Rules,
+            **self.patches,
         }
         SimStore.host = SimMaster.host = self
         try:
@@ -309,6 +315,12 @@ class MasterHost:
         self.stage.later(RESTART_SECONDS * self.stage.rng.uniform(0.3, 4), self.start)
 
 
+def forget_connections() -> None:
+    """Close what still reads a database that the next world replaces."""
+    for engine in _ENGINES.values():
+        engine.dispose()
+
+
 def template(folder: Path) -> Path:
     """Return an empty database with the newest schema, made once below *folder*."""
     path = folder / "template.db"
@@ -322,4 +334,4 @@ def template(folder: Path) -> Path:
     return path
 
 
-__all__ = ["Killed", "MasterHost", "SimMaster", "SimStore", "template"]
+__all__ = ["Killed", "MasterHost", "SimMaster", "SimStore", "forget_connections", "template"]
