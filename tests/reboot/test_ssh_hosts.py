@@ -198,6 +198,7 @@ def test_why_a_user_does_not_get_there_is_one_line(hosts: SshSite) -> None:
                 }
             )
         )
+        roster.chmod(0o600)
         done = hosts.catena("ssh", "*", "test.ping", "--roster", str(roster), check=False)
         assert done.returncode in (1, 3)
         said = sorted(done.stderr.splitlines())
