@@ -36,10 +36,10 @@ INTERRUPTS = {
 #: Passed only where an agent changes its version, or a chain is called off: tested apart.
 APART = {"agent.upgrade.switched", "master.chain.fence"}
 
-#: "ssh." ones are passed on hosts without an agent (tests/integration/pushed).
-ON_HOSTS = sorted(
-    n for n in FAILPOINTS if not n.startswith(("master.", "ssh.")) and n not in APART
-)
+#: Passed by an agent; the others by hosts without one and by visits (tests/failpoints/test_ssh.py,
+#: tests/acceptance/test_ssh_chains.py), or by the master.
+OF_AGENTS = ("agent.", "worker.", "chain.", "journal.", "file.")
+ON_HOSTS = sorted(n for n in FAILPOINTS if n.startswith(OF_AGENTS) and n not in APART)
 ON_MASTER = sorted(n for n in FAILPOINTS if n.startswith(("master.", "file.")) and n not in APART)
 
 
