@@ -107,7 +107,7 @@ def test_a_lost_connection_leaves_what_runs_alone_and_the_chain_waits(fleet: Lab
 
 def test_a_run_that_is_killed_is_told_and_goes_on_when_a_person_says_so(fleet: Lab) -> None:
     began, again = fleet.folder / "once", fleet.folder / "again"
-    slow = f"echo x >> {began}; test -e {again} || sleep 600"
+    slow = f"echo x >> {began}; until test -e {again}; do sleep 0.05; done"
     fleet.chain(
         "broken",
         ("cut", "--cmd", fleet.mark("broken", "first")),
@@ -115,8 +115,9 @@ def test_a_run_that_is_killed_is_told_and_goes_on_when_a_person_says_so(fleet: L
         ("cut", "--cmd", fleet.mark("broken", "third")),
     )
     fleet.await_mark("once")
-    again.touch()
     fleet.kill_run("cut", "runner", "worker")
+    # The command outlives both, and must not outlive the test.
+    again.touch()
     fleet.await_end("broken", "failed")
     actions = fleet.shown("broken")["minions"][0]["actions"]
     assert [action["status"] for action in actions] == ["Completed", "Failed", "Failed"]
