@@ -23,7 +23,7 @@ from catena.core.privileges import become
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import log, retention, supervisor
+from catena.master import heap, log, retention, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
 from catena.master.chains.clocks import HostClocks
@@ -73,6 +73,7 @@ TICK_SECONDS = 1.0
 AGAIN_SECONDS = 5.0
 SWEEP_TICKS = 5
 PRUNE_TICKS = 600
+TRIM_TICKS = 60
 
 
 class Master:
@@ -402,6 +403,8 @@ class Master:
                     await self.jobs.resend()
                 if ticks % PRUNE_TICKS == 0:
                     await self._prune()
+                if ticks % TRIM_TICKS == 0:
+                    await asyncio.to_thread(heap.give_back)
             except (CatenaError, OSError) as error:
                 LOG.warning("housekeeping: %s", error)
 
@@ -445,6 +448,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
+    heap.few_arenas()
     try:
         return asyncio.run(_serve(settings, config_dir))
     except CatenaError as error:

@@ -1,0 +1,39 @@
+"""Memory goes back to the system, and a C library without the calls is none the worse for it."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from catena.master import heap
+
+
+class Library:
+    """A C library that knows some calls."""
+
+    def __init__(self, *names: str) -> None:
+        self.called: list[tuple[object, ...]] = []
+        for name in names:
+            setattr(self, name, lambda *args, name=name: self.called.append((name, *args)))
+
+
+def test_threads_share_arenas_and_free_pages_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library("mallopt", "malloc_trim")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    heap.few_arenas()
+    heap.give_back()
+    assert library.called[0] == ("mallopt", -8, heap.ARENAS)
+    assert [name for name, *_ in library.called] == ["mallopt", "malloc_trim"]
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    heap.few_arenas()
+    heap.give_back()
+    assert library.called == []
+
+
+def test_the_calls_are_those_of_this_system() -> None:
+    heap.give_back()
