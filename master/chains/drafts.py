@@ -64,8 +64,12 @@ def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
 
     Raises:
         InvalidStateError: it is past that.
+        NotFoundError: there is none; the message says how to make one.
     """
-    row = undispatched(conn, ref) or rows.find_chain(conn, ref)
+    try:
+        row = undispatched(conn, ref) or rows.find_chain(conn, ref)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; a new one: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
         raise InvalidStateError(f"chain {row.label!r} is {row.state}; only a draft can be edited")
     return row

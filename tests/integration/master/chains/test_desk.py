@@ -68,6 +68,8 @@ def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
         ]
         with pytest.raises(NotFoundError):
             await service.edit(ChainEdit("patch", 9, action("reboot")), "alice")
+        with pytest.raises(NotFoundError, match="catena chain create other"):
+            await service.edit(ChainEdit("other", 0, action("reboot")), "alice")
         with pytest.raises(UsageError):
             await service.move(ChainMove("patch", 0, 9), "alice")
 
