@@ -268,7 +268,8 @@ GROWTHS = (
 def main() -> int:
     """Measure; return 1 where something grows too fast."""
     parser = argparse.ArgumentParser(description="How costs grow with the work.")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    names = [growth.name for growth in GROWTHS]
+    parser.add_argument("--only", action="append", default=[], choices=names)
     given = parser.parse_args()
     found = []
     for growth in GROWTHS:
