@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -271,6 +272,8 @@ def main() -> int:
     names = [growth.name for growth in GROWTHS]
     parser.add_argument("--only", action="append", default=[], choices=names)
     given = parser.parse_args()
+    # A run that is ended ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found = []
     for growth in GROWTHS:
         if given.only and growth.name not in given.only:

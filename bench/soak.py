@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import sys
 import time
@@ -203,6 +204,8 @@ def main() -> None:
     parser.add_argument("--minions", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=None, help="JSON file with all samples")
     given = parser.parse_args()
+    # A run that is ended ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(0 if run(given.minutes, given.minions, given.out) else 1)
 
 
