@@ -34,7 +34,7 @@ FILES = {
         "runs:\n  runner.event.send:\n  - args:\n    - tag: my/runner\n"
         "    - data: {n: {{ data['data']['n'] }}, year: {{ data['_stamp'][:2] }}}\n"
         "keys:\n  wheel.key.reject:\n  - args:\n    - match: stranger\n"
-        "here:\n  caller.file.append:\n  - args:\n    - path: WITNESS\n"
+        "here:\n  caller.file.append:\n  - args:\n    - path: WITNESS.here\n"
         "    - args: caller:{{ data['data']['n'] }}\n"
     ),
 }
@@ -56,8 +56,9 @@ def fleet() -> Iterator[Fleet]:
 
 
 def witness(fleet: Fleet) -> list[str]:
-    path = fleet.folder / "witness"
-    return path.read_text().split() if path.exists() else []
+    """Return what was done; who rewrites its file has one of its own."""
+    paths = [fleet.folder / name for name in ("witness", "witness.here")]
+    return [word for path in paths if path.exists() for word in path.read_text().split()]
 
 
 def events(fleet: Fleet, tag: str, count: int) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fleet import wait_for
@@ -182,7 +183,8 @@ def test_a_chain_is_cancelled_with_what_runs_and_the_next_one_begins(fleet: Lab)
     fleet.catena("chain", "cancel", "stopped")
     fleet.await_end("later")
     assert fleet.marks("later") == Counter(["ran"])
-    assert not (fleet.folder / f"/proc/{pid.read_text().strip()}").exists()
+    gone = Path("/proc", pid.read_text().strip())
+    wait_for("the end of the command", lambda: not gone.exists())
     wait_for("nothing of it there", lambda: not fleet.runs("slow"))
 
 
