@@ -74,11 +74,16 @@ class Channel:
         self.local_address: Optional[Tuple[int, str]] = None
         #: Whether libzmq has found an address to connect to; it says nothing when it has not.
         self.found = False
-        if remote.ipv6:
-            use_ipv6(self._sock)
-        self._sock.connect(remote.endpoint)
         poller.register(self._sock, zmq.POLLIN)
         poller.register(self._watch, zmq.POLLIN)
+        try:
+            if remote.ipv6:
+                use_ipv6(self._sock)
+            self._sock.connect(remote.endpoint)
+        except zmq.ZMQError:
+            # A socket left open would hold the end of its context for ever.
+            self.close()
+            raise
 
     def events(self) -> List[int]:
         """Return the monitor events that came, oldest first."""

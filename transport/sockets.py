@@ -5,6 +5,7 @@ Each value answers an attack or a fault that was tried against libzmq 4.3.5.
 
 from __future__ import annotations
 
+import os
 import struct
 from enum import Enum
 from typing import Iterator, Mapping, NamedTuple, Tuple
@@ -168,7 +169,8 @@ _EVENT = struct.Struct("=hi")
 
 def watch(sock: zmq.Socket[bytes], name: str, events: int) -> zmq.Socket[bytes]:
     """Return a PAIR socket on which *events* of *sock* arrive; read it in the same thread."""
-    address = f"inproc://watch.{name}.{id(sock)}"
+    # Never an address again: that of a socket just closed stays taken for a moment.
+    address = f"inproc://watch.{name}.{os.urandom(8).hex()}"
     sock.monitor(address, events)
     pair: zmq.Socket[bytes] = sock.context.socket(zmq.PAIR)
     pair.setsockopt(zmq.LINGER, 0)
