@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +14,9 @@ import sqlalchemy as sa
 from catena.core.clock import Clock
 from catena.core.errors import UsageError
 from catena.core.events import Event, is_tag
+from catena.master.event_ring import EventRing
 from catena.master.store.database import Store, after_commit
+from catena.master.store.metadata import Ready
 from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
@@ -25,8 +25,6 @@ _KNOWN = sa.select(EVENTS.c.seq).where(
     EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
 )
 
-#: Events kept in memory so that followers need not read what was just written.
-RING = 4096
 #: Events read from the table at a time.
 PAGE = 500
 
@@ -41,6 +39,14 @@ class NewEvent:
     event_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """An event with its position, and the bytes of its data as stored."""
+
+    event: Event
+    size: int
+
+
 class EventBus:
     """Records events inside the transaction that caused them and hands them out after its commit.
 
@@ -51,7 +57,7 @@ class EventBus:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._ring: deque[Event] = deque(maxlen=RING)
+        self._ring = EventRing()
         self._last = 0
         self._news = asyncio.Event()
 
@@ -87,12 +93,13 @@ class EventBus:
             UsageError: *tag* can't be a tag.
             sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
         """
-        row = self._row(NewEvent(tag, data, source, event_id))
+        new = NewEvent(tag, data, source, event_id)
+        row = self._row(new)
         key = conn.execute(_INSERT, row).inserted_primary_key
         assert key is not None
-        event = Event(int(key[0]), tag, row["data"], _stamp(row["at"]), source)
-        after_commit(conn, lambda: self._publish(event))
-        return event
+        stored = _stored(int(key[0]), new, row)
+        after_commit(conn, lambda: self._publish([stored]))
+        return stored.event
 
     def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
         """Store events in the running transaction, in their order; as `record` for each.
@@ -104,18 +111,15 @@ class EventBus:
             return
         rows = [self._row(new) for new in news]
         seqs = insert_many(conn, EVENTS.c.seq, rows)
-        stored = [
-            Event(seq, row["tag"], row["data"], _stamp(row["at"]), row["source"])
-            for seq, row in zip(seqs, rows, strict=True)
-        ]
-        after_commit(conn, lambda: self._publish(*stored))
+        stored = [_stored(seq, new, row) for seq, new, row in zip(seqs, news, rows, strict=True)]
+        after_commit(conn, lambda: self._publish(stored))
 
     def _row(self, new: NewEvent) -> dict[str, Any]:
         if not is_tag(new.tag):
             raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
         return {
             "tag": new.tag,
-            "data": dict(new.data),
+            "data": Ready.of(dict(new.data)),
             "at": self._clock.now().timestamp(),
             "source": new.source,
             "event_id": new.event_id,
@@ -143,7 +147,8 @@ class EventBus:
             if position >= self._last:
                 await news.wait()
                 continue
-            older = self._ring[0].seq - 1 if self._ring else self._last
+            first = self._ring.first
+            older = self._last if first is None else first - 1
             found = await self._after(position)
             for event in found:
                 position = event.seq
@@ -166,16 +171,17 @@ class EventBus:
         """Store that *consumer* has dealt with everything up to *seq*."""
         await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
 
-    def _publish(self, *events: Event) -> None:
-        self._ring.extend(events)
-        self._last = events[-1].seq
+    def _publish(self, news: Sequence[_Stored]) -> None:
+        for stored in news:
+            self._ring.add(stored.event, stored.size)
+        self._last = news[-1].event.seq
         self._news.set()
         self._news = asyncio.Event()
 
     async def _after(self, position: int) -> Sequence[Event]:
-        if self._ring and self._ring[0].seq <= position + 1:
-            newest = takewhile(lambda event: event.seq > position, reversed(self._ring))
-            return list(newest)[::-1][:PAGE]
+        kept = self._ring.after(position, PAGE)
+        if kept is not None:
+            return kept
         query = sa.select(EVENTS).where(EVENTS.c.seq > position).order_by(EVENTS.c.seq).limit(PAGE)
         rows = await self._store.read(lambda conn: conn.execute(query).all())
         return [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
@@ -186,6 +192,11 @@ def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
     update = sa.update(CURSORS).where(CURSORS.c.consumer == consumer).values(seq=seq)
     if not conn.execute(update).rowcount:
         conn.execute(sa.insert(CURSORS).values(consumer=consumer, seq=seq))
+
+
+def _stored(seq: int, new: NewEvent, row: Mapping[str, Any]) -> _Stored:
+    event = Event(seq, new.tag, dict(new.data), _stamp(row["at"]), new.source)
+    return _Stored(event, len(row["data"].packed))
 
 
 def _stamp(at: float) -> str:
