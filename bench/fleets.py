@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ touch:
 """
 
 
-class Fleet:
+class Fleet(ABC):
     """What both fleets have in common.
 
     Attributes:
@@ -114,20 +115,20 @@ class Fleet:
             self.close()
             raise
 
-    def _start_master(self) -> Daemon:
-        raise NotImplementedError
+    @abstractmethod
+    def _start_master(self) -> Daemon: ...
 
+    @abstractmethod
     def start_minion(self, name: str) -> Daemon:
         """Start one minion, without waiting for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cli(self, *words: str, check: bool = True) -> Ran:
         """Run the fleet's command line as its user would: cli("*", "test.ping")."""
-        raise NotImplementedError
 
+    @abstractmethod
     def up(self) -> set[str]:
         """Return the minions that the master says are there."""
-        raise NotImplementedError
 
     @property
     def client(self) -> LongClient:
@@ -145,8 +146,8 @@ class Fleet:
         finally:
             client.close()
 
-    def _start_client(self) -> LongClient:
-        raise NotImplementedError
+    @abstractmethod
+    def _start_client(self) -> LongClient: ...
 
     def restart(self, name: str) -> float:
         """End a minion and start it anew; return the seconds until it had answered a ping.

@@ -10,6 +10,7 @@ import hashlib
 import io
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -46,15 +47,15 @@ FOREIGN = ("yaml",)
 _MOMENT = (2000, 1, 1, 0, 0, 0)
 
 
-class AnyBundle:
+class AnyBundle(ABC):
     """The program for hosts, as far as a visit needs it."""
 
     #: Its hash, hex.
     sha256: str
 
+    @abstractmethod
     def supply(self) -> bytes:
         """Return the bundle as it travels."""
-        raise NotImplementedError
 
     def argv(self, python: str, room: str) -> list[str]:
         """Return what starts the program on a host, for `Connection.open_channel`.

@@ -22,14 +22,16 @@ from catena.ssh.transport import shown_keys
 from tests.ssh_server import USER, SshServer, free_ports, make_key
 
 
-def works(target: Target, files: ClientFiles) -> None:
+def works(target: Target, files: ClientFiles) -> bool:
+    """Return whether a command runs there."""
     connection = open_connection(target, files)
-    assert connection.run(["echo", "yes"]).stdout == b"yes\n"
+    said = connection.run(["echo", "yes"]).stdout
     connection.close()
+    return said == b"yes\n"
 
 
 def test_a_usual_key_logs_in(server: SshServer) -> None:
-    works(server.target(), server.files())
+    assert works(server.target(), server.files())
 
 
 def test_an_alias_with_its_key_and_hashed_known_hosts(server: SshServer, tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ def test_an_alias_with_its_key_and_hashed_known_hosts(server: SshServer, tmp_pat
     )
     files = server.files(config)
     none = ClientFiles(files.home, files.configs, tmp_path / "none")
-    works(Target(minion_id("box"), "box"), none)
+    assert works(Target(minion_id("box"), "box"), none)
     server.files("# nothing\n")
 
 
@@ -52,7 +54,7 @@ def test_keys_of_other_kinds_log_in(server: SshServer, tmp_path: Path, kind: str
     public = make_key(tmp_path / "key", kind)
     with server.authorized_keys.open("a") as stream:
         stream.write(f"{public}\n")
-    works(server.target(private_key=str(tmp_path / "key")), server.files())
+    assert works(server.target(private_key=str(tmp_path / "key")), server.files())
 
 
 def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> None:
@@ -60,7 +62,9 @@ def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> N
     with server.authorized_keys.open("a") as stream:
         stream.write(f"{public}\n")
     path = str(tmp_path / "key")
-    works(server.target(private_key=path, private_key_password="open sesame"), server.files())
+    assert works(
+        server.target(private_key=path, private_key_password="open sesame"), server.files()
+    )
     for password in ("", "wrong"):
         with pytest.raises(SshError, match="needs its right password") as caught:
             server.connect(private_key=path, private_key_password=password)
@@ -74,7 +78,7 @@ def test_a_certificate_logs_in(server: SshServer, tmp_path: Path) -> None:
     subprocess.run([*argv, str(tmp_path / "key.pub")], check=True, capture_output=True)
     with server.authorized_keys.open("a") as stream:
         stream.write(f"cert-authority {authority}\n")
-    works(server.target(private_key=str(tmp_path / "key")), server.files())
+    assert works(server.target(private_key=str(tmp_path / "key")), server.files())
 
 
 @pytest.fixture
@@ -99,7 +103,7 @@ def test_the_agents_key_logs_in(server: SshServer, tmp_path: Path, agent: Path) 
     subprocess.run(add, check=True, env=environment, capture_output=True)
     (tmp_path / "key").unlink()
     home = ClientFiles(tmp_path, (), server.known_hosts, str(agent))
-    works(server.target(), home)
+    assert works(server.target(), home)
     with pytest.raises(SshError, match="no key to try"):
         open_connection(server.target(identities_only=True), home)
 
@@ -124,7 +128,7 @@ def test_a_jump_host_leads_there_and_its_key_is_checked_too(server: SshServer) -
         f"  ProxyJump 127.0.0.1:{server.ports['plain']}\n"
     )
     inner = Target(minion_id("inner"), "inner", user=USER)
-    works(inner, server.files(config))
+    assert works(inner, server.files(config))
     server.know("noisy")
     try:
         with pytest.raises(HostKeyError, match=r"inner \(through 127\.0\.0\.1\)"):
@@ -148,7 +152,7 @@ def test_a_proxy_command_connects_without_a_shell(server: SshServer, tmp_path: P
     )
     relay.chmod(0o755)
     config = f"Host *\n  ProxyCommand {relay} %h %p ; touch {tmp_path / 'X'}\n"
-    works(server.target(), server.files(config))
+    assert works(server.target(), server.files(config))
     assert not (tmp_path / "X").exists()
     server.files("# nothing\n")
 
@@ -211,7 +215,7 @@ def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Pa
                 with pytest.raises(HostKeyError, match=words):
                     open_connection(target, found.files())
             else:
-                works(target, found.files())
+                assert works(target, found.files())
                 found.known_hosts.write_text(
                     f"@cert-authority * {authority}\n@revoked * {authority}\n"
                 )

@@ -154,8 +154,9 @@ def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
         hold.wait(20)
 
     with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
-        refused(server, Phase.authenticate, timeout_seconds=1)
+        error = refused(server, Phase.authenticate, timeout_seconds=1)
         hold.set()
+    assert error.phase is Phase.authenticate
 
 
 def test_why_sshd_hangs_up_in_the_midst_of_a_login_is_told(tmp_path: Path) -> None:

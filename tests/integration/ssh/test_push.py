@@ -360,10 +360,7 @@ def test_a_host_has_nothing_of_the_masters_and_of_other_hosts_while_a_run_goes_o
     assert [Path(name).name for name in row["changes"]["stdout"].split()] == ["job"]
 
 
-def test_a_lost_connection_loses_nothing(site: Site) -> None:
-    """Cut while a state runs, and while the run waits for a template."""
-    site.write(
-        t__sls="""
+COUNT_AND_ASK = """
 count:
   cmd.run: [{name: 'echo x >> @/count; while ! [ -e @/cut1 ]; do sleep 0.01; done'}]
 asks:
@@ -372,9 +369,12 @@ asks:
     - source: salt://asks.j2
     - template: jinja
     - require: [{cmd: count}]
-""",
-        asks__j2="{{ salt['file.read']('@/count') }}",
-    )
+"""
+
+
+def test_a_lost_connection_loses_nothing(site: Site) -> None:
+    """Cut while a state runs, and while the run waits for a template."""
+    site.write(t__sls=COUNT_AND_ASK, asks__j2="{{ salt['file.read']('@/count') }}")
     opened: list[Connection] = []
     real = connector(site.bench)
 

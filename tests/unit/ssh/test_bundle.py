@@ -132,4 +132,4 @@ def test_what_starts_it_names_only_the_room_and_the_hash() -> None:
 
 
 def test_the_bootstrap_can_be_read_by_an_old_python() -> None:
-    ast.parse(bundles.bootstrap(), feature_version=(3, 6))
+    assert ast.parse(bundles.bootstrap(), feature_version=(3, 6)).body
