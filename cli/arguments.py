@@ -6,17 +6,18 @@ import re
 from typing import Any, Dict, List, Sequence, Tuple
 
 from catena.core.errors import UsageError
+from catena.core.patterns import lazy_pattern
 
-_KEYWORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+_KEYWORD = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 #: Text that YAML 1.1 reads as itself, so that a plain word costs no import of PyYAML.
-_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
+_PLAIN = lazy_pattern(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
 _WORDS = frozenset("y n yes no on off true false null none inf nan".split())
 
 #: What begins like this is a comment, a tag, an anchor or a block to YAML, and a text to people.
 _SPECIAL = tuple("#!&*%@`|>")
 _BRACKETS: Dict[type, str] = {dict: "{", list: "["}
 #: YAML 1.1 reads 1_000 as a number; a person types a name or a date of some release.
-_UNDERSCORED = re.compile(r"[0-9]+(_[0-9]*)+\Z")
+_UNDERSCORED = lazy_pattern(r"[0-9]+(_[0-9]*)+\Z")
 
 
 def value(text: str) -> Any:

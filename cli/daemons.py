@@ -13,6 +13,7 @@ from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect, master_settings
 from catena.cli.targets import target_options, target_type
 from catena.core.errors import ConfigError
+from catena.runtime.garbage import look_often
 
 
 @click.command()
@@ -29,6 +30,7 @@ def master(ctx: click.Context) -> int:
             f"the master needs {error.name}: install catena with its extra, as in pip install "
             "'./catena-VERSION.whl[master]'"
         ) from None
+    look_often()
     return run(settings, ctx.find_root().obj)
 
 

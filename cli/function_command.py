@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Dict, List, Sequence
 
 import click
 
 from catena.core.errors import UsageError
+from catena.core.patterns import lazy_pattern
 from catena.core.suggest import unknown
 
 #: A word that a person means as an option; -1 is a number.
-_OPTION = re.compile(r"--?[A-Za-z]")
-_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
+_OPTION = lazy_pattern(r"--?[A-Za-z]")
+_FUNCTION = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 #: As in cli.commands; not imported from there, which imports every command's module late.
 _OWN = frozenset({"-c", "--config-dir"})
 

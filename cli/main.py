@@ -27,9 +27,25 @@ def _run(words: List[str]) -> int:
         # Without the parser of command lines, which would be half of its time.
         print(f"catena, version {__version__}")
         return 0
+    from catena.core.stand_ins import StandIn, standing_in
+    from catena.runtime.garbage import look_seldom
+
+    look_seldom()
+    # What click needs of it when an option is declared is done here for texts of one line.
+    with standing_in(StandIn("inspect", cleandoc=_cleandoc)):
+        import click  # noqa: F401 - imported now, for those that import it as ever
     from catena.cli.commands import run
 
     return run(words)
+
+
+def _cleandoc(text: str) -> str:
+    """Return what `inspect.cleandoc` does."""
+    if "\n" not in text:
+        return text.expandtabs().lstrip()
+    from inspect import cleandoc
+
+    return cleandoc(text)
 
 
 def _flushed(code: int) -> int:

@@ -64,4 +64,4 @@ def read_boot_id(path: str = BOOT_ID_FILE) -> str:
     Raises:
         OSError: the file can't be read.
     """
-    return Path(path).read_text(encoding="ascii").strip()
+    return Path(path).read_bytes().decode("ascii").strip()

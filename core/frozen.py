@@ -2,9 +2,9 @@
 
 The standard library writes and compiles six methods for each dataclass when its module is
 imported: with the hundred records of a short command that was a quarter of its whole time, for
-records of which it makes half. Here one constructor is compiled, when the first instance is made;
-the other methods are shared. Types, rules and errors are those of `dataclasses`, whose own
-functions (`asdict`, `is_dataclass`, …) take these records too.
+records of which it makes half, most of them once. Here all methods are shared, and a constructor
+is compiled for a class of which many instances are made. Types, rules and errors are those of
+`dataclasses`, whose own functions (`asdict`, `is_dataclass`, …) take these records too.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _FIELDS = "__catena_fields__"
 _COMPARED = "__catena_compared__"
 #: What `dataclasses` asks a class for.
 _STANDARD = "__dataclass_fields__"
+#: Instances whose fields are filled in one by one: as slow, together, as to compile.
+_FEW = 30
 _OPTIONS = ("default", "default_factory", "repr", "compare", "metadata")
 
 if not TYPE_CHECKING:
@@ -142,14 +144,50 @@ def _of_standard(record: Any) -> Tuple[Field[Any], ...]:
 
 
 def _first_use(cls: type) -> Callable[..., None]:
-    """Return a constructor that makes the real one, which takes its place."""
+    """Return a constructor that serves for some time, until it makes one that takes its place.
+
+    It does so, too, when the arguments are wrong: the real one says how.
+    """
+    left = _FEW
 
     def construct(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0 and _filled(self, cls, args, kwargs):
+            return
         made = _constructor(cls)
         setattr(cls, "__init__", made)  # noqa: B010 - mypy takes it for a method
         made(self, *args, **kwargs)
 
     return construct
+
+
+def _filled(self: Any, cls: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Give an instance its fields; False when the arguments don't fit."""
+    declared = getattr(cls, _FIELDS)
+    if len(args) > len(declared):
+        return False
+    values = dict(zip(declared, args))
+    used = len(kwargs)
+    for name, one in declared.items():
+        if name in kwargs:
+            if name in values:
+                return False
+            values[name] = kwargs[name]
+            used -= 1
+        elif name not in values:
+            value = one.default if one.default_factory is MISSING else one.default_factory()
+            if value is MISSING:
+                return False
+            values[name] = value
+    if used:
+        return False
+    put = object.__setattr__ if cls.__setattr__ is _no_change else setattr
+    for name, value in values.items():
+        put(self, name, value)
+    if hasattr(cls, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _constructor(cls: Any) -> Callable[..., None]:

@@ -6,19 +6,19 @@ afterwards, so that a path, a query or a log line never sees an unchecked one.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta, timezone
 from typing import Callable, NewType
 
 from catena.core.errors import UsageError
+from catena.core.patterns import lazy_pattern
 
 MinionId = NewType("MinionId", str)
 MachineId = NewType("MachineId", str)
 Jid = NewType("Jid", str)
 
-_MINION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
-_MACHINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_JID = re.compile(r"[0-9]{20}\Z")
+_MINION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_MACHINE_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_JID = lazy_pattern(r"[0-9]{20}\Z")
 _LABEL_LIMIT = 256
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar
 
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
+from catena.core.signatures import Parameter, parameters
 from catena.core.suggest import unknown
 from catena.core.types import StateResult
 
@@ -114,8 +115,12 @@ class Plugin:
     #: "built in", an entry point's distribution, or a salt:// path of a custom file.
     origin: str = "built in"
 
+    def parameters(self) -> Tuple[Parameter, ...]:
+        """Return its parameters without the context."""
+        return parameters(self.call)[1:]
+
     def signature(self) -> inspect.Signature:
-        """Return its signature without the context."""
+        """Return its signature without the context, for people to read."""
         import inspect
 
         found = inspect.signature(self.call)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Sequence
 
+from catena.core.patterns import lazy_pattern
+
 #: What stands in the place of a hidden value (Salt's mask, which people's tools know).
 MASK = "**********"
 
 _DEPTH_LIMIT = 100
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"passw(or)?d|passphrase|(^|[^a-z])pass($|[^a-z])|secret|token|api_?key|private_?key"
     r"|credential",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, field
 from catena.core.nested import DELIMITER, MISSING, traverse
+from catena.core.patterns import lazy_pattern
 from catena.core.suggest import unknown
 
 EXPRESSION_LIMIT = 64 * 1024
@@ -279,8 +280,8 @@ _LETTERS = {
 }
 _OPERATORS = frozenset(("and", "or", "not", "(", ")"))
 _REGEX_SIGNS = frozenset("()[]{}?\\")
-_WORD = re.compile(r"([A-Za-z])([^\w@]?)@(.*)\Z", re.DOTALL)
-_GROUP_NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_WORD = lazy_pattern(r"([A-Za-z])([^\w@]?)@(.*)\Z", re.DOTALL)
+_GROUP_NAME = lazy_pattern(r"[A-Za-z0-9_.-]+\Z")
 
 
 def _nodegroup(name: str, nodegroups: Nodegroups, inside: Tuple[str, ...]) -> Matcher:

@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import FileEntry
+from catena.core.digest import sha256
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.frozen import dataclass
+from catena.core.patterns import lazy_pattern
 
 PATH_LIMIT = 1024
 _READ = 1024 * 1024
+#: A file below it is hashed without OpenSSL.
+_SMALL = 64 * 1024
 #: Hashes that are remembered; the oldest are made anew when asked for.
 HASHES_KEPT = 300_000
 #: Salt's name for "every environment" in file_roots.
 ANY_ENVIRONMENT = "__env__"
-_ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}\Z")
+_ENVIRONMENT = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}\Z")
 
 Folders = Sequence[Union[str, "os.PathLike[str]"]]
 
@@ -85,10 +89,14 @@ def is_environment(name: str) -> bool:
 
 def hash_file(path: Union[str, os.PathLike[str]]) -> str:
     """Return the SHA-256 of a file, hex."""
-    import hashlib
-
-    digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
+        first = stream.read(_SMALL)
+        if len(first) < _SMALL:
+            return sha256(first).hexdigest()
+        # OpenSSL's is faster, and takes a twentieth of a short command to load.
+        import hashlib
+
+        digest = hashlib.sha256(first)
         for block in iter(lambda: stream.read(_READ), b""):
             digest.update(block)
     return digest.hexdigest()

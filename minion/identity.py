@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 from catena.core import ids
@@ -23,6 +22,9 @@ def minion_id(settings: MinionSettings) -> ids.MinionId:
     """
     if settings.id:
         return ids.minion_id(settings.id)
+    # Here: who is given a name needs none of it, and it is a twentieth of a short command.
+    import socket
+
     name = socket.getfqdn()
     if name.startswith("localhost") or not name:
         name = socket.gethostname()

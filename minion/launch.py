@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Any, Dict, NoReturn
+from typing import NoReturn
 
 from catena.core import frozen, records
 from catena.core.checkup import is_locked
@@ -15,7 +15,7 @@ from catena.core.privileges import become
 from catena.minion import blob, configure, upgrade
 from catena.minion.blob import Start
 from catena.minion.interpreter import python_argv
-from catena.minion.place import place_of
+from catena.minion.place import collect_grains, place_of
 from catena.renderers import config_files
 from catena.runtime import agent_versions
 
@@ -94,14 +94,6 @@ def with_chains(start: Start) -> Start:
         open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
         pending_after=records.encode(after) if after else {},
     )
-
-
-def collect_grains(start: Start) -> Dict[str, Any]:
-    """Return this host's grains, collected now."""
-    from catena.runtime.grains.collect import collect
-    from catena.runtime.host import grain_sources
-
-    return collect(grain_sources(place_of(start)))
 
 
 def main() -> None:

@@ -25,8 +25,7 @@ from catena.core.job import JobSpec
 from catena.fileserver.roots import RootsClient
 from catena.minion import configure
 from catena.minion.blob import SOCKET, Start
-from catena.minion.launch import collect_grains
-from catena.minion.place import place_of
+from catena.minion.place import collect_grains, place_of
 from catena.minion.queue import QUEUED
 from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.runtime.executor import Outcome, execute

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Dict
 
 from catena.minion.blob import Start
-from catena.runtime.host import Place
+from catena.runtime.grains.collect import collect
+from catena.runtime.host import Place, grain_sources
 
 
 def place_of(start: Start) -> Place:
@@ -21,3 +23,8 @@ def place_of(start: Start) -> Place:
         session=start.session,
         module_options=start.module_options,
     )
+
+
+def collect_grains(start: Start) -> Dict[str, Any]:
+    """Return this host's grains, collected now."""
+    return collect(grain_sources(place_of(start)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import logging
 from typing import Any, Dict, List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.logs import logger
 from catena.core.nested import STRATEGIES, append_new, recurse
 from catena.core.nested import merge as joined
 from catena.core.plugins import function
@@ -15,7 +15,7 @@ from catena.core.suggest import unknown
 from catena.modules.file import content, source
 from catena.modules.serializers import DUMP, LOAD
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 _TITLE = "THIS FILE IS MANAGED BY CATENA - DO NOT EDIT"
 _TEXT = (

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.frozen import dataclass
+from catena.core.logs import logger
 from catena.core.target import Nodegroups, Subject, TargetError, parse
 from catena.core.types import SourceLine
 from catena.renderers.pipeline import DEFAULT, render
 from catena.renderers.source import Rendered, Source, SourceError, decoded
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 BASE = "base"
 

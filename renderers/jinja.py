@@ -28,7 +28,11 @@ from typing import (
     Union,
 )
 
-import jinja2
+from catena.core.stand_ins import StandIn, standing_in
+
+# For coroutines, for a filter that prints, for bytecode in a folder of its own choice.
+with standing_in(StandIn("inspect"), StandIn("pprint"), StandIn("tempfile")):
+    import jinja2
 from jinja2 import nodes
 from jinja2.bccache import Bucket, BytecodeCache, FileSystemBytecodeCache
 from jinja2.compiler import CodeGenerator, Frame

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
-import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from catena.core.frozen import dataclass
+from catena.core.logs import logger
+from catena.core.patterns import lazy_pattern
 from catena.core.suggest import unknown
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 #: Options of jinja2.Environment that a tree may set (as in Salt: those with a documented default).
 OPTIONS: Mapping[str, type] = {
@@ -28,12 +28,12 @@ OPTIONS: Mapping[str, type] = {
     "keep_trailing_newline": bool,
 }
 #: Without one of these a text is no template.
-_MARKS = re.compile(r"\{[{%#]|\A\n?#jinja2:")
-_LINE_END = re.compile(r"\r\n?")
+_MARKS = lazy_pattern(r"\{[{%#]|\A\n?#jinja2:")
+_LINE_END = lazy_pattern(r"\r\n?")
 #: A renderer's #! line was emptied before, so the header may stand in the second line.
-_HEADER = re.compile(r"(\n?)#jinja2:([^\r\n]*\S[^\r\n]*)(?:\r\n?|\n|\Z)")
+_HEADER = lazy_pattern(r"(\n?)#jinja2:([^\r\n]*\S[^\r\n]*)(?:\r\n?|\n|\Z)")
 #: A tag that eats the blanks before it eats the header's line end, too.
-_TRIMMING = re.compile(r"\s*\{[%{#]-")
+_TRIMMING = lazy_pattern(r"\s*\{[%{#]-")
 
 #: Sorted (name, value) of the options that differ from Jinja's own; hashable, for caches.
 Options = Tuple[Tuple[str, Any], ...]

@@ -7,7 +7,6 @@ renders a file of the file roots and parses it.
 from __future__ import annotations
 
 import json
-import logging
 import time
 from typing import Any, Callable, List, Mapping, Sequence, Union
 
@@ -15,12 +14,13 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
+from catena.core.logs import logger
 from catena.core.types import SourceLine
 from catena.renderers import yaml
 from catena.renderers.plain import said_of
 from catena.renderers.source import SourceError, TemplateFaultError
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 LOAD_TAGS = ("load_yaml", "load_json", "load_text")
 IMPORT_TAGS = ("import_yaml", "import_json", "import_text")

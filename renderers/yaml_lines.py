@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from catena.core.patterns import lazy_pattern
 from catena.renderers.source import DataPath
 
 #: What the general parser allows.
@@ -25,22 +26,24 @@ _MAX_DEPTH = 100
 _MAX_KEY = 1000
 
 #: A character that YAML takes for a break, a mark or a fault, or a tab.
-_UNUSUAL = re.compile("[\x00-\x09\x0b-\x1f\x7f]")
+_UNUSUAL = lazy_pattern("[\x00-\x09\x0b-\x1f\x7f]")
 #: The same of all characters. Compiled where it is needed: it takes as long as the other ten.
 _UNUSUAL_OF_ALL = "[^\n -~\xa1-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 #: A key without quotes; a colon in it has something behind it.
-_KEY = re.compile(r"[A-Za-z0-9_/.$][^:#]*(?::[^ :#][^:#]*)*(?<! )$")
-_QUOTED_KEY = re.compile(r"""(?:'([^']*)'|"([^"\\]*)"):(?: +|$)""")
-_SINGLE = re.compile(r"'((?:[^']|'')*)'(?: +#.*)?$")
-_DOUBLE = re.compile(r'"([^"\\]*)"(?: +#.*)?$')
-_WORDS_IN_BRACKETS = re.compile(r"\[ *(?:[\w./][\w./-]*(?: *, *[\w./][\w./-]*)*)? *\]$", re.ASCII)
-_WORD_IN_BRACKETS = re.compile(r"[\w./-]+", re.ASCII)
+_KEY = lazy_pattern(r"[A-Za-z0-9_/.$][^:#]*(?::[^ :#][^:#]*)*(?<! )$")
+_QUOTED_KEY = lazy_pattern(r"""(?:'([^']*)'|"([^"\\]*)"):(?: +|$)""")
+_SINGLE = lazy_pattern(r"'((?:[^']|'')*)'(?: +#.*)?$")
+_DOUBLE = lazy_pattern(r'"([^"\\]*)"(?: +#.*)?$')
+_WORDS_IN_BRACKETS = lazy_pattern(
+    r"\[ *(?:[\w./][\w./-]*(?: *, *[\w./][\w./-]*)*)? *\]$", re.ASCII
+)
+_WORD_IN_BRACKETS = lazy_pattern(r"[\w./-]+", re.ASCII)
 #: What a text without quotes begins with.
-_PLAIN = re.compile(r"[A-Za-z0-9_/.$\\(^;+~]|-[A-Za-z0-9./]")
-_WHOLE = re.compile(r"(?:[-+]?(?:0|[1-9][0-9]{0,17})|0[0-7]{1,17})$", re.ASCII)
-_FRACTION = re.compile(r"[-+]?[0-9]{1,17}\.[0-9]{0,17}$", re.ASCII)
+_PLAIN = lazy_pattern(r"[A-Za-z0-9_/.$\\(^;+~]|-[A-Za-z0-9./]")
+_WHOLE = lazy_pattern(r"(?:[-+]?(?:0|[1-9][0-9]{0,17})|0[0-7]{1,17})$", re.ASCII)
+_FRACTION = lazy_pattern(r"[-+]?[0-9]{1,17}\.[0-9]{0,17}$", re.ASCII)
 #: What may be a number of another form: with a base, an exponent, `_`, `:`, or much too long.
-_ODD_NUMBER = re.compile(
+_ODD_NUMBER = lazy_pattern(
     r"""[-+]?(?: 0[bxo][0-9a-f_]+ | [0-9.]*_[0-9._]*(?:e[-+]?[0-9]+)? | [0-9]*\.?[0-9]*e[-+]?[0-9]+
         | [0-9][0-9_]*(?::[0-9]+)+(?:\.[0-9_]*)? | \.[0-9]+ | \.inf | \.nan | 0[0-7]+ | [0-9]{18,}
         | [0-9]+\.[0-9]{18,} | [0-9]{18,}\.[0-9]* )$""",

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from enum import Enum
@@ -33,13 +32,14 @@ from catena.core import records
 from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError, UsageError
 from catena.core.files import read_limited, sync_folder, write_durable
 from catena.core.frozen import dataclass, replace
+from catena.core.patterns import lazy_pattern
 
 VERSION_FILE = "catena-version.json"
 STATE_FILE = "agent_upgrade.json"
 #: How long a new agent has from the switch to the master's Welcome.
 WELCOME_SECONDS = 120
-_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}\Z")
-_WHEEL = re.compile(r"catena-([0-9][0-9A-Za-z.+!_]*)-.*\.whl\Z")
+_VERSION = lazy_pattern(r"[0-9][0-9A-Za-z.+!_-]{0,63}\Z")
+_WHEEL = lazy_pattern(r"catena-([0-9][0-9A-Za-z.+!_]*)-.*\.whl\Z")
 _LIMIT = 64 * 1024
 _TRIAL_SECONDS = 60
 

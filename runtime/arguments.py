@@ -1,17 +1,19 @@
-"""Arguments of a call against a function's signature, with errors that name the nearest one."""
+"""Arguments of a call against a function's parameters, with errors that name the nearest one."""
 
 from __future__ import annotations
 
-from inspect import BoundArguments, Parameter
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Iterator, Mapping, Sequence, Tuple
 
 from catena.core.errors import UsageError
 from catena.core.plugins import Plugin
+from catena.core.signatures import Parameter
 from catena.core.suggest import unknown
 
 
-def bind(plugin: Plugin, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundArguments:
-    """Return the arguments of a call of *plugin*, without the context.
+def bind(
+    plugin: Plugin, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Tuple[Sequence[Any], Dict[str, Any]]:
+    """Return the arguments of a call of *plugin*, without the context, by place and by name.
 
     Args:
         plugin: what is called.
@@ -21,35 +23,32 @@ def bind(plugin: Plugin, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Boun
     Raises:
         UsageError: too many, a missing or an unknown argument; the message names the nearest.
     """
-    signature = plugin.signature()
-    parameters = signature.parameters
     given: Dict[str, Any] = {k: v for k, v in kwargs.items() if not k.startswith("__")}
-    kinds = {parameter.kind for parameter in parameters.values()}
-    if Parameter.VAR_KEYWORD not in kinds:
-        named = [p.name for p in parameters.values() if p.kind is not Parameter.VAR_POSITIONAL]
+    for fault in _faults(plugin.parameters(), args, given):
+        raise UsageError(f"{plugin.name}{fault}")
+    return args, given
+
+
+def _faults(
+    parameters: Sequence[Parameter], args: Sequence[Any], given: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield why a call can't be made: what comes behind the function's name."""
+    any_name = any(p.many and p.by_name for p in parameters)
+    if not any_name:
+        named = [p.name for p in parameters if not p.many]
         for name in given:
             if name not in named:
-                raise UsageError(f"{plugin.name}: {unknown('argument', name, named)}")
-    positional = [
-        p
-        for p in parameters.values()
-        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(args) > len(positional) and Parameter.VAR_POSITIONAL not in kinds:
-        raise UsageError(
-            f"{plugin.name} takes {len(positional)} positional arguments, {len(args)} were given"
-        )
-    missing = [
-        p.name
-        for index, p in enumerate(parameters.values())
-        if p.default is Parameter.empty
-        and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        and p.name not in given
-        and (p.kind is Parameter.KEYWORD_ONLY or index >= len(args))
-    ]
-    if missing:
-        raise UsageError(f"{plugin.name}: argument {missing[0]!r} is missing")
-    try:
-        return signature.bind(*args, **given)
-    except TypeError as error:
-        raise UsageError(f"{plugin.name}: {error}") from None
+                yield f": {unknown('argument', name, named)}"
+    placed = [p for p in parameters if p.by_place and not p.many]
+    if len(args) > len(placed) and not any(p.many and p.by_place for p in parameters):
+        yield f" takes {len(placed)} positional arguments, {len(args)} were given"
+    filled = {p.name for p in placed[: len(args)]}
+    for one in parameters:
+        if one.is_required and one.name not in filled and one.name not in given:
+            yield f": argument {one.name!r} is missing"
+    for one in parameters:
+        if one.by_name and one.name in filled and one.name in given:
+            yield f": multiple values for argument {one.name!r}"
+        elif not one.by_name and not one.many and one.name in given:
+            if (one.is_required and one.name not in filled) or not any_name:
+                yield f": {one.name!r} parameter is positional only, but was passed as a keyword"

@@ -14,7 +14,6 @@ For the agent beside the functions of `mgractionchains`:
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, cast
 
@@ -30,6 +29,7 @@ from catena.core.errors import (
 from catena.core.files import no_room
 from catena.core.frozen import dataclass
 from catena.core.job import ActionKind, Boundary, ChainManifest
+from catena.core.logs import logger
 from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_record import ActionState, ChainState
@@ -37,7 +37,7 @@ from catena.runtime.chain_store import Chain, ChainStore
 from catena.runtime.host import After, AfterKind, BaseHost, Place
 from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile, ResumePoint
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: How often a reboot or agent restart that did not happen is asked of the agent. Restarts of the
 #: agent before it could act count too, so this is more than the two that a failing reboot gets.

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import hashlib
 import json
-import logging
 import os
 import shutil
 import time
@@ -32,12 +31,13 @@ from catena.core.files import (
     write_durable,
 )
 from catena.core.job import ActionManifest, ChainManifest, ChunkManifest
+from catena.core.logs import logger
 from catena.core.records import decode, encode
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 MANIFEST_LIMIT = 64 * 1024 * 1024
 RESULTS_LIMIT = 256 * 1024 * 1024

@@ -6,7 +6,6 @@ crash between the two means is decided here, by the action's kind (`reliability.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from typing import Any, Callable, Dict, Optional
 
@@ -15,6 +14,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
 from catena.core.job import ActionKind, ActionManifest, Boundary
+from catena.core.logs import logger
 from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
 from catena.runtime.chain_store import Chain, PinnedFiles
 from catena.runtime.host import BaseHost
@@ -24,7 +24,7 @@ from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Attempts of an action that a crash may cost before it counts as failed.
 ATTEMPTS: Dict[ActionKind, int] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
@@ -10,9 +9,10 @@ from typing import Dict, List, Mapping, Optional, Sequence
 from catena.core.context import FileClient
 from catena.core.errors import CatenaError, UsageError
 from catena.core.files import private_folder, write_durable
+from catena.core.logs import logger
 from catena.core.suggest import unknown
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Kind as saltutil.sync_<kind> has it -> folder below the file roots.
 KINDS: Dict[str, str] = {

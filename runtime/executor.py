@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Callable, Optional, Tuple
 
@@ -17,6 +16,7 @@ from catena.core.errors import (
 from catena.core.files import no_room
 from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
@@ -25,7 +25,7 @@ from catena.runtime.host import After, RemoteHost
 from catena.runtime.results import plain, shorten
 from catena.runtime.session import Session
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Salt's codes of a job: a state failed; anything else went wrong.
 STATES_FAILED = 2
@@ -117,8 +117,8 @@ def _call(
     if instead is not None:
         value = instead(context)
     else:
-        bound = bind(plugin, spec.args, spec.kwargs)
-        value = plugin.call(context, *bound.args, **bound.kwargs)
+        args, kwargs = bind(plugin, spec.args, spec.kwargs)
+        value = plugin.call(context, *args, **kwargs)
     return value, judge(plugin.mark, value, context.scratch.get("retcode"))
 
 

@@ -10,7 +10,6 @@ in catena knows of this contract.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import re
 import sys
 from contextlib import contextmanager
@@ -33,15 +32,17 @@ from typing import (
 from catena.core.context import Context
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
+from catena.core.logs import logger
 from catena.core.own_code import file_name, module_name, told
+from catena.core.patterns import lazy_pattern
 from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, built_in
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
-_VIRTUAL_NAME = re.compile(r"""^__virtualname__\s*=\s*['"]([A-Za-z0-9_]+)['"]""", re.M)
-_QUOTED = re.compile(r"""['"]([A-Za-z0-9_]+)['"]""")
+_VIRTUAL_NAME = lazy_pattern(r"""^__virtualname__\s*=\s*['"]([A-Za-z0-9_]+)['"]""", re.M)
+_QUOTED = lazy_pattern(r"""['"]([A-Za-z0-9_]+)['"]""")
 _ABSENT = object()
 
 

@@ -9,13 +9,13 @@ that were compiled here, since the roots hold scripts for hosts too; the key rin
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CatenaError, NotAllowedError, PillarError
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.core.records import encode
 from catena.renderers.pipeline import DEFAULT, pipeline_of, render
@@ -26,7 +26,7 @@ from catena.runtime.ssh.asking import Refusal, Reply, View
 from catena.ssh.errors import SshError
 from catena.ssh.patience import limited
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Renderers that a text of the target's own may go through.
 HARMLESS = ("jinja", "yaml", "json", "toml", "text", "stateconf")

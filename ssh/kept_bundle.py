@@ -7,7 +7,6 @@ does for a host that has it already. The files' sizes and times say whether what
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import threading
 import zlib
@@ -16,9 +15,10 @@ from pathlib import Path
 
 import catena
 from catena.core.files import read_limited
+from catena.core.logs import logger
 from catena.ssh.bundle import AnyBundle, Bundle, bundle, files
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _LIMIT = 64 * 1024 * 1024
 _SUFFIX = ".bundle"

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 from pathlib import Path
 
 from catena.core.files import read_limited
 from catena.core.frozen import asdict, dataclass
+from catena.core.logs import logger
 from catena.ssh.target import Target, TargetError, python_path, remote_path
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _LIMIT = 16 * 1024
 

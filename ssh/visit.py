@@ -7,7 +7,6 @@ host has been away for too long; then it is said that nobody knows.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 from catena.core.errors import CatenaError, PeerError
 from catena.core.job import JobSpec
+from catena.core.logs import logger
 from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
@@ -25,7 +25,7 @@ from catena.ssh.link import Connection, Connector, Watch
 from catena.ssh.program import Part, Program
 from catena.ssh.remembered import Remembered
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: A host that has been away for so long while a run goes on: nobody knows what becomes of it.
 AWAY_SECONDS = 900.0

@@ -5,19 +5,18 @@ Used by `module.run` and `mgrcompat.module_run`; Salt's classic rules of what co
 
 from __future__ import annotations
 
-import logging
-from inspect import Parameter
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Compiler keywords that belong to the called function when they stand below `module.run`.
 PASSED_ON = ("creates", "runas", "runas_password", "saltenv", "test", "umask")
@@ -59,14 +58,12 @@ def hint(context: Context, name: str) -> str:
 def bind(function: Plugin, args: List[Any], given: Mapping[str, Any]) -> Bound:
     """Return how *given* fits *function*: what it does not take is left out and named."""
     accepted, required, open_, many = [], set(), False, False
-    for one in function.signature().parameters.values():
-        if one.kind is Parameter.VAR_KEYWORD:
-            open_ = True
-        elif one.kind is Parameter.VAR_POSITIONAL:
-            many = True
+    for one in function.parameters():
+        if one.many:
+            open_, many = open_ or one.by_name, many or one.by_place
         else:
             accepted.append(one.name)
-            if one.default is Parameter.empty:
+            if one.is_required:
                 required.add(one.name)
     kwargs = {key: value for key, value in given.items() if open_ or key in accepted}
     placed = accepted[: len(args)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Mapping
 
+from catena.core.patterns import lazy_pattern
+
 #: C0 and C1 controls but tab and newline, and the characters that reorder text (attack row X31).
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _CODES: Mapping[str, str] = {
     "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "bold": "1",

@@ -11,13 +11,14 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Type, TypeVar, 
 
 from catena.core import frozen
 from catena.core.errors import ConfigError, RecordError
+from catena.core.patterns import lazy_pattern
 from catena.core.records import decode
 from catena.core.suggest import nearest, unknown
 
 C = TypeVar("C")
 
 #: A dotted key (mysql.host) is an option of some module: accepted, kept, seen by config.get.
-_MODULE_OPTION = re.compile(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)+\Z")
+_MODULE_OPTION = lazy_pattern(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)+\Z")
 
 
 #: So alike is a key to a setting when it is one mistyped; what is less alike is somebody's own.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from catena.core import frozen
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
+from catena.core.logs import logger
 from catena.modules.arguments import listed, truth
 from catena.modules.cmd import process
 from catena.modules.cmd.options import (
@@ -25,7 +25,7 @@ from catena.modules.cmd.options import (
     success_codes,
 )
 
-LOG = logging.getLogger(__name__)
+LOG = logger(__name__)
 
 
 @dataclass(frozen=True)

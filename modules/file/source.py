@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
 from catena.core.context import Context
+from catena.core.digest import sha256
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
+from catena.core.patterns import lazy_pattern
 from catena.core.suggest import nearest
 
 _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
-_HEX = re.compile(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
+_HEX = lazy_pattern(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
 #: How alike a path is to the one that was meant.
 _NEAR = 0.75
 #: A root with no more folders is small enough to be read for a hint.
@@ -77,6 +77,9 @@ def hash_file(path: Path, kind: str = "sha256") -> str:
         UsageError: no hash has that name.
         CommandExecutionError: the file can't be read.
     """
+    # Imported here, as below: it loads OpenSSL, and few runs hash anything.
+    import hashlib
+
     if kind not in hashlib.algorithms_available:
         raise UsageError(f"no hash is called {kind!r}")
     digest = hashlib.new(kind)
@@ -175,7 +178,7 @@ def _fetch_url(context: Context, source: Source) -> Path:
             f"Unable to verify upstream hash of source file {_public(source.location)}, "
             "please set source_hash or set skip_verify to True"
         )
-    name = hashlib.sha256(source.location.encode()).hexdigest()
+    name = sha256(source.location.encode()).hexdigest()
     target = context.host.cache_dir / "extrn_files" / source.saltenv / name
     if wanted and target.is_file() and hash_file(target, wanted[0]) == wanted[1]:
         return target

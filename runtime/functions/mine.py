@@ -7,18 +7,18 @@ master the mine is that of this minion alone, as in Salt. The master keeps no mi
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Dict, List, Mapping, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, UsageError
 from catena.core.files import write_durable
+from catena.core.logs import logger
 from catena.core.plugins import function
 from catena.core.target import Subject, parse
 from catena.runtime.host import LocalHost
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _FILE = "mine.json"
 

@@ -5,16 +5,16 @@ Later ones win: collected < custom `_grains` < the static file `<conf_dir>/grain
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any, Dict, Mapping
 
 from catena.core.files import read_limited
 from catena.core.frozen import dataclass, field
+from catena.core.logs import logger
 from catena.runtime.grains import facts, net, release
 from catena.runtime.grains.custom import custom_grains
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 STATIC_LIMIT = 4 * 1024 * 1024
 

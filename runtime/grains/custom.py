@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
 import sys
 from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
+from catena.core.logs import logger
 from catena.core.own_code import file_name, module_name, told
+from catena.core.signatures import parameters
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def custom_grains(
@@ -67,9 +68,7 @@ def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
 
 
 def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[str, Any]:
-    import inspect
-
-    wants = "grains" in inspect.signature(function).parameters
+    wants = any(one.name == "grains" for one in parameters(function))
     try:
         value = function(grains=grains) if wants else function()
     except (Exception, SystemExit) as error:

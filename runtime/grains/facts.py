@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import catena
+from catena.core.patterns import lazy_pattern
 from catena.runtime.grains.release import split_parameters
 
 #: The release of Salt whose behaviour trees may count on (`cases/`); they compare with it.
@@ -20,7 +21,7 @@ SALT_RELEASE = (3008, 5)
 
 #: Python's short name of itself -> the one that Salt gives (platform.python_implementation()).
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy"}
-_SYSTEMD_LIBRARY = re.compile(r"libsystemd-shared-([0-9]+)[^/]*\.so")
+_SYSTEMD_LIBRARY = lazy_pattern(r"libsystemd-shared-([0-9]+)[^/]*\.so")
 #: Text in the DMI vendor or product -> Salt's `virtual`.
 _HYPERVISORS = (
     ("VMware", "VMware"),

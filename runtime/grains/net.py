@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+# What is below `socket`, which wraps the kernel's numbers in enumerations: a twentieth of a short
+# command, for names that these few calls don't need.
+import _socket as socket
 import os
-import socket
 import struct
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
@@ -51,16 +53,21 @@ def _sorted(found: Addresses, family: int) -> List[str]:
 def addresses() -> Addresses:
     """Return the addresses of each interface, as the kernel lists them; {} where it won't."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
-            link.settimeout(2)
-            body = _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-            link.send(_HEADER.pack(16 + len(body), _RTM_GETADDR, _NLM_F_DUMP, 1, 0) + body)
-            found: Addresses = {}
-            while not _take(link.recv(1 << 18), found):
-                pass
-            return found
+        link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     except OSError:
         return {}
+    try:
+        link.settimeout(2)
+        body = _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        link.send(_HEADER.pack(16 + len(body), _RTM_GETADDR, _NLM_F_DUMP, 1, 0) + body)
+        found: Addresses = {}
+        while not _take(link.recv(1 << 18), found):
+            pass
+        return found
+    except OSError:
+        return {}
+    finally:
+        link.close()
 
 
 def _take(data: bytes, found: Addresses) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Union
 
 from catena.core.frozen import dataclass
+from catena.core.patterns import lazy_pattern
 
 #: os-release ID -> (os, os_family).
 _BY_ID: Dict[str, tuple[str, str]] = {
@@ -57,8 +58,8 @@ _DPKG_ARCH = {
     "armv6l": "armel",
     "ppc64le": "ppc64el",
 }
-_IN_BRACKETS = re.compile(r"\(([^)]*)\)")
-_RELEASE_NUMBER = re.compile(r"release\s+([0-9][0-9.]*)")
+_IN_BRACKETS = lazy_pattern(r"\(([^)]*)\)")
+_RELEASE_NUMBER = lazy_pattern(r"release\s+([0-9][0-9.]*)")
 
 
 @dataclass(frozen=True)

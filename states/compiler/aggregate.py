@@ -7,17 +7,17 @@ over its work only once its own requisites allow it, and never when it has condi
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from catena.core.context import Context
 from catena.core.frozen import replace
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.states.compiler.call import Callees
 from catena.states.compiler.model import KEYWORDS, Low, Row
 from catena.states.compiler.requisites import Group, Plan
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Function of a state module that joins: (low chunk, chunks of its group, rows so far) -> chunk.
 JOIN = "mod_aggregate"

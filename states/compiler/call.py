@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
 from contextlib import contextmanager
 from functools import lru_cache
-from inspect import Parameter
 from typing import (
     Any,
     Callable,
@@ -25,16 +23,16 @@ from typing import (
 from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.core.plugins import LOW, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
-from catena.modules.cmd.options import parse_umask
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
 from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: So alike is an argument to the requisite that it was meant to be.
 _SLIP = 0.8
@@ -62,12 +60,12 @@ class Callee:
 
 def _callee(plugin: Plugin) -> Callee:
     accepts, required, open_ = set(), set(), False
-    for position, one in enumerate(plugin.signature().parameters.values()):
-        if one.kind is Parameter.VAR_KEYWORD:
-            open_ = True
-        elif one.kind is not Parameter.VAR_POSITIONAL and position:
+    for position, one in enumerate(plugin.parameters()):
+        if one.many:
+            open_ = open_ or one.by_name
+        elif position:
             accepts.add(one.name)
-            if one.default is Parameter.empty:
+            if one.is_required:
                 required.add(one.name)
     wants = tuple(sorted({*getattr(plugin.mark, "wants", ()), *(accepts & KEYWORDS)}))
     return Callee(plugin.call, frozenset(accepts), frozenset(required), open_, wants)
@@ -169,6 +167,8 @@ class Caller:
         if "umask" not in low.keywords:
             return self._tried(context, low, callee, attempt)
         try:
+            from catena.modules.cmd.options import parse_umask
+
             mask = parse_umask(low.keywords["umask"])
         except UsageError as error:
             return make_row(low, False, f"{error}{at(low.line_of('umask'))}\n")

@@ -116,7 +116,8 @@ def _retcode(context: Context, low: Low, command: Any) -> int:
             if isinstance(part, Mapping)
             for key, value in part.items()
         }
-    accepted = function.signature().parameters
-    if not any(one.kind is one.VAR_KEYWORD for one in accepted.values()):
+    parameters = function.parameters()
+    if not any(one.many and one.by_name for one in parameters):
+        accepted = {one.name for one in parameters}
         given = {key: value for key, value in given.items() if key in accepted}
     return int(function.call(context, str(command), **given))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import signal
 import threading
 from typing import Callable, Collection, NoReturn, Optional
 
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.modules.cmd import tree
 from catena.states.compiler.model import Row
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: prctl(2): the signal that a process gets when the one that made it ends, however it does.
 _PR_SET_PDEATHSIG = 1

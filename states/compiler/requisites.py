@@ -7,7 +7,6 @@ of a thousand states make two thousand edges, not a million.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from fnmatch import translate
@@ -15,10 +14,11 @@ from itertools import count
 from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 from catena.core.frozen import dataclass, field, replace
+from catena.core.logs import logger
 from catena.states.compiler.faults import at, can_not_extend, meant
 from catena.states.compiler.model import FORWARD, REQUISITES, REVERSE, Low
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _GLOB = frozenset("*?[")
 #: Of the faults of a run, so many get a "did you mean".

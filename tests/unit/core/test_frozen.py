@@ -80,6 +80,23 @@ def test_wrong_arguments_are_errors_the_first_time_and_later() -> None:
         Point(-1)
 
 
+def test_the_hundredth_instance_is_made_like_the_first() -> None:
+    @dataclass(frozen=True)
+    class Fresh:
+        a: int
+        b: List[int] = field(default_factory=list)
+        c: int = 3
+
+    made = [Fresh(number, c=4) if number % 2 else Fresh(a=number) for number in range(100)]
+    assert [one.a for one in made] == list(range(100))
+    assert {one.c for one in made} == {3, 4}
+    assert len({id(one.b) for one in made}) == 100
+    wrong: List[Any] = [((1, [], 3, 4), {}), ((1,), {"a": 2}), ((), {"b": []})]
+    for args, kwargs in wrong:
+        with pytest.raises(TypeError):
+            Fresh(*args, **kwargs)
+
+
 def test_equal_records_have_one_hash_and_what_does_not_compare_does_not_count() -> None:
     one: Held[Any] = Held((1, 2))
     assert one == Held((1, 2)) != Held((1, 3))
