@@ -449,6 +449,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
     heap.few_arenas()
+    heap.look_seldom()
     try:
         return asyncio.run(_serve(settings, config_dir))
     except CatenaError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 
 import pytest
 
@@ -37,3 +38,13 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_calls_are_those_of_this_system() -> None:
     heap.give_back()
+
+
+def test_garbage_is_looked_for_seldom_and_not_never() -> None:
+    before = gc.get_threshold()
+    try:
+        heap.look_seldom()
+        assert gc.isenabled()
+        assert gc.get_threshold() == heap.LOOKS
+    finally:
+        gc.set_threshold(*before)
