@@ -36,7 +36,7 @@ SILENT_SECONDS = 60.0
 GOODBYE_LINGER_MS = 200
 TICK_SECONDS = 0.5
 #: Heartbeats of each minion in a tick, while there are some to be made at once.
-BEATS = 2
+BEATS = 4
 
 
 @dataclass(frozen=True)

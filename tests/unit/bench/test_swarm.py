@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.growth import Found, Growth
-from bench.soak import Sample, judge, slope
+from bench.soak import Sample, judge, pauses, slope
 from bench.swarm.crew import Firing
 from bench.swarm.minion import RESUME, START, SimMinion
 from bench.swarm.population import load, make, save
@@ -104,6 +104,16 @@ def test_growth_is_judged_behind_the_warm_up(per_sample: float, good: bool) -> N
     warm = [Sample(5.0 * n, 50.0 + n, 1000 + n, 0.0) for n in range(60)]
     later = [Sample(300 + 5.0 * n, 110 + per_sample * n, 1040, 0.0) for n in range(300)]
     assert judge([*warm, *later]).good is good
+
+
+def test_what_comes_and_goes_under_load_is_no_growth() -> None:
+    busy = [Sample(5.0 * n, 110.0 + n % 7 + 0.1 * n, 1040, 0.0) for n in range(360)]
+    calm = [
+        Sample(sample.seconds, 108.0, 1040, 0.0) if pauses(sample.seconds) else sample
+        for sample in busy
+    ]
+    assert not judge(busy).good
+    assert judge(calm).memory_per_hour == 0.0
 
 
 def test_descriptors_that_grow_are_seen() -> None:
