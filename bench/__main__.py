@@ -15,7 +15,8 @@ from pathlib import Path
 
 from bench import machine, runner, table
 from bench.areas import AREAS, rows_of
-from bench.row import NotHereError, Outcome
+from bench.errors import NotHereError
+from bench.row import Outcome
 from bench.tools import COMMANDS, VARIABLES, find
 
 

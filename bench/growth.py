@@ -22,8 +22,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bench.lab import environment
 from bench.measure import run
+from bench.surroundings import environment
 from bench.swarm.station import Station
 from catena.client.requests import (
     ChainDocument,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import socket
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
-from bench.measure import MARK
-from bench.row import BenchError
+from bench.errors import BenchError
 from bench.tools import Tools
-
-if TYPE_CHECKING:
-    from bench.fleets import CatenaFleet, SaltFleet
 
 
 class Fixture(Protocol):
@@ -85,18 +77,6 @@ class Lab:
         if kept is not None and not isinstance(kept, BenchError):
             kept.close()
 
-    def catena(self, minions: int) -> CatenaFleet:
-        """Return a catena master with so many minions, all up."""
-        from bench.fleets import CatenaFleet
-
-        return self.keep(f"catena-{minions}", lambda: CatenaFleet(self, minions))
-
-    def salt(self, minions: int) -> SaltFleet:
-        """Return a Salt master with so many minions, all up."""
-        from bench.fleets import SaltFleet
-
-        return self.keep(f"salt-{minions}", lambda: SaltFleet(self, minions))
-
     def close(self) -> None:
         """End all fixtures, the youngest first, and remove the scratch folders."""
         for name in reversed(list(self._kept)):
@@ -113,47 +93,3 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def environment(mark: str = "") -> dict[str, str]:
-    """Return the environment of a measured command, with the mark of a fixture.
-
-    Without what makes Python slower or different than it is for a user.
-    """
-    mine = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PYTHON") and name != MARK
-    }
-    return {**mine, "LC_ALL": "C.UTF-8", **({MARK: mark} if mark else {})}
-
-
-def free_ports(count: int) -> int:
-    """Return the first of *count* ports in a row that are free on the loopback device."""
-    for _ in range(200):
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                for offset in range(1, count):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
-            except (OSError, OverflowError):
-                continue
-            return port
-    raise BenchError(f"no {count} ports in a row are free")
-
-
-def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0, pause: float = 0.02) -> T:
-    """Return the first true value of *ready*, which is asked every *pause* seconds.
-
-    Raises:
-        BenchError: it gave none in time.
-    """
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        value = ready()
-        if value:
-            return value
-        time.sleep(pause)
-    raise BenchError(f"waited {patience:.0f} s for {what}")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.row import BenchError
+from bench.errors import BenchError
 
 #: Environment variable whose value marks the processes of one fixture, wherever they fork to.
 MARK = "CATENA_BENCH"

@@ -5,21 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from bench.lab import Lab
+from bench.lab import Lab
 
 #: Who can be measured, in the order of the table's columns; "floor" is the bare machine.
 TOOLS = ("catena", "salt", "ansible", "pyinfra", "floor")
-
-
-class BenchError(Exception):
-    """A measurement could not be made; the text stands in its cell of the table."""
-
-
-class NotHereError(BenchError):
-    """The tool is not installed, or has no such thing: the cell says so, nothing has failed."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +23,7 @@ class Sample:
 
 
 #: Measures once, with the fixtures of a Lab; raises BenchError when it cannot.
-Measure = Callable[["Lab"], Sample]
+Measure = Callable[[Lab], Sample]
 
 
 @dataclass(frozen=True)

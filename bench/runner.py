@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench import table
+from bench.errors import BenchError, NotHereError
 from bench.lab import Lab
-from bench.row import TOOLS, BenchError, Cell, NotHereError, Outcome, Row, Sample
+from bench.row import TOOLS, Cell, Outcome, Row, Sample
 from bench.tools import Tools
 
 #: A tool that has taken so long in a row is not measured again in it: in a full and a quick run.

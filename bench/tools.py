@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.row import NotHereError
+from bench.errors import NotHereError
 
 #: Tool -> the command that shows that it is there.
 COMMANDS = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.row import BenchError
+from bench.errors import BenchError
 
 #: Files that `files` manages.
 FILES = 1000

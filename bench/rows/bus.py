@@ -6,9 +6,11 @@ import itertools
 import statistics
 import time
 
-from bench.fleets import Fleet
-from bench.lab import Lab, wait_for
-from bench.row import BenchError, Row, Sample, Times
+from bench.equipment.fleet import Fleet
+from bench.equipment.shared import on_both
+from bench.errors import BenchError
+from bench.row import Row, Sample, Times
+from bench.surroundings import wait_for
 
 #: Events of one job, one after the other.
 EVENTS = 300
@@ -25,17 +27,8 @@ def many(count, tag):
 _turn = itertools.count()
 
 
-def events_catena(lab: Lab) -> Sample:
+def events(fleet: Fleet) -> Sample:
     """Events per second, from the first to the last on the master's bus."""
-    return _events(lab.catena(1))
-
-
-def events_salt(lab: Lab) -> Sample:
-    """Events per second, from the first to the last on the master's bus."""
-    return _events(lab.salt(1))
-
-
-def _events(fleet: Fleet) -> Sample:
     _sync(fleet)
     tag = f"bench/fire{next(_turn)}"
     with fleet.another_client() as first, fleet.another_client() as last:
@@ -59,19 +52,10 @@ def _sync(fleet: Fleet) -> None:
         raise BenchError("the minion did not take the module")
 
 
-def effect_catena(lab: Lab) -> Sample:
+def effect(fleet: Fleet) -> Sample:
     """From an event on the master's bus to the file that it makes on the minion."""
-    return _effect(lab, lab.catena(1))
-
-
-def effect_salt(lab: Lab) -> Sample:
-    """From an event on the master's bus to the file that it makes on the minion."""
-    return _effect(lab, lab.salt(1))
-
-
-def _effect(lab: Lab, fleet: Fleet) -> Sample:
     _one_effect(fleet)  # what the first reaction starts stays
-    count = QUICK_EFFECTS if lab.quick else EFFECTS
+    count = QUICK_EFFECTS if fleet.lab.quick else EFFECTS
     before = fleet.cpu()
     seconds = [_one_effect(fleet) for _ in range(count)]
     return Sample(statistics.median(seconds) * 1e3, (fleet.cpu() - before) / count)
@@ -89,7 +73,7 @@ ROWS = (
         name="events-minion",
         title="events from a minion's function, to the master's bus",
         unit="events/s",
-        tools={"catena": events_catena, "salt": events_salt},
+        tools=on_both(events),
         aim=Times(30),
         less_is_better=False,
         repeats=5,
@@ -100,7 +84,7 @@ ROWS = (
         name="reactor-effect",
         title="reactor: event on the master's bus to its effect on the minion",
         unit="ms",
-        tools={"catena": effect_catena, "salt": effect_salt},
+        tools=on_both(effect),
         aim=Times(15),
         repeats=3,
         quick=1,

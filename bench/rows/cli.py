@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench.lab import Lab, environment
+from bench.lab import Lab
 from bench.measure import run
 from bench.row import Row, Sample, Times
+from bench.surroundings import environment
 
 
 def version_catena(lab: Lab) -> Sample:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from bench.fleets import Fleet
+from bench.equipment.fleet import Fleet
+from bench.equipment.shared import on_both
+from bench.errors import BenchError
 from bench.lab import Lab
-from bench.row import BenchError, Row, Sample, Times
+from bench.row import Row, Sample, Times
 
 BIG_BYTES = 100 * 1024 * 1024
 SMALL_FILES = 2000
@@ -119,13 +120,6 @@ def _again(fleet: Fleet) -> Sample:
     return _timed(share, "state.apply", "bench_tree")
 
 
-def _on_both(measure: Callable[[Fleet], Sample]) -> dict[str, Callable[[Lab], Sample]]:
-    return {
-        "catena": lambda lab: measure(lab.catena(1)),
-        "salt": lambda lab: measure(lab.salt(1)),
-    }
-
-
 def copy_floor(lab: Lab) -> Sample:
     """Read and write 100 MiB, as a plain copy does."""
     source, target = (lab.folder("copy") / name for name in ("from", "to"))
@@ -143,7 +137,7 @@ ROWS = (
         name="file-100m-get",
         title="100 MiB, `cp.get_file`, nothing cached",
         unit="s",
-        tools={**_on_both(_got), "floor": copy_floor},
+        tools={**on_both(_got), "floor": copy_floor},
         aim=Times(4),
         repeats=5,
         quick=1,
@@ -152,7 +146,7 @@ ROWS = (
         name="file-100m-managed",
         title="100 MiB, `file.managed`, nothing cached",
         unit="s",
-        tools=_on_both(_managed),
+        tools=on_both(_managed),
         aim=Times(4),
         repeats=5,
         quick=1,
@@ -161,7 +155,7 @@ ROWS = (
         name="recurse-2000-first",
         title="`file.recurse` of 2 000 small files, nothing cached",
         unit="s",
-        tools=_on_both(_first),
+        tools=on_both(_first),
         aim=Times(12),
         repeats=3,
         quick=0,
@@ -171,7 +165,7 @@ ROWS = (
         name="recurse-2000-again",
         title="`file.recurse` of the same 2 000 files again",
         unit="s",
-        tools=_on_both(_again),
+        tools=on_both(_again),
         aim=Times(20),
         repeats=3,
         quick=0,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
-from bench.fleets import Fleet
+from bench.equipment import shared
+from bench.equipment.fleet import Fleet
+from bench.equipment.shared import on_both
+from bench.errors import BenchError
 from bench.lab import Lab
-from bench.row import BenchError, Limit, Row, Sample, Times
+from bench.row import Limit, Row, Sample, Times
 
 MINIONS = 50
 #: Minions that come on top, for the cost of each.
@@ -17,32 +20,14 @@ JOBS = 5
 SETTLE_SECONDS = 3.0
 
 
-def ping_catena(lab: Lab) -> Sample:
+def ping(fleet: Fleet) -> Sample:
     """A ping of a kept client to all fifty."""
-    return _ping(lab.catena(MINIONS))
-
-
-def ping_salt(lab: Lab) -> Sample:
-    """A ping of a kept client to all fifty."""
-    return _ping(lab.salt(MINIONS))
-
-
-def _ping(fleet: Fleet) -> Sample:
     seconds, cpu = _call(fleet, 1, "test.ping")
     return Sample(seconds, cpu)
 
 
-def returns_catena(lab: Lab) -> Sample:
+def returns(fleet: Fleet) -> Sample:
     """Returns per second of `cmd.run true`."""
-    return _returns(lab.catena(MINIONS))
-
-
-def returns_salt(lab: Lab) -> Sample:
-    """Returns per second of `cmd.run true`."""
-    return _returns(lab.salt(MINIONS))
-
-
-def _returns(fleet: Fleet) -> Sample:
     _call(fleet, 1, "cmd.run", "true")  # what the first job of a minion starts stays
     seconds, cpu = _call(fleet, JOBS, "cmd.run", "true")
     return Sample(JOBS * MINIONS / seconds, cpu)
@@ -57,24 +42,15 @@ def _call(fleet: Fleet, times: int, function: str, *args: str) -> tuple[float, f
     return sum(answers.seconds), answers.cpu + fleet.cpu() - before
 
 
-def memory_catena(lab: Lab) -> Sample:
+def memory(fleet: Fleet) -> Sample:
     """PSS of the master with fifty minions."""
-    return _memory(lab.catena(MINIONS))
-
-
-def memory_salt(lab: Lab) -> Sample:
-    """PSS of the master with fifty minions."""
-    return _memory(lab.salt(MINIONS))
-
-
-def _memory(fleet: Fleet) -> Sample:
     time.sleep(SETTLE_SECONDS)
     return Sample(fleet.master.tree.pss())
 
 
 def extra_catena(lab: Lab) -> Sample:
     """What each of so many more minions adds to the master's memory, KB."""
-    fleet = lab.catena(MINIONS)
+    fleet = shared.catena(lab, MINIONS)
     _call(fleet, 1, "test.ping")
     time.sleep(SETTLE_SECONDS)
     before = fleet.master.private()
@@ -90,7 +66,7 @@ ROWS = (
         name="ping-50",
         title="ping of 50 minions from a kept client",
         unit="s",
-        tools={"catena": ping_catena, "salt": ping_salt},
+        tools=on_both(ping, MINIONS),
         aim=Times(20),
         repeats=5,
         quick=0,
@@ -99,7 +75,7 @@ ROWS = (
         name="returns-50",
         title="`cmd.run true` on 50 minions",
         unit="returns/s",
-        tools={"catena": returns_catena, "salt": returns_salt},
+        tools=on_both(returns, MINIONS),
         aim=Times(30),
         repeats=3,
         quick=0,
@@ -111,7 +87,7 @@ ROWS = (
         name="master-50",
         title="master: PSS with 50 minions",
         unit="MB",
-        tools={"catena": memory_catena, "salt": memory_salt},
+        tools=on_both(memory, MINIONS),
         aim=Times(4),
         repeats=1,
         quick=0,

@@ -9,9 +9,11 @@ from pathlib import Path
 import yaml
 
 from bench import trees
-from bench.lab import Lab, environment
+from bench.errors import BenchError
+from bench.lab import Lab
 from bench.measure import Ran, run
-from bench.row import BenchError, Measure, Row, Sample, Times
+from bench.row import Measure, Row, Sample, Times
+from bench.surroundings import environment
 
 
 def _tree(lab: Lab) -> trees.Tree:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from bench.fleets import Fleet
+from bench.equipment import shared
+from bench.equipment.fleet import Fleet
+from bench.equipment.shared import on_both
+from bench.errors import BenchError, NotHereError
 from bench.lab import Lab
 from bench.measure import Tree
-from bench.row import BenchError, NotHereError, Row, Sample, Times
+from bench.row import Row, Sample, Times
 
 #: After a start or a job, until memory is looked at.
 SETTLE_SECONDS = 3.0
@@ -16,48 +19,21 @@ SETTLE_SECONDS = 3.0
 WATCH_SECONDS, QUICK_WATCH_SECONDS = 40.0, 15.0
 
 
-def start_catena(lab: Lab) -> Sample:
+def start(fleet: Fleet) -> Sample:
     """From the start of the process to the answer of its first ping; the key is known."""
-    return _start(lab.catena(1))
-
-
-def start_salt(lab: Lab) -> Sample:
-    """From the start of the process to the answer of its first ping; the key is known."""
-    return _start(lab.salt(1))
-
-
-def _start(fleet: Fleet) -> Sample:
     seconds = fleet.restart("m000")
     return Sample(seconds, fleet.minions["m000"].tree.cpu())
 
 
-def fresh_catena(lab: Lab) -> Sample:
+def fresh(fleet: Fleet) -> Sample:
     """PSS of a minion that has run no job."""
-    return _fresh(lab.catena(1))
-
-
-def fresh_salt(lab: Lab) -> Sample:
-    """PSS of a minion that has run no job."""
-    return _fresh(lab.salt(1))
-
-
-def _fresh(fleet: Fleet) -> Sample:
     minion = fleet.restart_silently("m000")
     time.sleep(SETTLE_SECONDS)
     return Sample(minion.tree.pss())
 
 
-def warm_catena(lab: Lab) -> Sample:
+def warm(fleet: Fleet) -> Sample:
     """PSS of a minion after jobs, with what it keeps warm for the next."""
-    return _warm(lab.catena(1))
-
-
-def warm_salt(lab: Lab) -> Sample:
-    """PSS of a minion after jobs, with what it keeps warm for the next."""
-    return _warm(lab.salt(1))
-
-
-def _warm(fleet: Fleet) -> Sample:
     answers = fleet.client.ask("cmd.run", "true", times=3)
     if answers.minions != 1:
         raise BenchError("the minion does not answer")
@@ -84,11 +60,11 @@ def _idle(lab: Lab, tool: str) -> Sample:
 
 def _watch(lab: Lab) -> dict[str, float]:
     """Return the idle CPU of every tool's minion, watched at the same time."""
-    starts: dict[str, Callable[[int], Fleet]] = {"catena": lab.catena, "salt": lab.salt}
+    starts: dict[str, Callable[[Lab], Fleet]] = {"catena": shared.catena, "salt": shared.salt}
     trees: dict[str, Tree] = {}
     for tool, start in starts.items():
         if lab.tools.has(tool):
-            trees[tool] = start(1).restart_silently("m000").tree
+            trees[tool] = start(lab).restart_silently("m000").tree
     time.sleep(SETTLE_SECONDS)
     before = {tool: tree.exact_cpu() for tool, tree in trees.items()}
     begun = time.monotonic()
@@ -104,7 +80,7 @@ ROWS = (
         name="minion-start",
         title="minion: start to answer",
         unit="s",
-        tools={"catena": start_catena, "salt": start_salt},
+        tools=on_both(start),
         aim=Times(6),
         repeats=5,
         quick=2,
@@ -114,7 +90,7 @@ ROWS = (
         name="minion-fresh",
         title="minion: PSS before its first job",
         unit="MB",
-        tools={"catena": fresh_catena, "salt": fresh_salt},
+        tools=on_both(fresh),
         aim=Times(4),
         repeats=3,
         quick=1,
@@ -123,7 +99,7 @@ ROWS = (
         name="minion-warm",
         title="minion: PSS after jobs",
         unit="MB",
-        tools={"catena": warm_catena, "salt": warm_salt},
+        tools=on_both(warm),
         aim=Times(3),
         repeats=3,
         quick=1,

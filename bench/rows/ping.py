@@ -5,27 +5,22 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from bench.fleets import Fleet
-from bench.lab import Lab, environment
+from bench.equipment import shared
+from bench.equipment.fleet import Fleet
+from bench.equipment.shared import on_both
+from bench.errors import BenchError
+from bench.lab import Lab
 from bench.measure import run
-from bench.row import BenchError, Limit, Row, Sample, Times
+from bench.row import Limit, Row, Sample, Times
+from bench.surroundings import environment
 
 #: Calls of a kept client in one batch.
 CALLS = 100
 QUICK_CALLS = 30
 
 
-def whole_catena(lab: Lab) -> Sample:
-    """`catena run '*' test.ping`."""
-    return _whole(lab.catena(1))
-
-
-def whole_salt(lab: Lab) -> Sample:
-    """`salt '*' test.ping`."""
-    return _whole(lab.salt(1))
-
-
-def _whole(fleet: Fleet) -> Sample:
+def whole(fleet: Fleet) -> Sample:
+    """`catena run '*' test.ping`, `salt '*' test.ping`."""
     before = fleet.cpu()
     ran = fleet.cli("*", "test.ping")
     if "True" not in ran.out:
@@ -47,16 +42,6 @@ def whole_pyinfra(lab: Lab) -> Sample:
     return Sample(ran.wall, ran.cpu)
 
 
-def kept_catena(lab: Lab) -> Sample:
-    """The median of a batch."""
-    return _median(lab, lab.catena(1))
-
-
-def kept_salt(lab: Lab) -> Sample:
-    """The median of a batch."""
-    return _median(lab, lab.salt(1))
-
-
 def kept_floor(lab: Lab) -> Sample:
     """A bare ZeroMQ question and its answer between two processes, the median of a batch."""
     script = Path(__file__).parents[1] / "floors/zeromq.py"
@@ -64,19 +49,9 @@ def kept_floor(lab: Lab) -> Sample:
     return Sample(float(ran.out) * 1e3)
 
 
-def slowest_catena(lab: Lab) -> Sample:
-    """The 99th percentile of a batch."""
-    return _slowest(lab, lab.catena(1))
-
-
-def slowest_salt(lab: Lab) -> Sample:
-    """The 99th percentile of a batch."""
-    return _slowest(lab, lab.salt(1))
-
-
 def tail_catena(lab: Lab) -> Sample:
     """How many times slower the slowest of a hundred is than the median."""
-    seconds, _ = _batch(lab, lab.catena(1))
+    seconds, _ = _batch(shared.catena(lab))
     return Sample(_percentile_99(seconds) / statistics.median(seconds))
 
 
@@ -84,13 +59,15 @@ def _calls(lab: Lab) -> int:
     return QUICK_CALLS if lab.quick else CALLS
 
 
-def _median(lab: Lab, fleet: Fleet) -> Sample:
-    seconds, cpu = _batch(lab, fleet)
+def kept(fleet: Fleet) -> Sample:
+    """The median of a batch."""
+    seconds, cpu = _batch(fleet)
     return Sample(statistics.median(seconds) * 1e3, cpu / len(seconds))
 
 
-def _slowest(lab: Lab, fleet: Fleet) -> Sample:
-    seconds, _ = _batch(lab, fleet)
+def slowest(fleet: Fleet) -> Sample:
+    """The 99th percentile of a batch."""
+    seconds, _ = _batch(fleet)
     return Sample(_percentile_99(seconds) * 1e3)
 
 
@@ -98,11 +75,11 @@ def _percentile_99(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=100)[98]
 
 
-def _batch(lab: Lab, fleet: Fleet) -> tuple[list[float], float]:
+def _batch(fleet: Fleet) -> tuple[list[float], float]:
     client = fleet.client
     client.ask("test.ping", times=2)  # what is made with the first call is no part of the others
     before = fleet.cpu()
-    answers = client.ask("test.ping", times=_calls(lab))
+    answers = client.ask("test.ping", times=_calls(fleet.lab))
     if answers.minions != 1:
         raise BenchError(f"{answers.minions} minions answered the last call")
     return answers.seconds, answers.cpu + fleet.cpu() - before
@@ -114,8 +91,7 @@ ROWS = (
         title="`run '*' test.ping`, one minion, whole process",
         unit="s",
         tools={
-            "catena": whole_catena,
-            "salt": whole_salt,
+            **on_both(whole),
             "ansible": whole_ansible,
             "pyinfra": whole_pyinfra,
         },
@@ -128,7 +104,7 @@ ROWS = (
         name="ping-kept",
         title="ping from a kept client",
         unit="ms",
-        tools={"catena": kept_catena, "salt": kept_salt, "floor": kept_floor},
+        tools={**on_both(kept), "floor": kept_floor},
         aim=Times(40),
         repeats=3,
         quick=1,
@@ -138,7 +114,7 @@ ROWS = (
         name="ping-kept-p99",
         title="the same, 99th percentile",
         unit="ms",
-        tools={"catena": slowest_catena, "salt": slowest_salt},
+        tools=on_both(slowest),
         repeats=1,
         quick=1,
     ),

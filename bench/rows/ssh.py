@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.equipment.ssh_hosts import FILES, HOSTS, SshHosts
+from bench.errors import BenchError
 from bench.lab import Lab
-from bench.row import BenchError, Row, Sample, Times
-from bench.ssh_hosts import FILES, HOSTS, SshHosts
+from bench.row import Row, Sample, Times
 
 ONE = HOSTS[0]
 EVERY = "h*"

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from bench.errors import BenchError
 from bench.measure import MARK, Tree
-from bench.row import BenchError
 from bench.swarm.population import Member, accept, make
 from bench.swarm.swarm import Swarm
 from catena.client.connection import MasterClient

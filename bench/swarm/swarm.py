@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.row import BenchError
+from bench.errors import BenchError
 from bench.swarm.crew import Config
 from bench.swarm.population import Member, save
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab import environment
+from bench.errors import BenchError
 from bench.measure import (
     MARK,
     Stat,
@@ -22,7 +22,7 @@ from bench.measure import (
     ticks_of,
     tree_of,
 )
-from bench.row import BenchError
+from bench.surroundings import environment
 
 STATS = [
     Stat(1, 0, 100, 0),

@@ -9,8 +9,9 @@ import pytest
 from bench import runner
 from bench.__main__ import main
 from bench.areas import AREAS, rows_of
+from bench.errors import BenchError, NotHereError
 from bench.lab import Lab
-from bench.row import TOOLS, BenchError, Measure, NotHereError, Row, Sample
+from bench.row import TOOLS, Measure, Row, Sample
 from bench.runner import chosen, measure
 from bench.tools import COMMANDS, VARIABLES, Tools, find
 

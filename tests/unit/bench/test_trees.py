@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bench import trees
-from bench.row import BenchError
+from bench.errors import BenchError
 
 
 def answer(*states: tuple[bool, dict[str, str]]) -> str:

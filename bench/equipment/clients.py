@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.lab import environment
-from bench.row import BenchError
+from bench.errors import BenchError
+from bench.surroundings import environment
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LongClient:
 
     def __init__(self, python: Path, script: str, where: Path) -> None:
         self._child = subprocess.Popen(
-            [str(python), str(Path(__file__).with_name("kept") / script), str(where)],
+            [str(python), str(Path(__file__).parents[1] / "kept" / script), str(where)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment(), text=True, start_new_session=True,
         )  # fmt: skip

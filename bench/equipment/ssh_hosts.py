@@ -15,10 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from bench.fleets import Daemon
-from bench.lab import Lab, environment, free_ports, wait_for
+from bench.equipment.fleet import Daemon
+from bench.errors import NotHereError
+from bench.lab import Lab
 from bench.measure import Ran, run
-from bench.row import BenchError, NotHereError, Sample
+from bench.row import Sample
+from bench.surroundings import environment, free_ports, wait_for
 
 #: What the rows call their hosts.
 HOSTS = tuple(f"h{number:02d}" for number in range(20))
@@ -84,7 +86,7 @@ Subsystem sftp internal-sftp
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        reaper = Path(__file__).with_name("reaper.py")
+        reaper = Path(__file__).parents[1] / "reaper.py"
         words: list[str | Path] = [
             sys.executable,
             reaper,
@@ -95,12 +97,7 @@ Subsystem sftp internal-sftp
             config,
         ]
         daemon = Daemon(words, str(self.folder), self.folder / "sshd.log")
-        try:
-            wait_for("sshd", lambda: daemon.check() and self._listens())
-        except BenchError:
-            daemon.close()
-            raise
-        return daemon
+        return daemon.until("sshd", self._listens)
 
     def _listens(self) -> bool:
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,0 +1,1 @@
+"""What rows need running: fleets, SSH hosts, kept clients."""

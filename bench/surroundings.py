@@ -1,0 +1,59 @@
+"""What a measured process finds around it, and the wait until it is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from bench.errors import BenchError
+from bench.measure import MARK
+
+T = TypeVar("T")
+
+
+def environment(mark: str = "") -> dict[str, str]:
+    """Return the environment of a measured command, with the mark of a fixture.
+
+    Without what makes Python slower or different than it is for a user.
+    """
+    mine = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTHON") and name != MARK
+    }
+    return {**mine, "LC_ALL": "C.UTF-8", **({MARK: mark} if mark else {})}
+
+
+def free_ports(count: int) -> int:
+    """Return the first of *count* ports in a row that are free on the loopback device."""
+    for _ in range(200):
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                for offset in range(1, count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
+            except (OSError, OverflowError):
+                continue
+            return port
+    raise BenchError(f"no {count} ports in a row are free")
+
+
+def wait_for(what: str, ready: Callable[[], T], patience: float = 60.0, pause: float = 0.02) -> T:
+    """Return the first true value of *ready*, which is asked every *pause* seconds.
+
+    Raises:
+        BenchError: it gave none in time.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        value = ready()
+        if value:
+            return value
+        time.sleep(pause)
+    raise BenchError(f"waited {patience:.0f} s for {what}")
