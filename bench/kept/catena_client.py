@@ -1,4 +1,4 @@
-"""A kept client of a catena master: run by bench.equipment.clients with the path of the master's socket."""
+"""A kept client of a catena master, run by bench.equipment.clients with the master's socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kept LocalClient of a Salt master: run by bench.equipment.clients with its configuration folder."""
+"""A kept LocalClient of Salt, run by bench.equipment.clients with its configuration folder."""
 
 from __future__ import annotations
 
