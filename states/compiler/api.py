@@ -267,13 +267,8 @@ def _planned(context: Context, high: High) -> Plan:
         return Plan((), [], Index(()), errors)
     lows = apply_use(lows)
     kept = [low for low in lows if not _excluded(high, low)]
-    # What an excluded SLS file says of others is not heard; an excluded id is missed.
-    gone = [
-        _without_reverse(low) if low.sls in high.excluded_sls else low
-        for low in (lows if len(kept) < len(lows) else ())
-        if _excluded(high, low)
-    ]
-    plan = link(kept, gone)
+    gone = [low for low in (lows if len(kept) < len(lows) else ()) if _excluded(high, low)]
+    plan = link(kept, gone, high.excluded_sls)
     soften(plan, Hearing(context))
     return plan
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import translate
 from itertools import count
-from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Container, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple
 
 from catena.core.frozen import dataclass, field, replace
 from catena.core.logs import logger
@@ -174,18 +174,25 @@ def pairs(low: Low, kind: str) -> Iterator[Tuple[str, str]]:
             yield "", str(entry)
 
 
-def link(lows: Sequence[Low], gone: Sequence[Low] = (), linked_before: bool = False) -> Plan:
+def link(
+    lows: Sequence[Low],
+    gone: Sequence[Low] = (),
+    unheard: Container[str] = (),
+    linked_before: bool = False,
+) -> Plan:
     """Return *lows* with their requisites resolved.
 
     Args:
         lows: the low states of a run.
         gone: those that `exclude` took out: a `*_in` towards them is no fault, one of theirs is.
+        unheard: SLS files that `exclude` names: a `*_in` of theirs must name a state, as in
+            Salt, and then nothing comes of it.
         linked_before: without a fault, and with others that are gone since.
     """
     index = Index(lows)
     links = [Links() if low.keywords else _NO_LINKS for low in lows]
     plan = Plan(lows, links, index, [])
-    puts = _puts(plan, gone)
+    puts = _puts(plan, gone, unheard)
     if linked_before:
         plan.errors.clear()
     if plan.errors:
@@ -197,7 +204,7 @@ def link(lows: Sequence[Low], gone: Sequence[Low] = (), linked_before: bool = Fa
     return plan
 
 
-def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, _Puts]:
+def _puts(plan: Plan, gone: Sequence[Low], unheard: Container[str]) -> Dict[int, _Puts]:
     """Return what every `*_in` makes the states need that it names."""
     every = [*plan.lows, *gone]
     if not any(key in _PUT for low in every for key in low.keywords):
@@ -220,6 +227,8 @@ def _puts(plan: Plan, gone: Sequence[Low]) -> Dict[int, _Puts]:
                 if members is None and wanted[1] not in unknown:
                     unknown.add(wanted[1])
                     plan.errors.append(_unknown(plan, low, kind, wanted))
+                if low.sls in unheard:
+                    continue
                 key = (REVERSE[kind], *wanted)
                 named[key] = members or ()
                 sources.setdefault(key, []).append((next(turn), own))

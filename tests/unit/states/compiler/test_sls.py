@@ -112,6 +112,15 @@ def test_requiring_an_excluded_state_is_a_fault_and_requiring_in_is_none(world: 
     assert list(world(text % "require_in").ran()) == ["a"]
 
 
+def test_what_an_excluded_file_puts_into_others_must_be_there_and_is_not_put(world: Any) -> None:
+    text = "include: [out]\nexclude: [{sls: out}]\n" + nops("b")
+    gone = "a:\n  test.%s:\n    - require_in: [{test: %s}]\n"
+    (fault,) = world(text, files={"out.sls": gone % ("nop", "nobody")}).faults()
+    assert fault.startswith("Cannot extend ID 'nobody' in 'base:out'")
+    ran = world(text, files={"out.sls": gone % ("fail_without_changes", "b")}).ran()
+    assert list(ran) == ["b"]
+
+
 def test_one_id_in_two_files_is_a_conflict_that_names_both(world: Any) -> None:
     w = world("include: [other]\n" + nops("same"), files={"other.sls": nops("same")})
     (fault,) = w.faults()
