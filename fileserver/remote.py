@@ -7,13 +7,12 @@ hash was not checked by this process.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
 
 from catena.core.context import FileEntry
 from catena.core.errors import CatenaError, FileChangedError, PeerError
@@ -21,9 +20,16 @@ from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError, check_path, hash_file
 from catena.fileserver.manifest import Manifest
-from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
+from catena.transport.messages import (
+    CHUNK_BYTES,
+    FILES_AT_ONCE,
+    ChunkReply,
+    ChunkRequest,
+    FilesReply,
+    FilesRequest,
+    ManifestReply,
+)
 
-CHUNK_BYTES = 512 * 1024
 #: Pieces that are asked for before the first has come.
 WINDOW = 8
 LIST_LIMIT = 64 * 1024 * 1024
@@ -36,6 +42,10 @@ _ATTEMPTS = 3
 
 class WrongContentError(PeerError):
     """What came is not what its hash says."""
+
+
+#: What `pipelined` takes: each ChunkRequest gives a ChunkReply, each FilesRequest a FilesReply.
+Request = Union[ChunkRequest, FilesRequest]
 
 
 class ChunkSource(Protocol):
@@ -51,14 +61,20 @@ class ChunkSource(Protocol):
     def chunk(self, request: ChunkRequest) -> ChunkReply:
         """Return one piece."""
 
-    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
-        """Return the pieces in the order asked, with up to *window* requests under way."""
+    def files(self, request: FilesRequest) -> FilesReply:
+        """Return several small files."""
+
+    def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
+        """Return the answers in the order asked, with up to *window* requests under way."""
 
 
-def one_by_one(source: ChunkSource, requests: Sequence[ChunkRequest]) -> Iterator[ChunkReply]:
-    """Yield the pieces one after the other: `pipelined` of a source that can do no better."""
+def one_by_one(source: ChunkSource, requests: Sequence[Request]) -> Iterator[Any]:
+    """Yield the answers one after the other: `pipelined` of a source that can do no better."""
     for request in requests:
-        yield source.chunk(request)
+        if isinstance(request, FilesRequest):
+            yield source.files(request)
+        else:
+            yield source.chunk(request)
 
 
 class CachingClient:
@@ -106,12 +122,28 @@ class CachingClient:
             entry = self.entry(path, saltenv)
             if entry and 0 < entry.size <= CHUNK_BYTES and not self._store.get(entry):
                 small.setdefault(entry.sha256, entry)
-        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, 0) for entry in small.values()]
-        # One that has changed meanwhile ends this; `fetch` looks it up anew.
-        with contextlib.suppress(FileChangedError):
-            for entry, reply in zip(small.values(), self._source.pipelined(asked, WINDOW)):
-                self._store.put(entry, [reply])
+        try:
+            self._bring(list(small.values()), saltenv)
+        except WrongContentError:
+            raise
+        except (FileChangedError, PeerError):
+            # One has changed meanwhile, and `fetch` looks it up anew; or who relays, or the
+            # master, is of a version that gives files one by one.
+            pass
         return [self.fetch(path, saltenv) for path in paths]
+
+    def _bring(self, entries: Sequence[FileEntry], saltenv: str) -> None:
+        """Fetch small files, as many as one message takes at a time."""
+        groups = list(_groups(entries))
+        asked = [
+            FilesRequest(saltenv, tuple(e.path for e in group), tuple(e.sha256 for e in group))
+            for group in groups
+        ]
+        for group, reply in zip(groups, self._source.pipelined(asked, WINDOW)):
+            if len(reply.contents) != len(group):
+                raise WrongContentError("the master gave more or fewer files than it was asked")
+            for entry, data in zip(group, reply.contents):
+                self._store.put(entry, [ChunkReply(entry.sha256, 0, data)])
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""
@@ -327,6 +359,20 @@ class ContentStore:
 
     def _path(self, sha256: str) -> Path:
         return self._objects / sha256[:2] / sha256
+
+
+def _groups(entries: Sequence[FileEntry]) -> Iterator[List[FileEntry]]:
+    """Yield *entries*, none larger than a piece, in groups that fit one message each."""
+    group: List[FileEntry] = []
+    size = 0
+    for entry in entries:
+        if group and (len(group) == FILES_AT_ONCE or size + entry.size > CHUNK_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(entry)
+        size += entry.size
+    if group:
+        yield group
 
 
 def _below(path: str, prefix: str) -> bool:

@@ -71,6 +71,9 @@ class FileService(Protocol):
     def chunk(self, minion: str, request: m.ChunkRequest) -> m.ChunkReply:
         """Return a piece of a file."""
 
+    def files(self, minion: str, request: m.FilesRequest) -> m.FilesReply:
+        """Return several small files."""
+
 
 class PushService(Protocol):
     """Takes files that minions push."""
@@ -136,6 +139,7 @@ class MinionGate:
         self._bulk: dict[type, _Handler] = {
             m.ManifestRequest: self._manifest,
             m.ChunkRequest: self._chunk,
+            m.FilesRequest: self._files,
             m.ReturnPart: self._part,
             m.FilePush: self._push,
         }
@@ -299,6 +303,10 @@ class MinionGate:
     def _chunk(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         service, request = self._parts.files, envelope.message
         return self._serve(peer, envelope, asyncio.to_thread(service.chunk, minion, request))
+
+    def _files(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        service, request = self._parts.files, envelope.message
+        return self._serve(peer, envelope, asyncio.to_thread(service.files, minion, request))
 
     def _push(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         if self._parts.push is None:

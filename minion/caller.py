@@ -14,7 +14,7 @@ import zmq
 import catena
 from catena.core.errors import CatenaError, NotAllowedError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
-from catena.fileserver.remote import one_by_one
+from catena.fileserver.remote import Request, one_by_one
 from catena.minion.blob import Start
 from catena.minion.master_link import link_config
 from catena.transport import wire
@@ -27,6 +27,8 @@ from catena.transport.messages import (
     EventFired,
     EventStored,
     Failure,
+    FilesReply,
+    FilesRequest,
     Hello,
     ManifestReply,
     ManifestRequest,
@@ -87,8 +89,13 @@ class CallerService:
         reply: ChunkReply = self._ask("bulk", request, ChunkReply)
         return reply
 
-    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
-        """Return the pieces in the order asked, one after the other."""
+    def files(self, request: FilesRequest) -> FilesReply:
+        """Return several small files."""
+        reply: FilesReply = self._ask("bulk", request, FilesReply)
+        return reply
+
+    def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
+        """Return the answers in the order asked, one after the other."""
         return one_by_one(self, requests)
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from catena.transport.messages import (
     ClientReply,
     Envelope,
     FilePush,
+    FilesRequest,
     ManifestRequest,
     PillarRequest,
 )
@@ -22,6 +23,7 @@ CARRIED: Mapping[Type[Any], str] = {
     PillarRequest: "control",
     ManifestRequest: "bulk",
     ChunkRequest: "bulk",
+    FilesRequest: "bulk",
     FilePush: "bulk",
 }
 #: How long the master has to answer; compiling a pillar takes longest.

@@ -26,6 +26,8 @@ from catena.transport.messages import (
     ClientRequest,
     EventFired,
     EventStored,
+    FilesReply,
+    FilesRequest,
     GrainsUpdate,
     JobProgressed,
     ManifestReply,
@@ -80,15 +82,20 @@ class SocketService:
         reply: ChunkReply = self._patient(request, _SECONDS)
         return reply
 
-    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
-        """Yield the pieces in the order asked, with up to *window* requests under way.
+    def files(self, request: FilesRequest) -> FilesReply:
+        """Return several small files."""
+        reply: FilesReply = self._patient(request, _SECONDS)
+        return reply
+
+    def pipelined(self, requests: Sequence[Any], window: int) -> Iterable[Any]:
+        """Yield the answers in the order asked, with up to *window* requests under way.
 
         A break in between is waited out, and the rest asked for again.
         """
         left = list(requests)
         while left:
             # With only one under way until it works again: whoever is away is not to be pressed.
-            yield self.chunk(left.pop(0))
+            yield self._patient(left.pop(0), _SECONDS)
             with contextlib.suppress(UnreachableError, TryLaterError):
                 for reply in self._client.pipelined(tuple(left), window, _SECONDS):
                     del left[0]

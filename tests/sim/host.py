@@ -11,6 +11,7 @@ from catena.core.clock import Clock
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import TryLaterError, UnreachableError
 from catena.core.job import JobProgress
+from catena.fileserver.remote import Request, one_by_one
 from catena.minion.afterwards import Commands
 from catena.minion.agent import Agent, Ports
 from catena.minion.blob import Start
@@ -29,6 +30,8 @@ from catena.transport.messages import (
     Envelope,
     EventFired,
     Failure,
+    FilesReply,
+    FilesRequest,
     ManifestReply,
     ManifestRequest,
     PillarRequest,
@@ -475,10 +478,14 @@ class Service:
         reply: ChunkReply = self._patient(request)
         return reply
 
-    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterable[ChunkReply]:
+    def files(self, request: FilesRequest) -> FilesReply:
         """As ChunkSource."""
-        for request in requests:
-            yield self.chunk(request)
+        reply: FilesReply = self._patient(request)
+        return reply
+
+    def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
+        """As ChunkSource."""
+        return one_by_one(self, requests)
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """As AgentService."""

@@ -59,6 +59,12 @@ if TYPE_CHECKING:
         FilePush as FilePush,
     )
     from catena.transport.messages.files import (
+        FilesReply as FilesReply,
+    )
+    from catena.transport.messages.files import (
+        FilesRequest as FilesRequest,
+    )
+    from catena.transport.messages.files import (
         ManifestReply as ManifestReply,
     )
     from catena.transport.messages.files import (
@@ -125,6 +131,11 @@ if TYPE_CHECKING:
         Welcome as Welcome,
     )
 
+#: Largest piece of a file in one message.
+CHUNK_BYTES = 512 * 1024
+#: Most small files in one message.
+FILES_AT_ONCE = 128
+
 #: File -> the records in it.
 _HOMES: Mapping[str, str] = {
     "enrol": "EnrolProbe EnrolOffer EnrolRequest EnrolReply",
@@ -137,7 +148,9 @@ _HOMES: Mapping[str, str] = {
     ),
     "events": "EventFired EventStored",
     "pillar": "PillarRequest PillarReply",
-    "files": "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush",
+    "files": (
+        "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush FilesRequest FilesReply"
+    ),
     "client": "Failure ClientRequest ClientItem ClientReply ClientStop",
 }
 
@@ -172,6 +185,8 @@ TYPES: Mapping[int, str] = {
     52: "ChunkRequest",
     53: "ChunkReply",
     54: "FilePush",
+    55: "FilesRequest",
+    56: "FilesReply",
     60: "KeyRotate",
     61: "KeyAnnounce",
     62: "KeyTaken",
@@ -197,19 +212,26 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
             "EventStored PillarReply KeyRotate KeyTaken"
         ).split()
     ),
-    ("bulk", "master"): frozenset("ManifestRequest ChunkRequest ReturnPart FilePush".split()),
-    ("bulk", "minion"): frozenset("ManifestReply ChunkReply ReturnStored Failure".split()),
+    ("bulk", "master"): frozenset(
+        "ManifestRequest ChunkRequest FilesRequest ReturnPart FilePush".split()
+    ),
+    ("bulk", "minion"): frozenset(
+        "ManifestReply ChunkReply FilesReply ReturnStored Failure".split()
+    ),
     ("local", "master"): frozenset("ClientRequest ClientStop".split()),
     ("local", "client"): frozenset("ClientItem ClientReply Failure".split()),
     # Job processes and `catena call` to the daemon of their host: relayed to the master.
     ("local", "minion"): frozenset(
         (
-            "ClientRequest ClientStop PillarRequest ManifestRequest ChunkRequest EventFired "
-            "GrainsUpdate JobProgressed FilePush"
+            "ClientRequest ClientStop PillarRequest ManifestRequest ChunkRequest FilesRequest "
+            "EventFired GrainsUpdate JobProgressed FilePush"
         ).split()
     ),
     ("local", "job"): frozenset(
-        "ClientItem ClientReply Failure PillarReply ManifestReply ChunkReply EventStored".split()
+        (
+            "ClientItem ClientReply Failure PillarReply ManifestReply ChunkReply FilesReply "
+            "EventStored"
+        ).split()
     ),
 }
 

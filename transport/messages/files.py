@@ -43,6 +43,24 @@ class ChunkReply:
 
 
 @dataclass(frozen=True)
+class FilesRequest:
+    """Small files, all at once (bulk socket)."""
+
+    saltenv: str
+    #: Paths below the root, at most FILES_AT_ONCE; the contents fit one piece together.
+    paths: tuple[str, ...]
+    #: The content that is wanted of each; if one has changed since, the answer is a Failure.
+    hashes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FilesReply:
+    """Whole files, in the order asked."""
+
+    contents: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class FilePush:
     """One piece of a file that a minion sends (cp.push), where the master takes any."""
 

@@ -35,6 +35,7 @@ from catena.transport.messages import (
     Envelope,
     EventFired,
     EventStored,
+    FilesRequest,
     Hello,
     JobOrder,
     JobReturned,
@@ -125,6 +126,8 @@ class MasterDouble:
             return self.files.manifest("m1", message.saltenv)
         if isinstance(message, ChunkRequest):
             return self.files.chunk("m1", message)
+        if isinstance(message, FilesRequest):
+            return self.files.files("m1", message)
         return None
 
     def _store(self, ret: JobReturn) -> ReturnStored | None:

@@ -14,6 +14,7 @@ from catena.transport.messages import (
     ChunkRequest,
     EventFired,
     Failure,
+    FilesRequest,
     Goodbye,
     GrainsUpdate,
     JobOrder,
@@ -121,7 +122,11 @@ def test_texts(site: Site, evil: Hostile, text: str) -> None:
         evil.hello(machine_id=text),
     ):
         check(site, evil, message)
-    for request in (ManifestRequest(text), ChunkRequest(text, text, text, 0)):
+    for request in (
+        ManifestRequest(text),
+        ChunkRequest(text, text, text, 0),
+        FilesRequest(text, (text,) * 3, (text,) * 3),
+    ):
         check(site, evil, request, "bulk")
     assert site.fleet.catena("minion", "show", "evil").returncode == 0
     assert site.ask("job.list", record("JobList")())

@@ -14,6 +14,7 @@ from catena.transport.messages import (
     ChunkRequest,
     Failure,
     FilePush,
+    FilesRequest,
     JobReceived,
     JobRejected,
     JobReturned,
@@ -56,9 +57,13 @@ JIDS = ["../../../proc/kmsg", "", "2026010100000000000", "x" * 20, "\uff12" * 20
 @pytest.mark.parametrize("path", HOSTILE)
 def test_no_path_leaves_the_roots(evil: Hostile, path: str) -> None:
     for digest in (DIGEST, hashlib.sha256(b"").hexdigest(), "", "../x"):
-        answer = evil.ask(ChunkRequest("base", path, digest, 0), "bulk")
-        assert isinstance(answer, Failure), answer
-        assert CANARY not in str(answer)
+        for request in (
+            ChunkRequest("base", path, digest, 0),
+            FilesRequest("base", (path,), (digest,)),
+        ):
+            answer = evil.ask(request, "bulk")
+            assert isinstance(answer, Failure), answer
+            assert CANARY not in str(answer)
 
 
 @pytest.mark.parametrize("path", ["../outside", "no/such", "link", "/etc/passwd", "/etc/no"])
@@ -109,6 +114,7 @@ def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
     shown = victim.ask(ChunkRequest("base", path, digest, 0), "bulk")
     assert isinstance(shown, ChunkReply) and CANARY.encode() in shown.data
     assert isinstance(evil.ask(ChunkRequest("base", path, digest, 0), "bulk"), Failure)
+    assert isinstance(evil.ask(FilesRequest("base", (path,), (digest,)), "bulk"), Failure)
     listed = victim.ask(ManifestRequest("base"), "bulk")
     stolen = evil.ask(ChunkRequest("base", "", listed.sha256, 0), "bulk")
     assert isinstance(stolen, Failure)

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from catena.fileserver.remote import Request, one_by_one
 from catena.fileserver.service import FileService
-from catena.transport.messages import ChunkReply, ChunkRequest, ManifestReply
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    FilesReply,
+    FilesRequest,
+    ManifestReply,
+)
 
 WriteTree = Callable[[Path, Mapping[str, str | bytes]], Path]
 
@@ -36,6 +44,7 @@ class Direct:
         self.minion = minion
         self.manifests = 0
         self.asked: list[ChunkRequest] = []
+        self.together: list[FilesRequest] = []
 
     def manifest(self, saltenv: str) -> ManifestReply:
         self.manifests += 1
@@ -45,13 +54,17 @@ class Direct:
         self.asked.append(request)
         return self.service.chunk(self.minion, request)
 
-    def pipelined(self, requests: Sequence[ChunkRequest], window: int) -> Iterator[ChunkReply]:
-        for request in requests:
-            yield self.chunk(request)
+    def files(self, request: FilesRequest) -> FilesReply:
+        self.together.append(request)
+        return self.service.files(self.minion, request)
 
-    def files(self) -> list[str]:
-        """Return the paths of which pieces were asked, the lists left out."""
-        return [request.path for request in self.asked if request.path]
+    def pipelined(self, requests: Sequence[Request], window: int) -> Iterator[Any]:
+        return one_by_one(self, requests)
+
+    def paths(self) -> list[str]:
+        """Return the paths of which pieces were asked, the lists left out, and of whole files."""
+        pieces = [request.path for request in self.asked if request.path]
+        return pieces + [path for request in self.together for path in request.paths]
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from catena.core.errors import NotFoundError
+from catena.core.errors import NotFoundError, PeerError
 from catena.fileserver.remote import CachingClient, WrongContentError
 from catena.fileserver.service import FileService
-from catena.transport.messages import ChunkReply, ChunkRequest
+from catena.transport.messages import ChunkReply, ChunkRequest, FilesReply, FilesRequest
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_unchanged_files_and_lists_are_never_fetched_again(source: Any, cache: P
     again = CachingClient(source, cache)
     assert again.fetch("top.sls") is not None
     assert again.fetch("top.sls", "dev") is not None
-    assert source.files() == []
+    assert source.paths() == []
 
 
 def test_a_content_known_under_another_path_is_not_fetched(
@@ -74,7 +74,7 @@ def test_a_content_known_under_another_path_is_not_fetched(
     client.fetch("top.sls")
     copy = client.fetch("copy.sls")
     assert copy is not None and copy.name == "copy.sls"
-    assert source.files() == ["top.sls"]
+    assert source.paths() == ["top.sls"]
 
 
 def test_the_next_job_gets_the_new_content(tree: Path, source: Any, cache: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_empty_file_is_fetched_without_a_request(tree: Path, source: Any, cac
     (tree / "empty").write_text("")
     found = CachingClient(source, cache).fetch("empty")
     assert found is not None and found.read_bytes() == b""
-    assert source.files() == []
+    assert source.paths() == []
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_contents_that_no_job_used_for_long_are_pruned(source: Any, cache: Path)
     source.asked.clear()
     CachingClient(source, cache).fetch("top.sls")
     CachingClient(source, cache).fetch("app/init.sls")
-    assert source.files() == ["app/init.sls"]
+    assert source.paths() == ["app/init.sls"]
 
 
 def test_an_environment_with_an_odd_name_stays_inside_the_cache(
@@ -241,3 +241,58 @@ def test_an_environment_with_an_odd_name_stays_inside_the_cache(
     client = CachingClient(source, cache)
     assert client.fetch("top.sls", "../../x") is None
     assert {p.relative_to(cache).parts[0] for p in cache.rglob("*")} <= {"objects", "files"}
+
+
+def test_small_files_come_many_in_one_request(
+    tree: Path, source: Any, cache: Path, write: Any
+) -> None:
+    write(tree, {f"many/{number}": f"file {number}\n" for number in range(300)})
+    (tree / "many/large").write_bytes(bytes(600_000))
+    client = CachingClient(source, cache)
+    paths = [f"many/{number}" for number in range(300)] + ["many/large"]
+    found = client.fetch_all(paths)
+    assert all(
+        p is not None and p.read_bytes() == (tree / n).read_bytes()
+        for p, n in zip(found, paths, strict=True)
+    )
+    assert [len(request.paths) for request in source.together] == [128, 128, 44]
+
+
+def test_a_group_of_files_is_no_larger_than_a_piece(
+    tree: Path, source: Any, cache: Path, write: Any
+) -> None:
+    write(tree, {f"half/{number}": str(number) * 260_000 for number in range(3)})
+    CachingClient(source, cache).fetch_all([f"half/{number}" for number in range(3)])
+    assert [len(request.paths) for request in source.together] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda contents: contents[:1],
+        lambda contents: (*contents, b""),
+        lambda contents: contents[::-1],
+    ],
+)
+def test_wrong_files_are_refused(
+    source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    right = source.files
+    monkeypatch.setattr(
+        source, "files", lambda request: FilesReply(change(right(request).contents))
+    )
+    with pytest.raises(WrongContentError):
+        CachingClient(source, cache).fetch_all(["top.sls", "app/init.sls"])
+
+
+def test_who_gives_files_one_by_one_is_asked_so(
+    tree: Path, source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(request: FilesRequest) -> FilesReply:
+        raise PeerError("unknown message type 55")
+
+    monkeypatch.setattr(source, "files", unknown)
+    found = CachingClient(source, cache).fetch_all(["top.sls", "app/init.sls"])
+    assert [path and path.read_bytes() for path in found] == [
+        (tree / "top.sls").read_bytes(), (tree / "app/init.sls").read_bytes(),
+    ]  # fmt: skip

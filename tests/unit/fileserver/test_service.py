@@ -10,8 +10,8 @@ from catena.core.errors import FileChangedError, NotFoundError
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError
 from catena.fileserver.manifest import Manifest
-from catena.fileserver.service import CHUNK_BYTES, FileService
-from catena.transport.messages import ChunkRequest
+from catena.fileserver.service import FileService
+from catena.transport.messages import CHUNK_BYTES, FILES_AT_ONCE, ChunkRequest, FilesRequest
 
 
 class Seconds:
@@ -191,3 +191,59 @@ def test_a_list_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(manifests, "UNPACKED_LIMIT", 100)
     with pytest.raises(manifests.ManifestError, match="too large"):
         manifests.unpack(zlib.compress(b" " * 1000))
+
+
+def wanted(service: FileService, minion: str, *paths: str) -> FilesRequest:
+    entries = listed(service, minion).entries
+    return FilesRequest("base", paths, tuple(entries[path].sha256 for path in paths))
+
+
+def test_small_files_come_all_at_once_in_the_order_asked(tree: Path, service: FileService) -> None:
+    paths = ("top.sls", "app/files/x.conf", "app/init.sls")
+    reply = service.files("a", wanted(service, "a", *paths))
+    assert reply.contents == tuple((tree / path).read_bytes() for path in paths)
+
+
+def test_one_file_of_several_that_changed_refuses_them_all(
+    tree: Path, service: FileService
+) -> None:
+    request = wanted(service, "a", "top.sls", "app/init.sls")
+    (tree / "app/init.sls").write_text("a: 22\n")
+    with pytest.raises(FileChangedError):
+        service.files("a", request)
+
+
+def test_chain_files_among_several_are_their_minions_alone(
+    service: FileService, chains: dict[str, dict[str, Path]]
+) -> None:
+    request = wanted(service, "one", "app/init.sls", next(iter(chains["one"])))
+    assert len(service.files("one", request).contents) == 2
+    with pytest.raises(NotFoundError):
+        service.files("two", request)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        FilesRequest("base", ("",), ("0" * 64,)),
+        FilesRequest("base", ("../root/top.sls",), ("0" * 64,)),
+        FilesRequest("base", ("top.sls", "app/init.sls"), ("0" * 64,)),
+        FilesRequest(
+            "base", ("top.sls",) * (FILES_AT_ONCE + 1), ("0" * 64,) * (FILES_AT_ONCE + 1)
+        ),
+    ],
+)
+def test_senseless_requests_of_several_are_refused(
+    service: FileService, request_: FilesRequest
+) -> None:
+    with pytest.raises(BadPathError):
+        service.files("a", request_)
+
+
+def test_several_files_are_no_more_than_one_piece_together(
+    tree: Path, service: FileService
+) -> None:
+    (tree / "big").write_bytes(bytes(CHUNK_BYTES))
+    assert service.files("a", wanted(service, "a", "big")).contents == (bytes(CHUNK_BYTES),)
+    with pytest.raises(BadPathError):
+        service.files("a", wanted(service, "a", "big", "top.sls"))
