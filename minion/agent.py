@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Set
 
@@ -21,14 +22,17 @@ from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.minion import inline, upgrade
 from catena.minion.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.blob import Start
+from catena.minion.event_log import EventLog
+from catena.minion.events import Events, Told
 from catena.minion.jobs import Aside
 from catena.minion.log import Log
 from catena.minion.master_link import MasterLink, OpenLink
-from catena.minion.outbox import EventFiles, Outbox
+from catena.minion.outbox import Outbox
 from catena.minion.own_jobs import OwnJobs
 from catena.minion.relay import Relay
 from catena.minion.returns import ReturnSender
 from catena.minion.runner import JobRunner, MakeProcesses
+from catena.transport import wire
 from catena.transport.messages import (
     Envelope,
     EventFired,
@@ -80,7 +84,7 @@ class Agent:
         self._held_since: Optional[float] = None
         #: When the running version is to be confirmed again, after a full disk.
         self._confirm_due = math.inf
-        self._outbox, self._events = Outbox(), EventFiles(start.cache_dir)
+        self._outbox = Outbox()
         self._returns = ReturnSender(log)
         self.runner = JobRunner(ports.processes, lambda: self.start, clock, log, self)
         deadline = start.settings.reboot_deadline_minutes * 60.0
@@ -88,6 +92,9 @@ class Agent:
             self.runner.boot_id, start.session, deadline, ports.restart, log, ports.commands
         )
         self.link = MasterLink(ports.open_link, self._hello, self, clock, log, start)
+        kept = EventLog(start.cache_dir, lambda: clock.now().timestamp())
+        tell = partial(self.link.send, "control")
+        self._events = Events(kept, self._outbox, tell, log)
         self.relay = Relay(self.link)
         self._jids = JidFactory(clock.now)
         self._own = OwnJobs(start.settings, bool(start.open_chain), clock.monotonic())
@@ -100,12 +107,12 @@ class Agent:
         self._set_chain(self.start.open_chain)
         self.runner.recover()
         self._open_jobs |= set(self.runner.open_jobs())
-        for event_id in self._events.keys():
-            self._tell_event(event_id, now)
+        self._events.recover()
 
     def service(self, now: float) -> None:
         """Read what arrived and do what is due; *now* is monotonic."""
         self.link.service(now)
+        self._events.service(now)
         self._outbox.service(now)
         self.relay.service(now)
         self.runner.tick(now)
@@ -118,7 +125,7 @@ class Agent:
     def next_due(self, now: float) -> float:
         """Return when `service` has something to do at the latest, were nothing to arrive."""
         due = [now + self.link.timeout(now) / 1000.0, self._confirm_due]
-        parts = (self._outbox, self.runner, self._after, self._own)
+        parts = (self._outbox, self._events, self.runner, self._after, self._own)
         more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
         if self.relay.waiting:
@@ -191,8 +198,7 @@ class Agent:
         elif isinstance(message, ReturnStored):
             self._stored(message.jid, now)
         elif isinstance(message, EventStored):
-            self._outbox.acked(f"event-{message.event_id}")
-            self._events.remove(message.event_id)
+            self._events.stored(message.event_id, now)
         elif isinstance(message, Failure):
             self._log.warning(f"the master says {message.code}: {message.message}")
 
@@ -250,7 +256,7 @@ class Agent:
                 poor = frozen.replace(ret, success=False, retcode=1, value=text, fun_args=())
                 return self.link.send("control", JobReturned(poor))
 
-        self._outbox.add(f"ret-{ret.jid}", say, now)
+        self._outbox.add(f"ret-{ret.jid}", say)
         self._outbox.service(now)
 
     def _begin_own(self, now: float) -> None:
@@ -285,7 +291,7 @@ class Agent:
         now = self._clock.monotonic()
         folder = self.runner.store.folder(jid)
         self._open_jobs.add(jid)
-        self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link), now)
+        self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link))
         if aside.after:
             self._after.promise(jid, aside.after, now, AWAIT_STORED_SECONDS)
         self._learn(aside)
@@ -345,23 +351,9 @@ class Agent:
         """Pass on a step of a running job; lost where there is no master."""
         self.link.send("control", JobProgressed(progress))
 
-    def fired(self, event: EventFired) -> None:
-        """Keep an event for the master.
-
-        Raises:
-            CatenaError, OSError: it could not be kept.
-        """
-        if self._events.add(event):
-            failpoints.hit("agent.outbox.event")
-            self._tell_event(event.event_id, self._clock.monotonic())
-
-    def _tell_event(self, event_id: str, now: float) -> None:
-        def say() -> bool:
-            event = self._events.read(event_id)
-            return event is None or self.link.send("control", event)
-
-        self._outbox.add(f"event-{event_id}", say, now)
-        self._outbox.service(now)
+    def fired(self, event: EventFired, told: Told, body: wire.Buffer = b"") -> None:
+        """Keep an event for the master; see `Events.fired`."""
+        self._events.fired(event, body, told)
 
     def new_grains(self, grains: Dict[str, Any]) -> None:
         """Take grains that a job has collected anew."""
@@ -401,4 +393,5 @@ class Agent:
     def close(self, reason: str) -> None:
         """Say goodbye and let go of everything; running jobs go on."""
         self.link.close(reason)
+        self._events.close(self._clock.monotonic())
         self.runner.close()

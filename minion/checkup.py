@@ -11,7 +11,7 @@ from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
-from catena.minion import configure, identity
+from catena.minion import configure, event_log, identity
 from catena.minion.jobs import JobFolder
 from catena.runtime import agent_versions
 from catena.runtime.chain_record import ChainState, ChainView
@@ -128,14 +128,12 @@ def _resume_file(config_dir: Path, pki_dir: Path) -> Iterator[Finding]:
 
 
 def _outbox(cache: Path) -> Iterator[Finding]:
-    waiting: List[Path] = [
-        path for path in _entries(cache / "outbox") if not path.name.startswith(".")
-    ]
+    waiting = event_log.waiting_since(cache)
     for folder in _entries(cache / "jobs"):
         if folder.name.startswith("."):
             continue
         if (folder / "return").exists():
-            waiting.append(folder / "return")
+            waiting.append((folder / "return").stat().st_mtime)
             continue
         try:
             JobFolder(folder).read_spec()
@@ -144,7 +142,7 @@ def _outbox(cache: Path) -> Iterator[Finding]:
             yield Finding("jobs", Level.warning, str(error), advice)
     if not waiting:
         return
-    age = time.time() - min(path.stat().st_mtime for path in waiting)
+    age = time.time() - min(waiting)
     text = f"{len(waiting)} results and events wait for the master, the oldest for {age:.0f} s"
     old = age > OUTBOX_OLD_SECONDS
     advice = "is the master reachable, and this minion's key accepted there?" if old else ""

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import catena
 from catena.core import failpoints, frozen
@@ -29,6 +29,7 @@ from catena.minion.loop import Loop
 from catena.minion.master_link import socket_link
 from catena.minion.notify import Notifier
 from catena.minion.relay import CARRIED
+from catena.transport.failures import failure_of
 from catena.transport.messages import (
     ClientItem,
     ClientReply,
@@ -116,8 +117,7 @@ class Daemon:
         elif isinstance(message, JobProgressed):
             self.agent.progressed(message.progress)
         elif isinstance(message, EventFired):
-            self.agent.fired(message)
-            connection.send(EventStored(message.event_id), envelope.msg_id)
+            self._fired(connection, envelope, message)
         elif isinstance(message, GrainsUpdate):
             self.agent.new_grains(message.grains)
             connection.send(ClientReply(True), envelope.msg_id)
@@ -125,6 +125,14 @@ class Daemon:
             self._requested(connection, envelope, message)
         elif isinstance(message, ClientStop):
             self._hung_up(connection)
+
+    def _fired(self, connection: LocalConnection, envelope: Envelope, event: EventFired) -> None:
+        def told(fault: Optional[Exception]) -> None:
+            kept = EventStored(event.event_id)
+            answer = kept if fault is None else failure_of(CatenaError(str(fault)))
+            connection.send(answer, envelope.msg_id)
+
+        self.agent.fired(event, told, envelope.body)
 
     def _requested(
         self, connection: LocalConnection, envelope: Envelope, request: ClientRequest

@@ -154,7 +154,7 @@ class LocalSocket:
         """Decode one frame and hand it over; a bad one is answered and harms nobody else."""
         msg_id = wire.ZERO
         try:
-            envelope = wire.unpack(data, socket="local", receiver="minion")
+            envelope = wire.unpack(data, socket="local", receiver="minion", keep=True)
             msg_id = envelope.msg_id
             self._on_message(connection, envelope)
         except wire.WireError as error:

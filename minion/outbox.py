@@ -1,78 +1,81 @@
 """What this minion still has to tell the master, said again until the master has stored it.
 
-Returns lie in their job folders, events in files of their own; here is only which of them are
-open and when each is due again. Nothing is held in memory but keys: a minion that was cut off for
-days does not grow.
+Returns lie in their job folders, events in `event_log`; here is only which of them are open and
+when each is due again. Nothing is held in memory but keys: a minion that was cut off for days does
+not grow.
 """
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from collections import OrderedDict
+from typing import Callable, Dict, Optional
 
-from catena.core import records
-from catena.core.errors import CatenaError, LimitError
-from catena.core.files import private_folder, read_limited, unlink_durable, write_durable
 from catena.core.frozen import dataclass
-from catena.core.ids import BadNameError
-from catena.transport import wire
-from catena.transport.messages import EventFired
 
 #: First pause before something is said again, and the longest one.
 RETRY_SECONDS = 15.0
 RETRY_LIMIT_SECONDS = 300.0
-#: Said and not yet acked, at most: a master that comes back is not flooded by each minion.
+#: Said and not yet acked, at most, on a new connection: a master that comes back is not flooded by
+#: each minion. Each ack of it makes the window larger by one, up to the second number: a master
+#: that keeps up is told more at once.
 WINDOW = 16
-#: Events that wait at most. Returns have no such bound: each belongs to a job that was accepted.
-EVENT_LIMIT = 10_000
-#: Fits a frame of the control socket.
-_EVENT_BYTES = 240 * 1024
-_EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")
+LARGEST_WINDOW = 64
 #: Pause after the link took nothing more.
 _FULL_SECONDS = 0.05
 
+#: Tells one thing to the master; False when the link took nothing.
+Say = Callable[[], bool]
+
 
 @dataclass
-class Pending:
-    """One thing to tell; *say* sends it and returns False when the link took nothing."""
+class Flying:
+    """Something that was said and is not acked."""
 
-    say: Callable[[], bool]
+    say: Say
+    #: When it is said again, and the pause after that.
     due: float
-    pause: float = RETRY_SECONDS
-    said: bool = False
+    pause: float
 
 
 class Outbox:
-    """When to say what; oldest first."""
+    """When to say what; oldest first. A turn costs no more than what it says."""
 
     def __init__(self, window: int = WINDOW) -> None:
-        self._window = window
-        self._pending: Dict[str, Pending] = {}
+        self._first_window = self._window = window
+        self._waiting: OrderedDict[str, Say] = OrderedDict()
+        self._flying: Dict[str, Flying] = {}
+        #: Nothing that flies is due before this moment.
+        self._again_due = 0.0
         self._connected = False
         #: The link was full: nothing is said before this moment.
         self._full_until = 0.0
 
     def __len__(self) -> int:
-        return len(self._pending)
+        return len(self._waiting) + len(self._flying)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._pending
+        return key in self._waiting or key in self._flying
 
-    def add(self, key: str, say: Callable[[], bool], now: float) -> None:
+    def add(self, key: str, say: Say) -> None:
         """Tell the master of *key* as soon as possible; once, however often it is added."""
-        if key not in self._pending:
-            self._pending[key] = Pending(say, now)
+        if key not in self:
+            self._waiting[key] = say
 
     def acked(self, key: str) -> bool:
         """Forget *key*; False when it is not (or no longer) here."""
-        return self._pending.pop(key, None) is not None
+        if self._flying.pop(key, None) is not None:
+            self._window = min(self._window + 1, max(LARGEST_WINDOW, self._first_window))
+            return True
+        return self._waiting.pop(key, None) is not None
 
     def connected(self, now: float) -> None:
         """Say everything anew on a new connection: what the old one took may be lost."""
         self._connected, self._full_until = True, 0.0
-        for pending in self._pending.values():
-            pending.due, pending.pause, pending.said = now, RETRY_SECONDS, False
+        self._window = self._first_window
+        again = OrderedDict((key, one.say) for key, one in self._flying.items())
+        again.update(self._waiting)
+        self._waiting = again
+        self._flying.clear()
 
     def lost(self) -> None:
         """Say nothing until connected again."""
@@ -82,81 +85,39 @@ class Outbox:
         """Say what is due, within the window."""
         if not self._connected or now < self._full_until:
             return
-        flying = sum(1 for pending in self._pending.values() if pending.said)
-        for pending in list(self._pending.values()):
-            if pending.due > now or (not pending.said and flying >= self._window):
-                continue
-            if not pending.say():
-                self._full_until = now + _FULL_SECONDS
-                return
-            flying += not pending.said
-            pending.said = True
-            pending.due = now + pending.pause
-            pending.pause = min(2 * pending.pause, RETRY_LIMIT_SECONDS)
+        if not (self._say_again(now) and self._say_more(now)):
+            self._full_until = now + _FULL_SECONDS
 
     def next_due(self) -> Optional[float]:
         """Return when `service` has something to do next; None: nothing, or not connected."""
-        if not self._connected or not self._pending:
+        if not self._connected or not len(self):
             return None
-        flying = sum(1 for pending in self._pending.values() if pending.said)
-        open_window = flying < self._window
-        due = [p.due for p in self._pending.values() if p.said or open_window]
-        return max(min(due), self._full_until) if due else None
+        if self._waiting and len(self._flying) < self._window:
+            return self._full_until
+        return max(self._again_due, self._full_until)
 
-
-class EventFiles:
-    """The events that wait, one file each: `<number>-<event id>`."""
-
-    def __init__(self, cache_dir: Path) -> None:
-        self._folder = private_folder(private_folder(cache_dir) / "outbox")
-        self._number = 0
-        self._paths: Dict[str, Path] = {}
-        for path in sorted(self._folder.iterdir()):
-            number, _, event_id = path.name.partition("-")
-            if number.isdigit() and event_id:
-                self._number = max(self._number, int(number))
-                self._paths[event_id] = path
-            elif path.name.startswith("."):
-                # Left by a writer that was killed: never renamed, so never promised.
-                path.unlink()
-
-    def keys(self) -> List[str]:
-        """Return the ids of the events that wait, oldest first."""
-        return list(self._paths)
-
-    def add(self, event: EventFired) -> bool:
-        """Keep *event* for good; False when it is here already.
-
-        Raises:
-            LimitError: too many wait, or this one is too large.
-            OSError: it could not be written.
-        """
-        if not _EVENT_ID.match(event.event_id):
-            raise BadNameError(f"{event.event_id[:80]!r} is not an event id")
-        if event.event_id in self._paths:
-            return False
-        if len(self._paths) >= EVENT_LIMIT:
-            raise LimitError(f"{EVENT_LIMIT} events wait for the master already")
-        data = wire.pack_body(event)
-        if len(data) > _EVENT_BYTES:
-            raise LimitError(f"an event of {len(data)} bytes; {_EVENT_BYTES} is the limit")
-        self._number += 1
-        path = self._folder / f"{self._number:012d}-{event.event_id}"
-        write_durable(path, data)
-        self._paths[event.event_id] = path
+    def _say_again(self, now: float) -> bool:
+        """Say what nobody has answered; return whether the link took it."""
+        if not self._flying or now < self._again_due:
+            return True
+        for one in list(self._flying.values()):
+            if one.due <= now:
+                if not one.say():
+                    return False
+                one.due = now + one.pause
+                one.pause = min(2 * one.pause, RETRY_LIMIT_SECONDS)
+        self._again_due = min((one.due for one in self._flying.values()), default=0.0)
         return True
 
-    def read(self, event_id: str) -> Optional[EventFired]:
-        """Return a kept event; None when its file is gone or damaged."""
-        try:
-            raw = read_limited(self._paths[event_id], 2 * _EVENT_BYTES)
-            data = wire.unpack_body(raw, wire.LIMITS["local", "minion"])
-            return records.decode(EventFired, data)
-        except (KeyError, CatenaError, OSError):
-            return None
-
-    def remove(self, event_id: str) -> None:
-        """Forget an event that is stored."""
-        path = self._paths.pop(event_id, None)
-        if path is not None:
-            unlink_durable(path)
+    def _say_more(self, now: float) -> bool:
+        """Say what was not said yet; return whether the link took it."""
+        while self._waiting and len(self._flying) < self._window:
+            key, say = next(iter(self._waiting.items()))
+            if not say():
+                return False
+            # Gone by now where it could not be told at all.
+            if self._waiting.pop(key, None) is not None:
+                due = now + RETRY_SECONDS
+                self._again_due = min(self._again_due, due) if self._flying else due
+                self._flying[key] = Flying(say, due, min(2 * RETRY_SECONDS, RETRY_LIMIT_SECONDS))
+        return True

@@ -13,15 +13,14 @@ Ping(seq=7)
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
 
 import msgpack
 
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.records import decode, encode
-from catena.transport.messages import ALLOWED, FILES_AT_ONCE, TYPES, Envelope, record
-from catena.transport.messages import CHUNK_BYTES as CHUNK_BYTES
+from catena.transport.messages import ALLOWED, TYPES, Envelope, record
 
 VERSION = 1
 #: What a receiver still understands. Lower versions are refused, never fallen back to.
@@ -32,6 +31,8 @@ ID_BYTES = 16
 HEADER_BYTES = 2 + 2 * ID_BYTES
 #: So many random ids are made at once.
 IDS_AT_A_TIME = 64
+#: Largest piece of a file in one message.
+CHUNK_BYTES = 512 * 1024
 
 #: Longest text of an error that quotes a peer.
 TEXT_LIMIT = 300
@@ -60,7 +61,7 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("enrol", "minion"): Limit(4 * KIB, depth=4, nodes=32),
     ("control", "master"): Limit(256 * KIB + HEADER_BYTES),
     ("control", "minion"): Limit(2 * MIB, nodes=500_000),
-    ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=2 * FILES_AT_ONCE + 64),
+    ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=64),
     ("bulk", "minion"): Limit(CHUNK_BYTES + 64 * KIB, depth=4, nodes=4096),
     ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "client"): Limit(24 * MIB, nodes=2_000_000),
@@ -170,6 +171,11 @@ def packed(message: Any) -> Packed:
     if number is None:
         raise NotPackableError(f"{type(message).__name__} is not a message")
     return Packed(number, pack_body(message))
+
+
+def packed_as(kind: Type[Any], body: Buffer) -> Packed:
+    """Return what `packed` made of a message of type *kind*, whose body was kept."""
+    return Packed(_NUMBER_OF[kind.__name__], body)
 
 
 def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO) -> bytes:

@@ -311,6 +311,8 @@ def _open_on(host: Host) -> Iterator[str]:
         yield f"{host.name} runs {len(host.jobs)} jobs"
     if len(agent._outbox):
         yield f"{host.name} has {len(agent._outbox)} things to tell"
+    if agent._events.next_due() is not None:
+        yield f"{host.name} has still to note that its events are stored"
     waiting = agent.runner.queue.waiting()
     if waiting:
         yield f"{host.name} has {len(waiting)} jobs in line"

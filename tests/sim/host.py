@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from catena.core.clock import Clock
 from catena.core.config.minion import MinionSettings
-from catena.core.errors import TryLaterError, UnreachableError
+from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.afterwards import Commands
@@ -29,6 +30,7 @@ from catena.transport.messages import (
     ClientReply,
     Envelope,
     EventFired,
+    EventStored,
     Failure,
     FilesReply,
     FilesRequest,
@@ -490,8 +492,7 @@ class Service:
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """As AgentService."""
         event = EventFired(f"event-{self._host.stage.count('event')}", tag, dict(data))
-        self._host.with_agent(lambda agent: agent.fired(event))
-        return True
+        return isinstance(self._patient(event), EventStored)
 
     def progress(self, progress: JobProgress) -> None:
         """As AgentService: never waits."""
@@ -541,8 +542,11 @@ class Service:
         def put(agent: Agent, asker: _Asker) -> None:
             envelope = Envelope(host.stage.identity(), b"\0" * 16, message)
             try:
-                agent.relay.ask(asker, envelope, host.clock.monotonic())
-            except UnreachableError as error:
+                if isinstance(message, EventFired):
+                    agent.fired(message, partial(_answer, asker, message))
+                else:
+                    agent.relay.ask(asker, envelope, host.clock.monotonic())
+            except CatenaError as error:
                 asker.send(failure_of(error), b"")
 
         self._job.wait(begin)
@@ -554,6 +558,11 @@ class Service:
             raise error_of(asker.answer)
         assert not isinstance(asker.answer, ClientReply)
         return asker.answer
+
+
+def _answer(asker: _Asker, event: EventFired, fault: Exception | None) -> None:
+    kept = EventStored(event.event_id)
+    asker.send(kept if fault is None else failure_of(CatenaError(str(fault))), b"")
 
 
 class _TraceLog(Log):

@@ -70,7 +70,7 @@ def forgets_returns(stack: ExitStack, made: World) -> None:
 
     def service(self: Outbox, now: float) -> None:
         real(self, now)
-        for key in [key for key, one in self._pending.items() if one.said]:
+        for key in list(self._flying):
             self.acked(key)
 
     stack.enter_context(mock.patch.object(Outbox, "service", service))

@@ -23,14 +23,13 @@ from catena.core.job import (
     JobSpec,
 )
 from catena.minion.jobs import Aside, Claim, JobStore
-from catena.minion.outbox import EventFiles
 from catena.minion.processes import ProcessRef
 from catena.minion.seen import SeenJobs
 from catena.runtime.chain_store import ChainStore
 from catena.runtime.journal import Journal, read_records
 from catena.runtime.resume_file import ResumeFile, ResumePoint
 from catena.transport import wire
-from catena.transport.messages import EventFired, JobReturned
+from catena.transport.messages import JobReturned
 from tests.sim import world
 from tests.sim.cuts import Bench
 from tests.sim.host import Fate
@@ -151,7 +150,7 @@ def test_a_taken_resume_file_has_one_name_and_never_none(below: Path) -> None:
             assert names == []
 
 
-# -- jobs and the outbox --------------------------------------------------------------------------
+# -- jobs -----------------------------------------------------------------------------------------
 
 
 def a_return() -> JobReturn:
@@ -196,24 +195,6 @@ def test_a_stored_job_is_remembered_before_its_folder_goes(below: Path) -> None:
         found, bad = JobStore(root).scan()
         assert not bad and (seen or not kept)
         assert seen or (found and JobStore(root).folder(JID).has_return())
-
-
-def test_an_event_that_the_agent_took_is_there_and_whole(below: Path) -> None:
-    def write(root: Path) -> Iterator[str]:
-        files = EventFiles(root)
-        for name in ("one", "two"):
-            files.add(EventFired(name, "some/tag", {"n": name * 20}))
-            yield name
-        files.remove("one")
-        yield "gone"
-
-    for root, kept, _ in Bench(below, nothing, write).states():
-        files = EventFiles(root)
-        known = set(files.keys())
-        assert all(files.read(name) is not None for name in known)
-        promised = set(kept) - {"gone"} - ({"one"} if {"two"} <= set(kept) else set())
-        assert promised <= known
-        assert "gone" not in kept or "one" not in known
 
 
 # -- a chain that is received ---------------------------------------------------------------------

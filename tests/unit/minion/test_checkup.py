@@ -13,8 +13,10 @@ from catena.core.checkup import Finding, Level
 from catena.core.files import private_folder
 from catena.minion.checkup import check
 from catena.minion.daemon import lock
+from catena.minion.event_log import EventLog
 from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
 from catena.transport.keys import load_or_create
+from catena.transport.messages import EventFired
 
 
 @pytest.fixture
@@ -113,6 +115,24 @@ def test_a_resume_file_that_is_not_ours_is_a_fault(conf: Path, spoil: str) -> No
 
 
 def test_results_that_wait_for_long_are_a_warning(conf: Path) -> None:
+    cache = state(conf) / "cache"
+    log = EventLog(cache, time.time)
+    log.add(EventFired("1", "a/tag", {}))
+    log.commit()
+    assert levels(conf, "outbox") == [Level.note]
+    log = EventLog(cache, lambda: time.time() - 7200)
+    for number in ("2", "3"):
+        log.add(EventFired(number, "a/tag", {}))
+    log.commit()
+    (waits,) = found(conf, "outbox")
+    assert waits.level is Level.warning and waits.what.startswith("3 results and events")
+    for number in ("2", "3"):
+        log.remove(number, 0.0)
+    log.close(0.0)
+    assert levels(conf, "outbox") == [Level.note]
+
+
+def test_an_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path) -> None:
     folder = state(conf) / "cache" / "outbox"
     folder.mkdir(parents=True)
     event = folder / "000000000001-abc"

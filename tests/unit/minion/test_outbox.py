@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
-import pytest
-
-from catena.core.errors import LimitError
-from catena.core.ids import BadNameError
-from catena.minion.outbox import RETRY_LIMIT_SECONDS, RETRY_SECONDS, EventFiles, Outbox
-from catena.transport.messages import EventFired
+from catena.minion.outbox import LARGEST_WINDOW, RETRY_LIMIT_SECONDS, RETRY_SECONDS, Outbox
 
 
 class Link:
@@ -15,7 +10,7 @@ class Link:
         self.said: list[str] = []
         self.room = 1000
 
-    def sayer(self, key: str) -> object:
+    def sayer(self, key: str) -> Callable[[], bool]:
         def say() -> bool:
             if len(self.said) >= self.room:
                 return False
@@ -28,7 +23,7 @@ class Link:
 def filled(link: Link, *keys: str, window: int = 16) -> Outbox:
     outbox = Outbox(window)
     for key in keys:
-        outbox.add(key, link.sayer(key), 0.0)  # type: ignore[arg-type]
+        outbox.add(key, link.sayer(key))
     return outbox
 
 
@@ -101,34 +96,30 @@ def test_adding_twice_says_once() -> None:
     assert link.said == ["a"]
 
 
-def event(number: int) -> EventFired:
-    return EventFired(f"{number:032x}", "my/tag", {"number": number})
+def test_the_window_grows_with_each_ack_and_is_small_again_on_a_new_connection() -> None:
+    link = Link()
+    keys = [str(number) for number in range(300)]
+    outbox = filled(link, *keys)
+    outbox.connected(0.0)
+    most = 0
+    for acked, key in enumerate(keys[:200]):
+        outbox.service(0.0)
+        most = max(most, len(link.said) - acked)
+        outbox.acked(key)
+    assert most == LARGEST_WINDOW
+    outbox.connected(1.0)
+    link.said.clear()
+    outbox.service(1.0)
+    assert link.said == keys[200:216]
 
 
-def test_events_are_kept_in_order_until_they_are_stored(tmp_path: Path) -> None:
-    files = EventFiles(tmp_path)
-    for number in range(12):
-        assert files.add(event(number))
-    assert not files.add(event(3))
-    again = EventFiles(tmp_path)
-    assert again.keys() == [event(number).event_id for number in range(12)]
-    assert again.read(event(5).event_id) == event(5)
-    again.remove(event(5).event_id)
-    assert again.read(event(5).event_id) is None
-    assert len(EventFiles(tmp_path).keys()) == 11
-
-
-def test_a_half_written_event_is_forgotten(tmp_path: Path) -> None:
-    EventFiles(tmp_path).add(event(1))
-    (tmp_path / "outbox" / ".000000000002-abc.77.new").write_bytes(b"half")
-    assert EventFiles(tmp_path).keys() == [event(1).event_id]
-    assert len(list((tmp_path / "outbox").iterdir())) == 1
-
-
-def test_an_event_that_can_not_travel_is_refused_at_once(tmp_path: Path) -> None:
-    files = EventFiles(tmp_path)
-    with pytest.raises(LimitError):
-        files.add(EventFired("a", "t", {"x": "y" * 300_000}))
-    with pytest.raises(BadNameError):
-        files.add(EventFired("../../etc/x", "t", {}))
-    assert files.keys() == []
+def test_what_can_not_be_said_at_all_takes_no_place_in_the_window() -> None:
+    link = Link()
+    outbox = filled(link, "a", window=1)
+    outbox.add("lost", lambda: outbox.acked("lost"))
+    outbox.add("b", link.sayer("b"))
+    outbox.connected(0.0)
+    outbox.service(0.0)
+    outbox.acked("a")
+    outbox.service(0.0)
+    assert link.said == ["a", "b"] and len(outbox) == 1

@@ -1,0 +1,115 @@
+"""Events of this host's processes: kept, answered, and told to the master."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, List, Optional
+
+from catena.core import failpoints
+from catena.minion.event_log import EventLog
+from catena.minion.log import Log
+from catena.minion.outbox import Outbox
+from catena.transport import wire
+from catena.transport.messages import EventFired
+
+#: Told when an event is kept (None), or why it is not.
+Told = Callable[[Optional[Exception]], None]
+#: Sends an event to the master; False: not now.
+Send = Callable[[wire.Packed], bool]
+
+
+class Events:
+    """The way of events, from who fires them to the master.
+
+    Args:
+        kept: where they wait.
+        outbox: when the master is told of what.
+        send: see Send.
+        log: the agent's log.
+    """
+
+    def __init__(self, kept: EventLog, outbox: Outbox, send: Send, log: Log) -> None:
+        self._kept, self._outbox, self._send, self._log = kept, outbox, send, log
+        #: Who waits for the next `service`.
+        self._waiting: List[Told] = []
+
+    def recover(self) -> None:
+        """Take up what an earlier agent process kept."""
+        if self._kept.damaged:
+            text = f"{self._kept.damaged} of the kept events were damaged by a power cut"
+            self._log.error(
+                f"{text}, or by the disk: they are lost if their senders heard of them"
+            )
+        self._tell(self._kept.keys())
+
+    def fired(self, event: EventFired, body: wire.Buffer, told: Told) -> None:
+        """Keep an event at the next `service`, which calls *told*.
+
+        Args:
+            event: what was fired.
+            body: the same as it travels; b"" where it did not come so.
+            told: see Told.
+
+        Raises:
+            CatenaError: it can't be an event of ours; *told* is not called.
+        """
+        self._kept.add(event, body)
+        self._waiting.append(told)
+
+    def stored(self, event_id: str, now: float) -> None:
+        """The master has an event.
+
+        Raises:
+            OSError: it could not be forgotten.
+        """
+        self._outbox.acked(_key(event_id))
+        self._kept.remove(event_id, now)
+
+    def service(self, now: float) -> None:
+        """Keep what was fired since the last call, all with one sync, and answer."""
+        if self._waiting:
+            self._keep()
+        due = self._kept.next_due()
+        if due is None:
+            return
+        try:
+            self._kept.settle(now)
+        except OSError as error:
+            self._log.error(f"what the master has stored of events can't be noted: {error}")
+
+    def next_due(self) -> Optional[float]:
+        """Return when `service` has something to do; None: nothing."""
+        return 0.0 if self._waiting else self._kept.next_due()
+
+    def close(self, now: float) -> None:
+        """Let go of everything."""
+        self._kept.close(now)
+
+    def _keep(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        fault: Optional[OSError] = None
+        try:
+            self._tell(self._kept.commit())
+        except OSError as error:
+            fault = error
+            self._log.error(f"{len(waiting)} events can't be kept: {error}")
+        else:
+            failpoints.hit("agent.outbox.event")
+        for told in waiting:
+            told(fault)
+
+    def _tell(self, event_ids: List[str]) -> None:
+        for event_id in event_ids:
+            self._outbox.add(_key(event_id), partial(self._say, event_id))
+
+    def _say(self, event_id: str) -> bool:
+        event = self._kept.read(event_id)
+        if event is not None:
+            return self._send(event)
+        self._log.error(f"event {event_id} is damaged: it can't be told to the master")
+        self.stored(event_id, 0.0)
+        return True
+
+
+def _key(event_id: str) -> str:
+    return f"event-{event_id}"
