@@ -20,7 +20,8 @@ import msgpack
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.records import decode, encode
-from catena.transport.messages import ALLOWED, TYPES, Envelope, record
+from catena.transport.messages import ALLOWED, FILES_AT_ONCE, TYPES, Envelope, record
+from catena.transport.messages import CHUNK_BYTES as CHUNK_BYTES
 
 VERSION = 1
 #: What a receiver still understands. Lower versions are refused, never fallen back to.
@@ -31,8 +32,6 @@ ID_BYTES = 16
 HEADER_BYTES = 2 + 2 * ID_BYTES
 #: So many random ids are made at once.
 IDS_AT_A_TIME = 64
-#: Largest piece of a file in one message.
-CHUNK_BYTES = 512 * 1024
 
 #: Longest text of an error that quotes a peer.
 TEXT_LIMIT = 300
@@ -61,7 +60,7 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("enrol", "minion"): Limit(4 * KIB, depth=4, nodes=32),
     ("control", "master"): Limit(256 * KIB + HEADER_BYTES),
     ("control", "minion"): Limit(2 * MIB, nodes=500_000),
-    ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=64),
+    ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=2 * FILES_AT_ONCE + 64),
     ("bulk", "minion"): Limit(CHUNK_BYTES + 64 * KIB, depth=4, nodes=4096),
     ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "client"): Limit(24 * MIB, nodes=2_000_000),
