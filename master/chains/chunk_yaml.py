@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from catena.core.errors import UsageError
@@ -24,10 +25,13 @@ from catena.core.errors import UsageError
 KEY_LIMIT = 1000
 DEPTH_LIMIT = 100
 _STEP = 4
+_ITEM = "-".ljust(_STEP)
 #: Text that is the same string with and without quotes in YAML 1.1, and to a person's eye.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]|:(?! |\Z)| (?! |\Z))*\Z")
 #: Words that YAML 1.1 readers take for something else than text.
 _RESERVED = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
+#: Shorter text is a word.
+_WORD = 30
 _JINJA = re.compile(r"\{(?=[{%#])")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", '"': '\\"', "\\": "\\\\"}
 
@@ -42,58 +46,53 @@ def write(states: Mapping[str, Any]) -> str:
     Raises:
         UnwritableError: a value that YAML or the wire can't carry, too deep, or too long a key.
     """
-    if not states:
-        return ""
-    return "\n".join(_block(states, 0, 0)) + "\n"
+    lines: list[str] = []
+    _block(lines, states, 0, 0, "")
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _block(value: Any, column: int, depth: int) -> list[str]:
+def _block(lines: list[str], value: Any, column: int, depth: int, lead: str) -> None:
+    """Append the lines of a mapping or list; *lead* stands before what is first in it."""
     if depth > DEPTH_LIMIT:
         raise UnwritableError(f"nested deeper than {DEPTH_LIMIT}")
-    if isinstance(value, Mapping):
-        return _mapping(value, column, depth)
-    return _sequence(value, column, depth)
-
-
-def _mapping(value: Mapping[Any, Any], column: int, depth: int) -> list[str]:
-    lines = []
+    indent = " " * column
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            if _is_block(item):
+                _block(lines, item, column + _STEP, depth + 1, f"{lead}{_ITEM}")
+            else:
+                lines.append(f"{lead}{_ITEM}{_flow(item)}")
+            lead = indent
+        return
     for key, item in value.items():
-        head = " " * column + _key(key) + ":"
         if _is_block(item):
-            inner = column + _STEP if isinstance(item, Mapping) else column
-            lines.append(head)
-            lines += _block(item, inner, depth + 1)
+            lines.append(f"{lead}{_key(key)}:")
+            inner = column if isinstance(item, (list, tuple)) else column + _STEP
+            _block(lines, item, inner, depth + 1, " " * inner)
         else:
-            lines.append(f"{head} {_flow(item)}")
-    return lines
-
-
-def _sequence(value: Sequence[Any], column: int, depth: int) -> list[str]:
-    lines = []
-    for item in value:
-        head = " " * column + "-" + " " * (_STEP - 1)
-        if _is_block(item):
-            first, *rest = _block(item, column + _STEP, depth + 1)
-            lines += [head + first[column + _STEP :], *rest]
-        else:
-            lines.append(head + _flow(item))
-    return lines
+            lines.append(f"{lead}{_key(key)}: {_flow(item)}")
+        lead = indent
 
 
 def _is_block(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple)) and bool(value)
+    # Most are text, and the last of these is slow to ask for.
+    if isinstance(value, str):
+        return False
+    return isinstance(value, (dict, list, tuple, Mapping)) and bool(value)
 
 
 def _key(key: Any) -> str:
     if not isinstance(key, (str, int)):
         raise UnwritableError(f"a key must be text, not {type(key).__name__}")
-    text = _flow(key)
+    text = quoted(key) if isinstance(key, str) else _flow(key)
     if len(text) > KEY_LIMIT:
         raise UnwritableError(f"the key {text[:60]}... is longer than {KEY_LIMIT} characters")
     return text
 
 
 def _flow(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -102,8 +101,6 @@ def _flow(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return _float(value)
-    if isinstance(value, str):
-        return quoted(value)
     if isinstance(value, Mapping):
         return "{}"
     if isinstance(value, (list, tuple)):
@@ -123,6 +120,16 @@ def _float(value: float) -> str:
 
 def quoted(text: str) -> str:
     """Return *text* as a YAML scalar on one line that every reader takes for exactly this text."""
+    return _quoted_word(text) if len(text) < _WORD else _quoted(text)
+
+
+@lru_cache(maxsize=256)
+def _quoted_word(text: str) -> str:
+    # The words of a chunk file are few, and are those of the next one.
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
     if _PLAIN.match(text) and text.lower() not in _RESERVED:
         return text
     if text.isprintable() and not _JINJA.search(text):

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from catena.core.records import encode
 from catena.master.chains import decide, rows
 from catena.master.chains.actions import ActionType
-from catena.master.chains.ledger import Ledger, Shipment
-from catena.master.chains.lifecycle import ChunkState, ExecutionState
+from catena.master.chains.ledger import Ledger, Place, Placed, Shipment
+from catena.master.chains.lifecycle import ChunkState
 from catena.master.chains.render import PlannedAction, RenderedChain
 from catena.master.store.chain_tables import CHUNKS, RUNS
 
@@ -60,7 +60,7 @@ def claim(ledger: Ledger, found: Draft, chains: Mapping[str, RenderedChain], jid
     # One query for all of a fleet; a host that joins later asks for its own.
     only = next(iter(chains)) if len(chains) == 1 else ""
     executions: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
-    for row in rows.executions(ledger.conn, chain_id, only, epoch):
+    for row in rows.waiting(ledger.conn, chain_id, epoch, only):
         executions[row.minion].append(row)
     shipments = [
         _shipment(executions[minion], minion, chain, found.plans[minion])
@@ -106,7 +106,10 @@ def _shipment(
     chain: RenderedChain,
     plans: list[PlannedAction],
 ) -> Shipment:
-    """Return each execution's chunk and proof, which are written into it."""
+    """Return each execution's chunk and proof, which are written into it.
+
+    An action that somebody vouched for is in the run, and in no chunk.
+    """
     waits = decide.waits_of(chain.manifest)
     delays = {
         plan.id: plan.plan.data.at_minutes * 60
@@ -115,11 +118,7 @@ def _shipment(
     }
     placed = []
     for row in executions:
-        if row.state != ExecutionState.PENDING_SCHEDULE.value:
-            # Somebody vouched for it: it is in the run, and in no chunk.
-            continue
         chunk, boundary = waits[row.action_id]
-        delay = delays.get(row.action_id, 0)
-        values = {"chunk": chunk, "waits_for": boundary.value, "delay_seconds": delay}
-        placed.append((row, values))
+        place = Place(chunk, boundary.value, delays.get(row.action_id, 0))
+        placed.append(Placed(row.id, row.action_id, place))
     return Shipment(minion, placed, [chunk.manifest.number for chunk in chain.chunks])

@@ -16,7 +16,6 @@ from catena.master.chains.ledger import ConflictError, Ledger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
-    ExecutionState,
 )
 from catena.master.chains.parts import ChainParts, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
@@ -50,11 +49,7 @@ def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
     """
     row = rows.chain(conn, chain_id)
     entries = rows.entries(conn, chain_id)
-    open_now = {
-        execution.action_id
-        for execution in rows.executions(conn, chain_id, epoch=row.epoch)
-        if execution.state == ExecutionState.PENDING_SCHEDULE.value
-    }
+    open_now = {each.action_id for each in rows.waiting(conn, chain_id, row.epoch)}
     if row.state != ChainState.draft.value and open_now:
         entries = [entry for entry in entries if entry.action_id in open_now]
     plans = rows.planned(entries)

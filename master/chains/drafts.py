@@ -24,6 +24,21 @@ from catena.master.store.serials import insert_many
 
 _INSERT_ENTRY = sa.insert(ENTRIES)
 _INSERT_EXECUTION = sa.insert(EXECUTIONS)
+#: One for each entry of a chain, without a way through this process: a fleet's are many.
+_INSERT_EVERY_EXECUTION = _INSERT_EXECUTION.from_select(
+    ["chain_id", "action_id", "epoch", "minion", "sort_order", "state", "created"],
+    sa.select(
+        ENTRIES.c.chain_id,
+        ENTRIES.c.action_id,
+        sa.bindparam("b_epoch", type_=sa.Integer),
+        ENTRIES.c.minion,
+        ENTRIES.c.sort_order,
+        sa.bindparam("b_state", type_=sa.String),
+        sa.bindparam("b_now", type_=sa.Double),
+    )
+    .where(ENTRIES.c.chain_id == sa.bindparam("b_chain"))
+    .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion),
+)
 
 MAX_ENTRIES = 200_000
 MAX_ACTIONS = 1_000
@@ -188,8 +203,7 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         UsageError: it has no actions.
         InvalidStateError: it is no draft.
     """
-    found = rows.entries(ledger.conn, row.id)
-    if not found:
+    if not rows.has_entries(ledger.conn, row.id):
         raise UsageError(f"chain {row.label!r} has no actions")
     event = ChainEvent.ask_approval if request.approve_required else ChainEvent.schedule
     epoch = next_epoch(ledger.conn, row.epoch)
@@ -199,7 +213,8 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         if request.approve_required
         else ExecutionState.PENDING_SCHEDULE
     )
-    add_executions(ledger, row, found, state, epoch)
+    every = {"b_chain": row.id, "b_epoch": epoch, "b_state": state.value, "b_now": ledger.now.wall}
+    ledger.conn.execute(_INSERT_EVERY_EXECUTION, every)
     return int(row.id)
 
 

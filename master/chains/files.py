@@ -123,7 +123,7 @@ class ChainFiles:
                 if chunk.state != ChunkState.removed.value:
                     path = f"{FOLDER}/{chunk.file}"
                     found[run.minion][path] = self._folder / path
-            entries = [row for row in rows.entries(conn, run.chain_id) if row.minion == run.minion]
+            entries = rows.entries(conn, run.chain_id, run.minion)
             for plans in rows.planned(entries).values():
                 for upload in (upload for plan in plans for upload in uploads(plan)):
                     found[run.minion][upload.path] = self._upload(upload)

@@ -7,6 +7,7 @@ recorded by the caller in the same transaction.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,30 +35,73 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.job_model import EventItem
 from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
+from catena.master.store.lists import padded, slices
 
 _INSERT_HISTORY = sa.insert(HISTORY)
+_THESE = EXECUTIONS.c.id.in_(sa.bindparam("b_ids", expanding=True))
+_DISPATCHED = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch)
 _DISPATCH = (
     sa.update(EXECUTIONS)
-    .where(
-        EXECUTIONS.c.id == sa.bindparam("key"),
-        EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value,
-    )
+    .where(_THESE, EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
     .values(
-        state=EXECUTION.next(ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch).value,
-        chunk=sa.bindparam("chunk"),
-        waits_for=sa.bindparam("waits_for"),
-        delay_seconds=sa.bindparam("delay_seconds"),
+        state=_DISPATCHED.value,
+        chunk=sa.bindparam("b_chunk"),
+        waits_for=sa.bindparam("b_waits_for"),
+        delay_seconds=sa.bindparam("b_delay"),
     )
 )
-_SHIP = (
-    sa.update(CHUNKS)
-    .where(
-        CHUNKS.c.chain_id == sa.bindparam("b_chain"),
-        CHUNKS.c.epoch == sa.bindparam("b_epoch"),
-        CHUNKS.c.minion == sa.bindparam("b_minion"),
-    )
-    .values(state=CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
+_THERE = sa.and_(
+    CHUNKS.c.chain_id == sa.bindparam("b_chain"),
+    CHUNKS.c.epoch == sa.bindparam("b_epoch"),
+    CHUNKS.c.minion.in_(sa.bindparam("b_minions", expanding=True)),
 )
+_SHIPPED = CHUNK.next(ChunkState.rendered, ChunkEvent.ship)
+_SHIP = sa.update(CHUNKS).where(_THERE).values(state=_SHIPPED.value)
+
+
+def _history_of(
+    table: sa.Table, number: sa.Column[Any], what: tuple[str, str, str, str]
+) -> sa.Select[Any]:
+    """Return rows of the history, a row of *table* each: it has the same move behind it in all."""
+    subject, source, event, target = (sa.literal(word, sa.String) for word in what)
+    by, at = sa.bindparam("b_by", type_=sa.String), sa.bindparam("b_now", type_=sa.Double)
+    return sa.select(
+        table.c.chain_id, subject, number, table.c.minion, table.c.epoch, source, event, target,
+        by, sa.literal("", sa.String), at,
+    )  # fmt: skip
+
+
+_HISTORY_COLUMNS = (
+    "chain_id", "subject", "number", "minion", "epoch", "source", "event", "target",
+    "by", "reason", "at",
+)  # fmt: skip
+_TELL_DISPATCH = _INSERT_HISTORY.from_select(
+    _HISTORY_COLUMNS,
+    _history_of(
+        EXECUTIONS,
+        EXECUTIONS.c.action_id,
+        (
+            "action",
+            ExecutionState.PENDING_SCHEDULE.value,
+            ExecutionEvent.dispatch.value,
+            _DISPATCHED.value,
+        ),
+    )
+    .where(_THESE)
+    .order_by(EXECUTIONS.c.id),
+)
+_TELL_SHIP = _INSERT_HISTORY.from_select(
+    _HISTORY_COLUMNS,
+    _history_of(
+        CHUNKS,
+        CHUNKS.c.number,
+        ("chunk", ChunkState.rendered.value, ChunkEvent.ship.value, _SHIPPED.value),
+    )
+    .where(_THERE)
+    .order_by(CHUNKS.c.minion, CHUNKS.c.number),
+)
+#: Executions, or minions, in one statement.
+_SLICE = 4096
 
 COMMENT_LIMIT = 64 * 1024
 CHANGES_LIMIT = 1024 * 1024
@@ -79,12 +123,30 @@ class ConflictError(TryLaterError):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """What rendering says of an action."""
+
+    chunk: int
+    #: What proves it after its success.
+    waits_for: str
+    delay_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An execution and its place."""
+
+    id: int
+    action_id: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Shipment:
     """What of a run goes to one minion."""
 
     minion: str
-    #: Each execution with the columns that rendering fills: chunk, waits_for, delay_seconds.
-    placed: Sequence[tuple[sa.Row[Any], dict[str, Any]]]
+    placed: Sequence[Placed]
     #: Numbers of its chunks.
     chunks: Sequence[int]
 
@@ -311,26 +373,31 @@ class Ledger:
         Raises:
             ConflictError: one of the executions no longer stands where it was read.
         """
-        state, event = ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch
-        what = (state.value, event.value, EXECUTION.next(state, event).value)
-        values = [
-            {**columns, "key": row.id} for shipped in shipments for row, columns in shipped.placed
-        ]
-        if values and self.conn.execute(_DISPATCH, values).rowcount != len(values):
-            raise ConflictError
-        stage = (ChunkState.rendered.value, ChunkEvent.ship.value)
-        chunk = (*stage, CHUNK.next(ChunkState.rendered, ChunkEvent.ship).value)
-        keys = {"b_chain": chain_id, "b_epoch": epoch}
-        self.conn.execute(_SHIP, [{**keys, "b_minion": shipped.minion} for shipped in shipments])
-        moved = []
+        ids: defaultdict[Place, list[int]] = defaultdict(list)
         for shipped in shipments:
-            on = shipped.minion
-            for row, _ in shipped.placed:
-                moved.append(_Moved(chain_id, epoch, what, "", "action", row.action_id, on))
-            moved += [_Moved(chain_id, epoch, chunk, "", "chunk", n, on) for n in shipped.chunks]
+            for placed in shipped.placed:
+                ids[placed.place].append(placed.id)
             self._tell_shipment(chain_id, epoch, shipped)
-        if moved:
-            self.conn.execute(_INSERT_HISTORY, [self._row(each) for each in moved])
+        for place, every in ids.items():
+            for some in slices(every, _SLICE):
+                self._dispatch(place, some)
+        said = {"b_chain": chain_id, "b_epoch": epoch, "b_by": self.by, "b_now": self.now.wall}
+        for minions in slices([shipped.minion for shipped in shipments], _SLICE):
+            chosen = {**said, "b_minions": padded(minions)}
+            self.conn.execute(_SHIP, chosen)
+            self.conn.execute(_TELL_SHIP, chosen)
+
+    def _dispatch(self, place: Place, ids: Sequence[int]) -> None:
+        """Dispatch executions that have the same place, and put each into the history."""
+        chosen: dict[str, Any] = {"b_ids": padded(ids)}
+        values = {
+            "b_chunk": place.chunk,
+            "b_waits_for": place.waits_for,
+            "b_delay": place.delay_seconds,
+        }
+        if self.conn.execute(_DISPATCH, {**chosen, **values}).rowcount != len(ids):
+            raise ConflictError
+        self.conn.execute(_TELL_DISPATCH, {**chosen, "b_by": self.by, "b_now": self.now.wall})
 
     def _tell_shipment(self, chain_id: int, epoch: int, shipped: Shipment) -> None:
         event = ExecutionEvent.dispatch
@@ -342,7 +409,7 @@ class Ledger:
             "event": event.value,
             "state": state.value,
             "status": status(state).value,
-            "actions": [row.action_id for row, _ in shipped.placed],
+            "actions": [placed.action_id for placed in shipped.placed],
             "chunks": list(shipped.chunks),
         }
         self.events.append((events.chain(chain_id, f"minion/{shipped.minion}/dispatch"), data))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +15,7 @@ from catena.core.job import Boundary, ChainManifest
 from catena.core.records import decode
 from catena.core.suggest import unknown
 from catena.master.chains import actions
+from catena.master.chains.actions import ActionPlan
 from catena.master.chains.decide import ExecutionFact
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.chains.render import PlannedAction
@@ -26,6 +29,7 @@ from catena.master.store.chain_tables import (
     RUNS,
 )
 from catena.master.store.lists import padded
+from catena.master.store.metadata import Packed
 
 #: Rows asked for at once; SQLite takes at most 32 766 parameters.
 SLICE = 500
@@ -64,30 +68,63 @@ def find_chain(conn: sa.Connection, ref: str) -> sa.Row[Any]:
     return row
 
 
-def entries(conn: sa.Connection, chain_id: int) -> Sequence[Any]:
-    """Return the entries of a chain with their actions, by sort order and minion."""
-    query = (
-        sa.select(
-            ENTRIES.c.action_id,
-            ENTRIES.c.minion,
-            ENTRIES.c.sort_order,
-            ACTIONS.c.kind,
-            ACTIONS.c.data,
-            ACTIONS.c.repeat,
-        )
-        .join(ACTIONS, ACTIONS.c.id == ENTRIES.c.action_id)
-        .where(ENTRIES.c.chain_id == chain_id)
-        .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion)
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An action of a chain on one minion."""
+
+    action_id: int
+    minion: str
+    sort_order: int
+    plan: ActionPlan
+
+
+_ENTRIES = (
+    sa.select(
+        ENTRIES.c.action_id,
+        ENTRIES.c.minion,
+        ENTRIES.c.sort_order,
+        ACTIONS.c.kind,
+        # Packed as it is: it is the key by which equal actions are restored once.
+        sa.type_coerce(ACTIONS.c.data, sa.LargeBinary).label("data"),
+        ACTIONS.c.repeat,
     )
-    return conn.execute(query).all()
+    .join(ACTIONS, ACTIONS.c.id == ENTRIES.c.action_id)
+    .where(ENTRIES.c.chain_id == sa.bindparam("b_chain"))
+    .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion)
+)
+_ENTRIES_OF = _ENTRIES.where(ENTRIES.c.minion == sa.bindparam("b_minion"))
 
 
-def planned(rows: Iterable[Any]) -> dict[str, list[PlannedAction]]:
+def entries(conn: sa.Connection, chain_id: int, minion: str = "") -> list[Entry]:
+    """Return the entries of a chain, or those on one minion, by sort order and minion.
+
+    Actions that are alike, as those of a fleet are, share one plan.
+    """
+    query = _ENTRIES_OF if minion else _ENTRIES
+    unpacked = partial(Packed().process_result_value, dialect=conn.dialect)
+    plans: dict[tuple[str, bytes, str], ActionPlan] = {}
+    found = []
+    asked = {"b_chain": chain_id, **({"b_minion": minion} if minion else {})}
+    for action_id, on, order, kind, data, repeat in conn.execute(query, asked):
+        key = (kind, data, repeat)
+        plan = plans.get(key)
+        if plan is None:
+            plan = plans[key] = actions.restore(kind, unpacked(data), repeat)
+        found.append(Entry(action_id, on, order, plan))
+    return found
+
+
+def has_entries(conn: sa.Connection, chain_id: int) -> bool:
+    """Return whether a chain has actions."""
+    query = sa.select(ENTRIES.c.action_id).where(ENTRIES.c.chain_id == chain_id).limit(1)
+    return conn.execute(query).first() is not None
+
+
+def planned(entries: Iterable[Entry]) -> dict[str, list[PlannedAction]]:
     """Return entries as the actions of each minion, in order."""
     found: defaultdict[str, list[PlannedAction]] = defaultdict(list)
-    for row in rows:
-        plan = actions.restore(row.kind, row.data, row.repeat)
-        found[row.minion].append(PlannedAction(row.action_id, plan))
+    for entry in entries:
+        found[entry.minion].append(PlannedAction(entry.action_id, entry.plan))
     return dict(found)
 
 
@@ -102,6 +139,28 @@ def executions(
         query = query.where(EXECUTIONS.c.epoch == epoch)
     order = (EXECUTIONS.c.epoch, EXECUTIONS.c.sort_order, EXECUTIONS.c.minion)
     return conn.execute(query.order_by(*order)).all()
+
+
+_WAITING: sa.Select[Any] = (
+    sa.select(EXECUTIONS.c.id, EXECUTIONS.c.action_id, EXECUTIONS.c.minion)
+    .where(
+        EXECUTIONS.c.chain_id == sa.bindparam("b_chain"),
+        EXECUTIONS.c.epoch == sa.bindparam("b_epoch"),
+        EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value,
+    )
+    .order_by(EXECUTIONS.c.sort_order, EXECUTIONS.c.minion)
+)
+_WAITING_OF: sa.Select[Any] = _WAITING.where(EXECUTIONS.c.minion == sa.bindparam("b_minion"))
+
+
+def waiting(
+    conn: sa.Connection, chain_id: int, epoch: int, minion: str = ""
+) -> Sequence[sa.Row[Any]]:
+    """Return id, action and minion of the executions of a run that wait to be dispatched."""
+    asked: dict[str, Any] = {"b_chain": chain_id, "b_epoch": epoch}
+    if minion:
+        return conn.execute(_WAITING_OF, {**asked, "b_minion": minion}).all()
+    return conn.execute(_WAITING, asked).all()
 
 
 def newest(conn: sa.Connection, chain_id: int) -> dict[int, sa.Row[Any]]:
@@ -212,23 +271,40 @@ def history(conn: sa.Connection, chain_id: int, limit: int) -> Sequence[sa.Row[A
     return found[::-1]
 
 
-def count_states(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
-    """Return, per chain, how many of its newest executions stand in each state."""
+def count_states(
+    conn: sa.Connection, sizes: Mapping[int, tuple[int, int]]
+) -> Mapping[int, dict[str, int]]:
+    """Return, per chain, how many of its newest executions stand in each state.
+
+    Args:
+        conn: a snapshot.
+        sizes: of the chains, from `count_entries`.
+    """
+    every = sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.state, sa.func.count())
+    found = _by_state(conn, every, list(sizes))
+    # One that was never retried has one for each entry, and an index alone has told them.
+    retried = [key for key, states in found.items() if sum(states.values()) > sizes[key][0]]
+    if not retried:
+        return found
     last = (
         sa.select(EXECUTIONS.c.action_id, sa.func.max(EXECUTIONS.c.epoch).label("epoch"))
-        .where(EXECUTIONS.c.chain_id.in_(padded(chain_ids)))
+        .where(EXECUTIONS.c.chain_id.in_(padded(retried)))
         .group_by(EXECUTIONS.c.action_id)
         .subquery()
     )
     is_last = (last.c.action_id == EXECUTIONS.c.action_id) & (last.c.epoch == EXECUTIONS.c.epoch)
-    query = (
-        sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.state, sa.func.count().label("count"))
-        .join(last, is_last)
-        .group_by(EXECUTIONS.c.chain_id, EXECUTIONS.c.state)
-    )
+    return {**found, **_by_state(conn, every.join(last, is_last), retried)}
+
+
+def _by_state(
+    conn: sa.Connection, query: sa.Select[Any], chain_ids: Sequence[int]
+) -> dict[int, dict[str, int]]:
+    query = query.where(EXECUTIONS.c.chain_id.in_(padded(chain_ids)))
     found: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for row in conn.execute(query):
-        found[row.chain_id][row.state] = row[2]
+    for chain_id, state, count in conn.execute(
+        query.group_by(EXECUTIONS.c.chain_id, EXECUTIONS.c.state)
+    ):
+        found[chain_id][state] = count
     return found
 
 

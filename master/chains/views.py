@@ -138,8 +138,8 @@ def show(conn: sa.Connection, row: sa.Row[Any], ssh: SshHosts) -> ChainView:
 def lines(conn: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[ChainLine]:
     """Return chains as lines of a list."""
     ids = [row.id for row in found]
-    states = rows.count_states(conn, ids) if ids else {}
     sizes = rows.count_entries(conn, ids) if ids else {}
+    states = rows.count_states(conn, sizes) if sizes else {}
     listed = []
     for row in found:
         counts: defaultdict[str, int] = defaultdict(int)
@@ -178,9 +178,9 @@ def _is_result(row: Any) -> bool:
     return isinstance(row, Mapping) and "result" in row
 
 
-def _action(entry: sa.Row[Any], execution: sa.Row[Any] | None) -> ActionView:
-    plan = actions.restore(entry.kind, entry.data, entry.repeat)
-    common = (entry.action_id, entry.sort_order, entry.kind, actions.title(plan))
+def _action(entry: rows.Entry, execution: sa.Row[Any] | None) -> ActionView:
+    plan = entry.plan
+    common = (entry.action_id, entry.sort_order, plan.type.value, actions.title(plan))
     if execution is None:
         return ActionView(*common, "", Status.queued.value, "", "", "", {}, 0.0, 0.0, 0, 0)
     changes = execution.changes if isinstance(execution.changes, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,3 +18,9 @@ def padded(values: Iterable[T]) -> list[T]:
     if found:
         found += found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found))
     return found
+
+
+def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield *values* in pieces of at most *size*: a statement takes 32 766 values at most."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
