@@ -333,7 +333,7 @@ class Crew:
 
     def _reboot(self, command: dict[str, Any]) -> None:
         """Give minions a new boot, and tell how soon each is asked to resume."""
-        lines = self._lines[: command["minions"]]
+        lines = self._lines[command["first"] :][: command["minions"]]
         self._rebooting, self._reboots = [], len(lines)
         for line in lines:
             self._restart(line)

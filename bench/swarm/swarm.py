@@ -95,11 +95,11 @@ class Swarm:
                        "bytes": size})  # fmt: skip
         return self._wait("fire", 1)[0]
 
-    def reboot(self, minions: int) -> list[float]:
-        """Reboot the first *minions* of the first crew; return for each the seconds from its
-        greeting until it was asked to resume.
+    def reboot(self, minions: int, first: int = 0) -> list[float]:
+        """Reboot *minions* of the first crew, from its minion *first* on; return for each the
+        seconds from its greeting until it was asked to resume.
         """
-        self._tell(0, {"do": "reboot", "minions": minions})
+        self._tell(0, {"do": "reboot", "minions": minions, "first": first})
         seconds: list[float] = self._wait("reboot", 1)[0]["seconds"]
         return seconds
 
