@@ -56,6 +56,27 @@ def encode(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Return a record or Enum as plain data, what is in it as it stands.
+
+    For packers that know plain data, and ask for the rest: `encode` walks through all of it.
+
+    Raises:
+        OverflowError: it is an integer that the packer could not take.
+        TypeError: it is none of them.
+    """
+    names = _names(type(value))  # type: ignore[arg-type]  # a class is hashable
+    if names is not None:
+        return {name: getattr(value, name) for name in names}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, AbstractMapping):
+        return dict(value)
+    if isinstance(value, int):
+        raise OverflowError("an integer of more than 64 bits")
+    raise TypeError(f"can not serialize {type(value).__name__!r} object")
+
+
 @cache
 def _names(kind: Type[Any]) -> Optional[tuple[str, ...]]:
     """Return the names of a record's fields; None for what is no record."""

@@ -91,11 +91,11 @@ class Dispatcher:
                 if isinstance(item, End):
                     last = item.value
                     break
-                await connection.send(ClientItem(encode(item)), envelope.msg_id)
+                await connection.send(ClientItem(item), envelope.msg_id)
         else:
             last = await result
         failpoints.hit("master.request.done")
-        await connection.send(ClientReply(encode(last)), envelope.msg_id)
+        await connection.send(ClientReply(last), envelope.msg_id)
 
     async def ask(self, user: str, verb: str, record: Any) -> Any:
         """Ask on behalf of a part of the master itself (the reactor); no streams.

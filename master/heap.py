@@ -18,8 +18,8 @@ import gc
 _M_ARENA_MAX = -8
 #: One for the loop and one beside it: Python's lock lets no more of our threads allocate at once.
 ARENAS = 2
-#: New objects until the youngest are looked at, and looks until older ones are. What little garbage
-#: the master makes in cycles (tracebacks of errors) waits for this many: 5 MB at the very most.
+#: New objects until the youngest are looked at, and looks until older ones are. What garbage
+#: there is in cycles (tracebacks of errors) waits for this many: 5 MB at the very most.
 LOOKS = (30_000, 10, 10)
 
 

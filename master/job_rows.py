@@ -15,6 +15,7 @@ from catena.core.records import decode, encode
 from catena.master.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.job_model import JobRequest, Order
 from catena.master.store.lists import padded
+from catena.master.store.many import ManyRows
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 
@@ -23,8 +24,12 @@ Row = sa.Row[Any]
 
 # Statements of the hot path are built once: building one costs more than running it.
 _INSERT_JOB = sa.insert(JOBS)
-_INSERT_DELIVERY = sa.insert(DELIVERIES)
-_INSERT_RETURN = sa.insert(RETURNS)
+_INSERT_DELIVERIES = ManyRows(
+    sa.insert(DELIVERIES), ("jid", "minion", "state", "changed", "epoch", "chain")
+)
+_INSERT_RETURNS = ManyRows(
+    sa.insert(RETURNS), ("jid", "minion", "success", "retcode", "ret", "stored", "late")
+)
 _THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
     DELIVERIES.c.minion == sa.bindparam("b_minion")
 )
@@ -44,6 +49,7 @@ _MOVE = (
         state=sa.bindparam("b_to"), detail=sa.bindparam("b_detail"), changed=sa.bindparam("b_now")
     )
 )
+_MOVES = ManyRows(_MOVE, ("b_jid", "b_minion", "b_state", "b_to", "b_detail", "b_now"))
 _CLOSE_ONE = (
     sa.update(JOBS)
     .where(JOBS.c.jid == sa.bindparam("b_jid"))
@@ -138,21 +144,14 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
         "ended": None if new.deliveries else spec.issued,
     }
     conn.execute(_INSERT_JOB, row)
-    if new.deliveries:
-        rows = [_delivery_row(new, minion) for minion in new.deliveries]
-        conn.execute(_INSERT_DELIVERY, rows)
+    _INSERT_DELIVERIES.run(conn, [_delivery_row(new, *at) for at in new.deliveries.items()])
 
 
-def _delivery_row(new: NewJob, minion: str) -> dict[str, Any]:
+def _delivery_row(new: NewJob, minion: str, state: Delivery) -> tuple[Any, ...]:
     chain = new.request.chains.get(minion)
-    return {
-        "jid": new.spec.jid,
-        "minion": minion,
-        "state": new.deliveries[minion].value,
-        "changed": new.spec.issued,
-        "epoch": chain.epoch if chain else 0,
-        "chain": encode(chain) if chain else None,
-    }
+    epoch = chain.epoch if chain else 0
+    stored = encode(chain) if chain else None
+    return new.spec.jid, minion, state.value, new.spec.issued, epoch, stored
 
 
 def idempotency(request: JobRequest) -> str | None:
@@ -319,17 +318,10 @@ def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
     The caller then undoes all of it.
     """
     rows = [
-        {
-            "b_jid": move.jid,
-            "b_minion": move.minion,
-            "b_state": move.seen.value,
-            "b_to": move.target.value,
-            "b_detail": move.detail,
-            "b_now": now,
-        }
+        (move.jid, move.minion, move.seen.value, move.target.value, move.detail, now)
         for move in moves
     ]
-    if rows and conn.execute(_MOVE, rows).rowcount != len(rows):
+    if _MOVES.run(conn, rows) != len(rows):
         return False
     ended = Counter(move.jid for move in moves if MACHINE.is_final(move.target))
     for jid, count in ended.items():
@@ -375,19 +367,18 @@ def store_returns(conn: sa.Connection, news: Sequence[NewReturn], now: float) ->
         sqlalchemy.exc.IntegrityError: one is there already.
     """
     rows = [
-        {
-            "jid": new.ret.jid,
-            "minion": new.minion,
-            "success": new.ret.success,
-            "retcode": new.ret.retcode,
-            "ret": new.packed,
-            "stored": now,
-            "late": new.late,
-        }
+        (
+            new.ret.jid,
+            new.minion,
+            new.ret.success,
+            new.ret.retcode,
+            new.packed,
+            now,
+            new.late,
+        )
         for new in news
     ]
-    if rows:
-        conn.execute(_INSERT_RETURN, rows)
+    _INSERT_RETURNS.run(conn, rows)
 
 
 def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:

@@ -16,7 +16,6 @@ from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobProgress, JobReturn
-from catena.core.records import encode
 from catena.master import job_rows
 from catena.master.delivery import MACHINE, Cause, Delivery
 from catena.master.event_bus import EventBus, NewEvent
@@ -222,12 +221,11 @@ class Returns:
             row = job_rows.delivery(conn, ret.jid, minion)
             assert row is not None
         # Watchers stop at the delivery's end: they must have the return before it.
-        whole = encode(ret)
-        item = {"type": "return", "minion": minion, "ret": whole}
+        item = {"type": "return", "minion": minion, "ret": ret}
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
-        new = NewReturn(minion, ret, Ready.of(whole), late=moved is None)
+        new = NewReturn(minion, ret, Ready.of(ret), late=moved is None)
         job_rows.store_returns(conn, [new], now)
         self._parts.bus.record_many(conn, self._told(conn, new, now))
         return self._parts.moves.release(conn, ret.jid, row.batch)

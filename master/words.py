@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catena.core.job import JobReturn
-from catena.core.records import encode
 from catena.master.delivery import MACHINE, Cause, Delivery
 from catena.master.job_model import Order
 from catena.master.job_rows import Move, NewReturn, Row
@@ -58,12 +57,11 @@ class _Fold:
             self._move(key, Cause.receive, word.detail)
         elif key not in self._returned:
             self._returned.add(key)
-            whole = encode(word.ret)
             # Watchers stop at the delivery's end: they must have the return before it.
-            item = {"type": "return", "minion": word.minion, "ret": whole}
+            item = {"type": "return", "minion": word.minion, "ret": word.ret}
             self.out.items.append((word.jid, item))
             late = not self._move(key, Cause.ret, "")
-            new = NewReturn(word.minion, word.ret, Ready.of(whole), late)
+            new = NewReturn(word.minion, word.ret, Ready.of(word.ret), late)
             self.out.returns.append(new)
             self.out.facts.append(new)
 

@@ -19,7 +19,7 @@ import msgpack
 
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
 from catena.core.frozen import dataclass
-from catena.core.records import decode, encode
+from catena.core.records import decode, plain
 from catena.transport.messages import ALLOWED, FILES_AT_ONCE, TYPES, Envelope, record
 from catena.transport.messages import CHUNK_BYTES as CHUNK_BYTES
 
@@ -204,7 +204,7 @@ def pack_body(value: Any) -> bytes:
     """
     try:
         packed: bytes = msgpack.packb(
-            encode(value), use_bin_type=True, unicode_errors="backslashreplace"
+            value, default=plain, use_bin_type=True, unicode_errors="backslashreplace"
         )
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise NotPackableError(f"{type(value).__name__}: {error}") from None

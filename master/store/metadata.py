@@ -8,6 +8,8 @@ from typing import Any
 import msgpack
 import sqlalchemy as sa
 
+from catena.core.records import plain
+
 #: Constraints get names that both SQLite (batch ALTER) and PostgreSQL can drop again.
 METADATA = sa.MetaData(
     naming_convention={
@@ -42,8 +44,8 @@ class Ready:
 
     @classmethod
     def of(cls, value: Any) -> Ready:
-        """Return plain data, packed."""
-        return cls(msgpack.packb(value, use_bin_type=True))
+        """Return plain data, or a record, packed."""
+        return cls(msgpack.packb(value, default=plain, use_bin_type=True))
 
 
 class Packed(sa.types.TypeDecorator[Any]):

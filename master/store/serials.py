@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
+
+from catena.master.store.many import ManyRows
 
 _LAST = sa.select(sa.func.last_insert_rowid())
 
@@ -20,10 +24,16 @@ def insert_many(
     """
     if not rows:
         return ()
-    insert = sa.insert(key.table)
     if conn.dialect.name == "sqlite":
-        conn.execute(insert, rows)
+        columns = tuple(rows[0])
+        _insert(key.table, columns).run(conn, list(map(itemgetter(*columns), rows)))
         last = int(conn.execute(_LAST).scalar_one())
         return range(last - len(rows) + 1, last + 1)
-    returning = insert.returning(key, sort_by_parameter_order=True)
+    returning = sa.insert(key.table).returning(key, sort_by_parameter_order=True)
     return [int(value) for value in conn.execute(returning, rows).scalars()]
+
+
+@cache
+def _insert(table: sa.FromClause, columns: tuple[str, ...]) -> ManyRows:
+    assert isinstance(table, sa.Table)
+    return ManyRows(sa.insert(table), columns)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Dict, Mapping, NewType, Optional, Union
 
 import pytest
 
 from catena.core.errors import RecordError
-from catena.core.records import decode, encode
+from catena.core.records import decode, encode, plain
 
 Name = NewType("Name", str)
 
@@ -97,3 +98,15 @@ def test_an_int_is_taken_where_a_float_is_wanted_and_not_the_other_way() -> None
 def test_what_is_no_mapping_is_no_record(data: Any) -> None:
     with pytest.raises(RecordError, match="expected a mapping for Wheel"):
         decode(Wheel, data)
+
+
+def test_a_packer_gets_one_level_of_plain_data() -> None:
+    assert plain(FULL)["wheels"] is FULL.wheels
+    assert plain(Colour.red) == "red"
+    assert plain(MappingProxyType({"a": FULL})) == {"a": FULL}
+
+
+@pytest.mark.parametrize(("value", "kind"), [(object(), TypeError), (2**70, OverflowError)])
+def test_what_no_packer_takes_is_an_error(value: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        plain(value)
