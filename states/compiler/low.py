@@ -20,7 +20,7 @@ def low_states(states: Sequence[Declaration], errors: List[str]) -> List[Low]:
     """Return the low states of *states*, as declared; faults are added to *errors*."""
     calls = [call for one in states for call in _calls(one, errors)]
     cap = _cap(calls)
-    return [_low(call, cap) for call in calls]
+    return [_low(call, cap, place) for place, call in enumerate(calls)]
 
 
 class _Call:
@@ -108,7 +108,7 @@ def _final(written: Order, step: int, cap: int) -> Order:
     return value + cap + _BEHIND if value < 0 else value
 
 
-def _low(call: _Call, cap: int) -> Low:
+def _low(call: _Call, cap: int, place: int) -> Low:
     one = call.declaration
     args: Dict[str, Any] = {}
     keywords: Dict[str, Any] = {}
@@ -134,6 +134,7 @@ def _low(call: _Call, cap: int) -> Low:
         line=one.line,
         included_from=one.included_from,
         written_order=written,
+        declared=place,
     )
 
 

@@ -209,6 +209,8 @@ class Low:
     #: What it counts for in the order of those that it needs: its order as written, before a
     #: negative one was counted from the end and `names` got their fractions. None: `order`.
     written_order: Optional[Order] = None
+    #: Its place among all low states as they were declared, whenever they run.
+    declared: int = 0
     #: Keys of the states that are tried, each for a `prereq`, when its turn has come.
     tries: Tuple[str, ...] = ()
 

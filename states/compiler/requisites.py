@@ -269,7 +269,8 @@ class Targets:
     """What `*_in` means, which is less than what requisites mean elsewhere, as in Salt.
 
     The id, or the `name` (not one of `names`) where one state alone has it; no globs; an SLS file
-    without what it includes; of a bare id its first module, of a bare name the first id.
+    without what it includes; of a bare id its first module, of a bare name the first id, as
+    they were declared.
     """
 
     def __init__(self, lows: Sequence[Low]) -> None:
@@ -277,16 +278,14 @@ class Targets:
         self._first: Dict[str, Low] = {}
         self._ids: Dict[Tuple[str, str], Set[str]] = {}
         self._by_sls: Dict[str, List[int]] = {}
-        #: The first module and id that have a name.
-        self._named: Dict[str, Tuple[str, str]] = {}
+        #: The first that has a name.
+        self._named: Dict[str, Low] = {}
         for position, low in enumerate(lows):
             self._by_id.setdefault((low.state, low.id), []).append(position)
-            first = self._first.setdefault(low.id, low)
-            if (low.written_order or 0) < (first.written_order or 0):
-                self._first[low.id] = low
+            _keep_first(self._first, low.id, low)
             if not _one_of_names(low):
                 self._ids.setdefault((low.state, low.name), set()).add(low.id)
-                self._named.setdefault(low.name, (low.state, low.id))
+                _keep_first(self._named, low.name, low)
             self._by_sls.setdefault(str(low.sls), []).append(position)
 
     def find(self, module: str, target: str) -> Optional[Sequence[int]]:
@@ -304,11 +303,15 @@ class Targets:
         if target in self._first:
             return self._by_id[self._first[target].state, target]
         named = self._named.get(target)
-        if not named:
-            log.warning(
-                "nothing is called %r, which a requisite_in names without a module", target
-            )
-        return self._by_id[named] if named else ()
+        if named is not None:
+            return self._by_id[named.state, named.id]
+        log.warning("nothing is called %r, which a requisite_in names without a module", target)
+        return ()
+
+
+def _keep_first(found: Dict[str, Low], key: str, low: Low) -> None:
+    if low.declared < found.setdefault(key, low).declared:
+        found[key] = low
 
 
 def _one_of_names(low: Low) -> bool:

@@ -155,6 +155,16 @@ def test_a_bare_name_of_several_states_means_the_first(world: Any, second: str) 
     }  # fmt: skip
 
 
+def test_a_bare_id_that_is_put_into_means_its_first_module_whenever_that_runs(world: Any) -> None:
+    text = (
+        "two:\n  file.exists:\n    - name: /\n    - order: 10003\n  test.nop: []\n"
+        "chg: {test.nop: [{onchanges_in: [two]}]}\n"
+    )
+    rows = world(text).apply()
+    assert [key.split("_|-")[0] for key in rows] == ["test", "test", "file"]
+    assert "none of the onchanges" in list(rows.values())[2]["comment"]
+
+
 def test_whole_file_with_what_it_includes(world: Any) -> None:
     files = {
         "lib.sls": "include: [deep]\nl: test.nop\n",
