@@ -7,7 +7,8 @@ can be seen in one place.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from fnmatch import translate
+from typing import Any, Callable, Mapping, Sequence
 
 from catena.core.frozen import dataclass
 
@@ -28,6 +29,27 @@ class Event:
     stamp: str
     #: Minion id, or "" for the master's own.
     source: str = ""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A piece of the event table that a follower is past."""
+
+    #: Position of the last event in it.
+    upto: int
+    #: Those of its events that were asked for, in order.
+    events: Sequence[Event]
+
+
+#: Tells whether a tag is asked for.
+TagTest = Callable[[str], bool]
+
+
+def any_tag(patterns: Sequence[str]) -> TagTest:
+    """Return a test for tags that match one of shell-style *patterns* (`*` crosses slashes)."""
+    # One expression for all: most events of a busy master are asked for by nobody.
+    matches = re.compile("|".join(map(translate, patterns)) or r"(?!)").match
+    return lambda tag: matches(tag) is not None
 
 
 def is_tag(text: str) -> bool:

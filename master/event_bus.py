@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import Any
 
 import sqlalchemy as sa
 
 from catena.core.clock import Clock
 from catena.core.errors import UsageError
-from catena.core.events import Event, is_tag
+from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
 from catena.master.event_ring import EventRing
 from catena.master.store.database import Store, after_commit
+from catena.master.store.lists import padded
 from catena.master.store.metadata import Ready
 from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
@@ -27,6 +27,17 @@ _KNOWN = sa.select(EVENTS.c.seq).where(
 
 #: Events read from the table at a time.
 PAGE = 500
+_HEADS = (
+    sa.select(EVENTS.c.seq, EVENTS.c.tag)
+    .where(EVENTS.c.seq > sa.bindparam("b_after"))
+    .order_by(EVENTS.c.seq)
+    .limit(PAGE)
+)
+_THESE = (
+    sa.select(EVENTS)
+    .where(EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True)))
+    .order_by(EVENTS.c.seq)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +152,32 @@ class EventBus:
             tag: shell-style pattern.
             after: position after which to begin; -1: only events from now on.
         """
+        async for stretch in self.follow((tag,), after):
+            for event in stretch.events:
+                yield event
+
+    async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        """Yield what is behind a position, a stretch at a time, for ever.
+
+        Args:
+            tags: shell-style patterns; events of other tags are passed over, and those that are
+                not in memory any more are not even read.
+            after: as of `subscribe`.
+        """
+        asked = any_tag(tags)
         position = self._last if after < 0 else after
         while True:
             news = self._news
             if position >= self._last:
                 await news.wait()
                 continue
-            first = self._ring.first
-            older = self._last if first is None else first - 1
-            found = await self._after(position)
-            for event in found:
-                position = event.seq
-                if fnmatchcase(event.tag, tag):
-                    yield event
-            if not found:
-                # Nothing of what is not in memory is left: it was pruned.
-                position = max(position, older)
+            kept = self._ring.after(position, PAGE)
+            if kept is None:
+                stretch = await self._stored(position, asked)
+            else:
+                stretch = Stretch(kept[-1].seq, [event for event in kept if asked(event.tag)])
+            position = stretch.upto
+            yield stretch
 
     async def cursor(self, consumer: str) -> int:
         """Return how far *consumer* has come; a new one begins at the present end."""
@@ -178,13 +199,19 @@ class EventBus:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _after(self, position: int) -> Sequence[Event]:
-        kept = self._ring.after(position, PAGE)
-        if kept is not None:
-            return kept
-        query = sa.select(EVENTS).where(EVENTS.c.seq > position).order_by(EVENTS.c.seq).limit(PAGE)
-        rows = await self._store.read(lambda conn: conn.execute(query).all())
-        return [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
+    async def _stored(self, position: int, asked: TagTest) -> Stretch:
+        # Where nothing of what is not in memory is left, it was pruned.
+        first = self._ring.first
+        older = self._last if first is None else first - 1
+
+        def read(conn: sa.Connection) -> Stretch:
+            heads = conn.execute(_HEADS, {"b_after": position}).all()
+            seqs = [seq for seq, tag in heads if asked(tag)]
+            rows = conn.execute(_THESE, {"b_seqs": padded(seqs)}).all() if seqs else ()
+            found = [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
+            return Stretch(heads[-1].seq if heads else max(position, older), found)
+
+        return await self._store.read(read)
 
 
 def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:

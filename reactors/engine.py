@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError, TryLaterError
-from catena.core.events import Event
+from catena.core.events import Event, Stretch
 from catena.reactors.reaction import Reaction
 from catena.reactors.rules import Rule
 
@@ -43,8 +43,8 @@ class Bus(Protocol):
     def last(self) -> int:
         """Return the position of the newest event."""
 
-    def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
-        """Yield stored events behind position *after*, then new ones, for ever."""
+    def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        """Yield what is behind position *after*, with the events of *tags*, for ever."""
 
     async def cursor(self, consumer: str) -> int:
         """Return a consumer's saved position; the newest event's where it has none."""
@@ -121,23 +121,18 @@ class Engine:
         self._read = await self._bus.cursor(CONSUMER)
         saver = asyncio.create_task(self._keep_cursor(self._read))
         try:
-            async for event in self._bus.subscribe("*", self._read):
-                if self._concerns(event):
-                    self._open.add(event.seq)
-                    self._lane(event)
-                self._read = event.seq
+            async for stretch in self._bus.follow([rule.tag for rule in self.rules], self._read):
+                for event in stretch.events:
+                    if _concerns(event):
+                        self._open.add(event.seq)
+                        self._lane(event)
+                self._read = stretch.upto
         finally:
             saver.cancel()
             for task in self._tasks:
                 task.cancel()
             with suppress(asyncio.CancelledError):
                 await saver
-
-    def _concerns(self, event: Event) -> bool:
-        # What the reactor itself started does not start it again (Salt's rule against loops).
-        if event.tag.startswith(OWN_TAGS) or event.data.get("user") == USER:
-            return False
-        return any(rule.matches(event.tag) for rule in self.rules)
 
     def _done_up_to(self) -> int:
         return min(self._open) - 1 if self._open else self._read
@@ -227,3 +222,8 @@ class Engine:
         if position != saved:
             await self._bus.advance(CONSUMER, position)
         return position
+
+
+def _concerns(event: Event) -> bool:
+    # What the reactor itself started does not start it again (Salt's rule against loops).
+    return not event.tag.startswith(OWN_TAGS) and event.data.get("user") != USER

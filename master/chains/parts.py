@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
-from catena.core.events import Event
+from catena.core.events import Event, Stretch
 from catena.master.chains.clocks import HostClocks
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
@@ -126,8 +126,14 @@ class Bus(Protocol):
     def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
         """Yield events whose tag matches a glob, for ever."""
 
+    def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        """Yield what is behind a position, with the events whose tags match, for ever."""
+
     async def cursor(self, consumer: str) -> int:
         """Return how far a consumer has come."""
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        """Store how far a consumer has come; it may wait for company."""
 
 
 @dataclass(frozen=True)

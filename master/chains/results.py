@@ -71,7 +71,9 @@ class ChainResults:
             run = rows.newest_run(conn, chain_id, minion)
             if run is not None:
                 self._take(ledger, run, result, ret)
-        after_commit(conn, self._wake)
+        # Most agents that start are in no chain: their resume says nothing.
+        if found or started is not None or ledger.events:
+            after_commit(conn, self._wake)
         return ledger.events
 
     def _not_cleaned(self, conn: sa.Connection, minion: str, ret: JobReturn) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.events import Event
 from catena.master.acl import Caller
+from catena.master.chains import rows
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import ChainResults
 from catena.master.chains.scheduler import Scheduler
@@ -23,6 +25,8 @@ from catena.master.store.database import StoreUnavailableError
 LOG = logging.getLogger(__name__)
 
 CONSUMER = "chains"
+#: Events without a start after which the position is saved.
+UNSAVED = 1000
 _STARTS = "salt/minion/*/start"
 
 _Verb = Callable[[Any, str], Awaitable[Any]]
@@ -80,32 +84,51 @@ class Chains:
 
     async def follow_starts(self) -> None:
         """Take every start event once, in order, also those of when the master was away."""
-        position = await self._parts.bus.cursor(CONSUMER)
-        async for event in self._parts.bus.subscribe(_STARTS, position):
-            await self.take_start(event)
+        bus = self._parts.bus
+        saved = await bus.cursor(CONSUMER)
+        async for stretch in bus.follow((_STARTS,), saved):
+            if stretch.events:
+                await self.take_starts(stretch.events, stretch.upto)
+            elif stretch.upto - saved < UNSAVED:
+                continue
+            else:
+                # Without it, no event that is younger than the last start could be pruned.
+                await bus.advance(CONSUMER, stretch.upto)
+            saved = stretch.upto
 
-    async def take_start(self, event: Event) -> None:
-        """Let one start event prove the reboots that wait for it."""
-        minion, boot_id = event.data.get("id"), event.data.get("boot_id")
-        # The master makes these events itself; one that a minion sent carries its source.
-        known = not event.source and isinstance(minion, str) and isinstance(boot_id, str)
+    async def take_starts(self, starts: Sequence[Event], upto: int) -> None:
+        """Let start events prove the reboots that wait for them.
 
+        Args:
+            starts: in their order.
+            upto: there are no others up to this position.
+        """
         failpoints.hit("master.start.follow")
-
-        def take(conn: sa.Connection) -> None:
-            if known:
-                items = self.results.on_start(conn, str(minion), str(boot_id))
-                self._parts.record_all(conn, items)
-            move_cursor(conn, CONSUMER, event.seq)
-
+        boots = [boot for boot in map(_boot, starts) if boot is not None]
+        # Most are in no chain: a fleet that comes back is a thousand starts and nothing to store.
+        names = {minion for minion, _ in boots}
+        busy = await self._parts.store.read(partial(rows.with_open_runs, names))
+        boots = [boot for boot in boots if boot[0] in busy]
+        if not boots:
+            await self._parts.bus.advance(CONSUMER, upto)
+            return
         try:
-            await self._parts.store.write(take)
+            await self._parts.store.write(partial(self._prove, boots, upto))
         except StoreUnavailableError:
             raise
         except Exception:
+            if len(starts) > 1:
+                for start in starts:
+                    await self.take_starts((start,), start.seq)
+                return
             # A fault of ours: its reboots stay unproven and fail in time; the others' go on.
-            LOG.exception("the start event %d of %s can't be followed", event.seq, minion)
-            await self._parts.store.write(lambda conn: move_cursor(conn, CONSUMER, event.seq))
+            LOG.exception("the start event %d of %s can't be followed", upto, boots[0][0])
+            await self._parts.bus.advance(CONSUMER, upto)
+
+    def _prove(self, boots: Sequence[tuple[str, str]], upto: int, conn: sa.Connection) -> None:
+        for minion, boot_id in boots:
+            self._parts.record_all(conn, self.results.on_start(conn, minion, boot_id))
+        move_cursor(conn, CONSUMER, upto)
 
     async def _watch(self, caller: Caller, asked: Any) -> AsyncIterator[Any]:
         last: dict[str, Any] = {}
@@ -114,6 +137,15 @@ class Chains:
                 last = item
             yield item
         yield End({"id": last["id"], "state": last["state"], "reason": last["reason"]})
+
+
+def _boot(start: Event) -> tuple[str, str] | None:
+    """Return the minion of a start event and its boot, where the event says so."""
+    minion, boot_id = start.data.get("id"), start.data.get("boot_id")
+    # The master makes these events itself; one that a minion sent carries its source.
+    if start.source or not isinstance(minion, str) or not isinstance(boot_id, str):
+        return None
+    return minion, boot_id
 
 
 def _handler(verb: _Verb) -> Handler:

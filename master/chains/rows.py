@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from catena.master.store.chain_tables import (
     HISTORY,
     RUNS,
 )
-from catena.master.store.lists import padded
+from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Packed
 
 #: Rows asked for at once; SQLite takes at most 32 766 parameters.
@@ -214,6 +214,15 @@ def open_runs(conn: sa.Connection, minion: str = "") -> Sequence[sa.Row[Any]]:
     if minion:
         query = query.where(RUNS.c.minion == minion)
     return conn.execute(query.order_by(RUNS.c.jid)).all()
+
+
+def with_open_runs(minions: Collection[str], conn: sa.Connection) -> set[str]:
+    """Return those of *minions* on which a run is under way."""
+    found: set[str] = set()
+    for some in slices(list(minions), SLICE):
+        query = sa.select(RUNS.c.minion).where(RUNS.c.minion.in_(padded(some)))
+        found.update(conn.execute(query.where(RUNS.c.open == sa.true())).scalars())
+    return found
 
 
 def ahead(conn: sa.Connection, chain_id: int) -> dict[str, str]:

@@ -50,3 +50,10 @@ def test_its_own_and_free_tags_stay(tag: str) -> None:
 def test_a_minion_whose_name_begins_like_another_is_another() -> None:
     tag = "salt/beacon/web10/load"
     assert events.own_tag("web1", tag) != tag
+
+
+def test_a_test_for_tags_takes_any_of_its_patterns_as_a_whole() -> None:
+    asked = events.any_tag(("salt/minion/*/start", "app/[ab]"))
+    tags = ("salt/minion/a/b/start", "app/b", "app/c", "salt/minion/a/starts", "xapp/a")
+    assert [asked(tag) for tag in tags] == [True, True, False, False, False]
+    assert not events.any_tag(())("app/a")

@@ -302,6 +302,26 @@ def test_followers_see_events_in_order_whether_kept_in_memory_or_not(tmp_path: P
     run(tmp_path, scenario)
 
 
+def test_a_follower_of_some_tags_passes_over_the_others_without_reading_them(
+    tmp_path: Path,
+) -> None:
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        fired = [await bus.fire(f"app/{number}/x", {"n": number}) for number in range(6)]
+        later = EventBus(store, SystemClock())  # as after a restart: nothing in memory
+        await later.open()
+        for source in (bus, later):
+            follower = source.follow(("app/1/*", "*/4/x"), 0)
+            stretch = await anext(follower)
+            assert [event.data["n"] for event in stretch.events] == [1, 4]
+            assert stretch.upto == fired[-1].seq
+            passed = await anext(source.follow(("other/*",), 0))
+            assert (passed.upto, list(passed.events)) == (fired[-1].seq, [])
+
+    run(tmp_path, scenario)
+
+
 def test_a_cursor_outlives_its_process_and_holds_back_pruning(tmp_path: Path) -> None:
     async def scenario(store: Store) -> None:
         bus = EventBus(store, SystemClock())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catena.core.errors import CatenaError, TryLaterError
-from catena.core.events import Event
+from catena.core.events import Event, Stretch, any_tag
 from catena.reactors.engine import Engine
 from catena.reactors.reaction import Kind, Reaction
 from catena.reactors.rules import Rule
@@ -28,9 +28,9 @@ class TableBus:
     def add(self, tag: str, source: str = "", **data: Any) -> None:
         self.events.append(Event(len(self.events) + 1, tag, data, "", source))
 
-    async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
-        for event in self.events[after:]:
-            yield event
+    async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        asked = any_tag(tags)
+        yield Stretch(self.last, [event for event in self.events[after:] if asked(event.tag)])
         await asyncio.Event().wait()
 
     async def cursor(self, consumer: str) -> int:

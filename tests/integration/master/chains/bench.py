@@ -195,7 +195,11 @@ class Bench:
         return await self.store.write(store)
 
     async def starts(self, boot_id: str, minion: str = "") -> None:
-        await self.chains.take_start(await self.greets(boot_id, minion))
+        await self.follows(await self.greets(boot_id, minion))
+
+    async def follows(self, *starts: Event) -> None:
+        """Let chains take start events."""
+        await self.chains.take_starts(starts, starts[-1].seq)
 
 
 def action(kind: str, **data: Any) -> ChainAction:

@@ -327,8 +327,7 @@ def test_a_start_that_is_followed_late_proves_no_reboot_that_was_armed_after_it(
         await bench.progresses(jid, 1, **place, event="end", outcome="armed")
         value = {key(chain, one, 1): row(True, "armed")}
         await bench.returns(ret(jid, START, value, boot_id="web1-boot-3"))
-        for event in late:
-            await bench.chains.take_start(event)
+        await bench.follows(*late)
         assert await bench.states("patch") == ["RUNNING", "NEW"]
         await bench.starts("web1-boot-4")
         assert await bench.states("patch") == ["DONE", "NEW"]

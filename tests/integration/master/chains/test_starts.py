@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from catena.master.chains import room
+from catena.master.chains.room import CONSUMER
+from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
+from tests.integration.master.chains.test_course import REBOOT, START
+
+BOTH = ("web1", "web2")
+
+
+async def arm(bench: Bench, chain: int, action: int, jid: str, minion: str) -> None:
+    """Let the reboot of a minion be armed."""
+    value = {key(chain, action, 1): row(True, "armed")}
+    await bench.returns(ret(jid, START, value, boot_id=f"{minion}-boot-1"), minion)
+
+
+async def both_wait(bench: Bench) -> None:
+    """Begin a chain on both minions, and bring both to their reboot."""
+    for minion in BOTH:
+        await bench.greets(f"{minion}-boot-1", minion)
+    chain = await bench.begin("patch", REBOOT)
+    (jid,) = await bench.job_ids(START)
+    view = await bench.show("patch")
+    actions = {m["minion"]: m["actions"][0]["action_id"] for m in view["minions"]}
+    for minion in BOTH:
+        await arm(bench, chain, actions[minion], jid, minion)
+        assert await bench.states("patch", minion) == ["RUNNING"]
+
+
+def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await both_wait(bench)
+        starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
+        await bench.follows(*starts)
+        assert [await bench.states("patch", minion) for minion in BOTH] == [["DONE"], ["DONE"]]
+        assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
+
+    with_bench(tmp_path, body, BOTH)
+
+
+def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench) -> None:
+        await both_wait(bench)
+        starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
+        on_start = bench.chains.results.on_start
+
+        def faulty(conn: sa.Connection, minion: str, boot_id: str) -> Sequence[Any]:
+            if minion == "web1":
+                raise ValueError("a fault")
+            return on_start(conn, minion, boot_id)
+
+        monkeypatch.setattr(bench.chains.results, "on_start", faulty)
+        await bench.follows(*starts)
+        assert await bench.states("patch", "web1") == ["RUNNING"]
+        assert await bench.states("patch", "web2") == ["DONE"]
+        assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
+
+    with_bench(tmp_path, body, BOTH)
+
+
+def test_events_that_are_no_starts_are_not_kept_from_pruning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "UNSAVED", 3)
+
+    async def body(bench: Bench) -> None:
+        saved: asyncio.Queue[int] = asyncio.Queue()
+        advance = bench.bus.advance
+
+        async def told(consumer: str, seq: int) -> None:
+            await advance(consumer, seq)
+            saved.put_nowait(seq)
+
+        monkeypatch.setattr(bench.bus, "advance", told)
+        await bench.bus.cursor(CONSUMER)
+        following = asyncio.create_task(bench.chains.follow_starts())
+        last = 0
+        for number in range(4):
+            last = (await bench.bus.fire("app/x", {"n": number})).seq
+        # The first is where a new consumer begins.
+        seen = await asyncio.wait_for(saved.get(), 10)
+        while seen < last - 2:
+            seen = await asyncio.wait_for(saved.get(), 10)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    with_bench(tmp_path, body)
