@@ -126,7 +126,18 @@ class SshSite(Site):
                 return self._listens(name) and not (disk / "run/nologin").exists()
             return False
 
-        self.wait_for(f"sshd of {name}", takes, BOOT_SECONDS)
+        try:
+            self.wait_for(f"sshd of {name}", takes, BOOT_SECONDS)
+        except FleetError as error:
+            raise FleetError(f"{error}\n{self._units(name)}") from error
+
+    def _units(self, name: str) -> str:
+        """Return what a host's systemd has done, for a failed test."""
+        look = "systemctl list-jobs; systemctl --failed; journalctl --no-pager -n 60"
+        try:
+            return self.inside(name, "sh", "-c", look)
+        except (FleetError, OSError, subprocess.SubprocessError) as error:
+            return f"{name} can't be asked: {error}"
 
     def _listens(self, name: str) -> bool:
         probe = f"exec 3<>/dev/tcp/{self.roster[name]['host']}/22 && read -t 5 -u 3 line"
