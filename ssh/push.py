@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,20 +85,12 @@ def outcome(
 ) -> Outcome:
     """Do the same; say also whether the value is the text of why there is none."""
     seat = seat_of(target, settings, str(spec.kwargs.get("saltenv") or ""))
-    visit = Visit(seat, connect, watch)
-    try:
-        visit.begin()
+    with _begun(Visit(seat, connect, watch), target.id) as visit:
         found = _Push(seat, visit, spec, watch, None, begins).run()
         if keep is not None:
             keep(found.ret)
         visit.forget()
         return found
-    except TargetError as error:
-        raise refused(target.id, str(error)) from None
-    except OSError as error:
-        raise CommandExecutionError(f"{target.id}: {error}") from error
-    finally:
-        visit.close()
 
 
 def again(
@@ -127,9 +120,8 @@ def again(
         As `run`.
     """
     seat = seat_of(target, settings, str(begun.spec.kwargs.get("saltenv") or ""))
-    visit = Visit(seat, connect, watch, (lambda: cancel) if cancel else None)
-    try:
-        visit.begin()
+    called_off = (lambda: cancel) if cancel else None
+    with _begun(Visit(seat, connect, watch, called_off), target.id) as visit:
         ret = begun.ret
         if ret is None and any(one.run_id == begun.run_id for one in visit.welcome.runs):
             push = _Push(seat, visit, begun.spec, watch)
@@ -138,10 +130,18 @@ def again(
         job = begun.run_id.rpartition("-")[0]
         visit.forget(one.run_id for one in visit.welcome.runs if one.run_id.startswith(job))
         return ret
+
+
+@contextmanager
+def _begun(visit: Visit, host: str) -> Iterator[Visit]:
+    """Begin a visit and end it; what goes wrong with it names the host."""
+    try:
+        visit.begin()
+        yield visit
     except TargetError as error:
-        raise refused(target.id, str(error)) from None
+        raise refused(host, str(error)) from None
     except OSError as error:
-        raise CommandExecutionError(f"{target.id}: {error}") from error
+        raise CommandExecutionError(f"{host}: {error}") from error
     finally:
         visit.close()
 
