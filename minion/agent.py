@@ -111,6 +111,8 @@ class Agent:
 
     def service(self, now: float) -> None:
         """Read what arrived and do what is due; *now* is monotonic."""
+        # First: their senders wait.
+        self._events.keep(now)
         self.link.service(now)
         self._events.service(now)
         self._outbox.service(now)

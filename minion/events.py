@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Set
 
 from catena.core import failpoints
 from catena.minion.event_log import EventLog
@@ -11,6 +11,11 @@ from catena.minion.log import Log
 from catena.minion.outbox import Outbox
 from catena.transport import wire
 from catena.transport.messages import EventFired
+
+#: While the master has not answered for what it was told, so many more events, or for so long, are
+#: told together: each alone would cost it a commit, and everybody a dozen switches of processes.
+TOGETHER = 16
+TOGETHER_SECONDS = 0.005
 
 #: Told when an event is kept (None), or why it is not.
 Told = Callable[[Optional[Exception]], None]
@@ -30,8 +35,13 @@ class Events:
 
     def __init__(self, kept: EventLog, outbox: Outbox, send: Send, log: Log) -> None:
         self._kept, self._outbox, self._send, self._log = kept, outbox, send, log
-        #: Who waits for the next `service`.
+        #: Who waits for the next `keep`.
         self._waiting: List[Told] = []
+        #: Kept, and soon to be told; until when at the latest.
+        self._soon: List[str] = []
+        self._soon_due = 0.0
+        #: What the outbox has.
+        self._open: Set[str] = set()
 
     def recover(self) -> None:
         """Take up what an earlier agent process kept."""
@@ -40,10 +50,11 @@ class Events:
             self._log.error(
                 f"{text}, or by the disk: they are lost if their senders heard of them"
             )
-        self._tell(self._kept.keys())
+        self._soon = self._kept.keys()
+        self._tell()
 
     def fired(self, event: EventFired, body: wire.Buffer, told: Told) -> None:
-        """Keep an event at the next `service`, which calls *told*.
+        """Keep an event at the next `keep`, which calls *told*.
 
         Args:
             event: what was fired.
@@ -62,15 +73,34 @@ class Events:
         Raises:
             OSError: it could not be forgotten.
         """
+        self._open.discard(event_id)
         self._outbox.acked(_key(event_id))
         self._kept.remove(event_id, now)
 
-    def service(self, now: float) -> None:
+    def keep(self, now: float) -> None:
         """Keep what was fired since the last call, all with one sync, and answer."""
-        if self._waiting:
-            self._keep()
-        due = self._kept.next_due()
-        if due is None:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        fault: Optional[OSError] = None
+        try:
+            kept = self._kept.commit()
+        except OSError as error:
+            fault = error
+            self._log.error(f"{len(waiting)} events can't be kept: {error}")
+        else:
+            failpoints.hit("agent.outbox.event")
+            if kept and not self._soon:
+                self._soon_due = now + TOGETHER_SECONDS
+            self._soon += kept
+        for told in waiting:
+            told(fault)
+
+    def service(self, now: float) -> None:
+        """Tell what is kept, and note what is stored, when it is time."""
+        if self._soon and (not self._open or len(self._soon) >= TOGETHER or now >= self._soon_due):
+            self._tell()
+        if self._kept.next_due() is None:
             return
         try:
             self._kept.settle(now)
@@ -79,28 +109,22 @@ class Events:
 
     def next_due(self) -> Optional[float]:
         """Return when `service` has something to do; None: nothing."""
-        return 0.0 if self._waiting else self._kept.next_due()
+        if self._waiting:
+            return 0.0
+        due = self._kept.next_due()
+        if not self._soon:
+            return due
+        return self._soon_due if due is None else min(due, self._soon_due)
 
     def close(self, now: float) -> None:
         """Let go of everything."""
         self._kept.close(now)
 
-    def _keep(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        fault: Optional[OSError] = None
-        try:
-            self._tell(self._kept.commit())
-        except OSError as error:
-            fault = error
-            self._log.error(f"{len(waiting)} events can't be kept: {error}")
-        else:
-            failpoints.hit("agent.outbox.event")
-        for told in waiting:
-            told(fault)
-
-    def _tell(self, event_ids: List[str]) -> None:
-        for event_id in event_ids:
+    def _tell(self) -> None:
+        for event_id in self._soon:
+            self._open.add(event_id)
             self._outbox.add(_key(event_id), partial(self._say, event_id))
+        self._soon = []
 
     def _say(self, event_id: str) -> bool:
         event = self._kept.read(event_id)

@@ -39,6 +39,8 @@ class LocalConnection:
         self._reader = FrameReader()
         self._unsent: Deque[memoryview] = deque()
         self._unsent_bytes = 0
+        #: Whether the loop watches for room to write.
+        self._full = False
         self.open = True
 
     def send(self, message: Any, reply_to: bytes) -> None:
@@ -69,7 +71,9 @@ class LocalConnection:
                 self._owner.drop(self)
                 return
             self._sent(sent)
-        self._owner.interest(self, bool(self._unsent))
+        if self._full != bool(self._unsent):
+            self._full = bool(self._unsent)
+            self._owner.interest(self, self._full)
 
     def _sent(self, count: int) -> None:
         self._unsent_bytes -= count
