@@ -10,7 +10,19 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
@@ -71,6 +83,10 @@ def function(
 LOW = "__low__"
 
 
+#: Takes a context, and the name and the arguments of each of several states of a function.
+LookAhead = Callable[[Any, Sequence[Tuple[str, Mapping[str, Any]]]], ContextManager[None]]
+
+
 @dataclass(frozen=True)
 class StateMark:
     """What a marked state function says of itself."""
@@ -78,16 +94,20 @@ class StateMark:
     name: str = ""
     #: Compiler keywords that the function wants to see itself (Salt passes none by default).
     wants: tuple[str, ...] = ()
+    #: Is shown what stands in a row, and is open until all of it has run.
+    ahead: Optional[LookAhead] = None
 
 
 StateFunction = Callable[..., StateResult]
 
 
-def state(*, name: str = "", wants: tuple[str, ...] = ()) -> Callable[[F], F]:
+def state(
+    *, name: str = "", wants: tuple[str, ...] = (), ahead: Optional[LookAhead] = None
+) -> Callable[[F], F]:
     """Mark `f(context, name, **arguments) -> StateResult` as a state."""
 
     def mark(func: F) -> F:
-        setattr(func, MARK, StateMark(name or func.__name__.rstrip("_"), wants))
+        setattr(func, MARK, StateMark(name or func.__name__.rstrip("_"), wants, ahead))
         return func
 
     return mark

@@ -44,6 +44,8 @@ class Staged:
         self._folders: Set[Path] = set()
         try:
             for path, data, mode in files:
+                if path in self._handles:
+                    continue
                 if len(data) <= FILE_BYTES and not os.path.lexists(path):
                     self._add(path, data, mode)
             self._sync([handle for handle, _, _ in self._handles.values()])

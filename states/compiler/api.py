@@ -207,7 +207,8 @@ def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) 
     if context.running is not None:
         rows = context.running(context, low)
     else:
-        rows = Run(context, low, hooks or ProgressHooks(context, len(low))).rows()
+        beside = hooks or ProgressHooks(context, len(low))
+        rows = Run(context, low, beside, journalled=hooks is not None).rows()
     # What single commands left behind as the job's exit code is no longer of interest: their
     # rows say it, or say that it does not matter.
     context.scratch["retcode"] = 0

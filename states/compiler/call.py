@@ -25,7 +25,7 @@ from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.logs import logger
 from catena.core.own_code import told
-from catena.core.plugins import LOW, Plugin, Registry
+from catena.core.plugins import LOW, LookAhead, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 from catena.states.compiler import conditions
@@ -56,6 +56,8 @@ class Callee:
     open: bool
     #: Keywords of the compiler that it wants to see.
     wants: Tuple[str, ...]
+    #: See its mark.
+    ahead: Optional[LookAhead] = None
 
 
 def _callee(plugin: Plugin) -> Callee:
@@ -68,7 +70,8 @@ def _callee(plugin: Plugin) -> Callee:
             if one.is_required:
                 required.add(one.name)
     wants = tuple(sorted({*getattr(plugin.mark, "wants", ()), *(accepts & KEYWORDS)}))
-    return Callee(plugin.call, frozenset(accepts), frozenset(required), open_, wants)
+    ahead = getattr(plugin.mark, "ahead", None)
+    return Callee(plugin.call, frozenset(accepts), frozenset(required), open_, wants, ahead)
 
 
 class Callees:

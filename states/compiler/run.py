@@ -10,6 +10,7 @@ from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.frozen import replace
 from catena.states.compiler.aggregate import Joins
+from catena.states.compiler.ahead import Ahead
 from catena.states.compiler.call import (
     REQUIRED,
     Attempt,
@@ -95,12 +96,16 @@ class Run:
         context: what the states get; `reload_*` replaces it as the run goes on.
         lows: in the order in which they run.
         hooks: who stands beside.
+        journalled: whether *hooks* record that a state is done for good: then nothing of its
+            work is put off.
 
     Raises:
         StateArgumentsError: from `rows`, before anything ran.
     """
 
-    def __init__(self, context: Context, lows: Sequence[Low], hooks: RunHooks) -> None:
+    def __init__(
+        self, context: Context, lows: Sequence[Low], hooks: RunHooks, journalled: bool = True
+    ) -> None:
         self._context = context
         self._lows = list(lows)
         self._hooks = hooks
@@ -114,6 +119,7 @@ class Run:
         self._callees = Callees(context.states)
         self._caller = Caller(self._callees, hooks.cancelled)
         self._joins = Joins(context, self._plan, self._callees)
+        self._ahead = None if journalled else Ahead(self._lows, self._callees)
         self._result: Dict[str, Row] = {}
         self._number = 0
         self._failhard = bool(context.opts.get("failhard"))
@@ -133,19 +139,27 @@ class Run:
         except BaseException:
             # Nobody would record what they do.
             end_all(tuple(self._children.values()))
+            if self._ahead is not None:
+                self._ahead.close()
             raise
         return self._result
 
     def _run_all(self) -> None:
-        for position in self._joins.sequence():
+        sequence = self._joins.sequence()
+        ahead = self._ahead if isinstance(sequence, range) else None
+        for position in sequence:
             if self._hooks.cancelled():
                 self._end_children()
-                return
+                break
+            if ahead is not None:
+                ahead.turn(self._context, position)
             self._try_before(position)
             if not self._stopped and self._rows[position] is None:
                 self._one(position)
             if self._stopped:
                 break
+        if ahead is not None:
+            ahead.close()
         self._await(tuple(self._children))
         if not self._hooks.cancelled():
             self._listen()

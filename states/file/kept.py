@@ -1,15 +1,21 @@
-"""What the file states of one run tell each other: managed paths and accumulated texts."""
+"""What the file states of one run tell each other: managed paths, accumulated texts, a writer."""
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from catena.core.context import Context
+from catena.modules.file import content
 
 _PATHS = "catena.states.file.paths"
 _TEXTS = "catena.states.file.accumulated"
+_WRITER = "catena.states.file.writer"
+
+#: Writes a file as `content.write` does: path, bytes, mode.
+Writer = Callable[[Path, bytes, Optional[str]], None]
 
 
 def keep(context: Context, path: Path) -> None:
@@ -53,3 +59,19 @@ def accumulated(context: Context, filename: str) -> Dict[str, List[Any]]:
     """Return the texts accumulated for *filename*, by name."""
     store: Dict[str, Dict[str, List[Any]]] = context.scratch.get(_TEXTS, {})
     return store.get(filename, {})
+
+
+@contextmanager
+def writing(context: Context, writer: Writer) -> Iterator[None]:
+    """Let the states of this run write new contents with *writer* until the block ends."""
+    context.scratch[_WRITER] = writer
+    try:
+        yield
+    finally:
+        del context.scratch[_WRITER]
+
+
+def writer_of(context: Context) -> Writer:
+    """Return what writes new contents now."""
+    writer: Writer = context.scratch.get(_WRITER, content.write)
+    return writer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
@@ -20,8 +20,9 @@ from catena.modules.file.attributes import KEEP, Wanted
 from catena.modules.file.change import make_folders
 from catena.renderers.templates import ENGINES, render_file
 from catena.states.answers import done, failed, likely_typos, would
+from catena.states.file.ahead import staged
 from catena.states.file.contents import given_contents, text_of_contents
-from catena.states.file.kept import accumulated, keep
+from catena.states.file.kept import Writer, accumulated, keep, writer_of
 from catena.states.file.options import ManagedOptions
 
 _TEST_NOTE = "Note: No changes made, actual changes may\nbe different due to other states."
@@ -39,8 +40,8 @@ class Order:
     options: ManagedOptions
     wanted: Wanted
     test: bool
-    #: Writes the content: path, bytes, mode.
-    write: Callable[[Path, bytes, Optional[str]], None] = content.write
+    #: Writes the content.
+    write: Writer = content.write
 
 
 def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
@@ -312,10 +313,10 @@ def managed_order(context: Context, name: str, options: ManagedOptions) -> Order
     if not path.is_absolute():
         raise UsageError(f"Specified file {name} is not an absolute path")
     wanted = Wanted(options.user, options.group, _mode(context, options))
-    return Order(path, options, wanted, context.test)
+    return Order(path, options, wanted, context.test, writer_of(context))
 
 
-@state(wants=("check_cmd",))
+@state(wants=("check_cmd",), ahead=staged)
 def managed(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
     """Make *name* a file with this content, owner and mode; write nothing when it is one.
 
