@@ -20,7 +20,6 @@ from catena.master.store.metadata import Ready
 from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
-_INSERT = sa.insert(EVENTS)
 _KNOWN = sa.select(EVENTS.c.seq).where(
     EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
 )
@@ -106,9 +105,8 @@ class EventBus:
         """
         new = NewEvent(tag, data, source, event_id)
         row = self._row(new)
-        key = conn.execute(_INSERT, row).inserted_primary_key
-        assert key is not None
-        stored = _stored(int(key[0]), new, row)
+        (seq,) = insert_many(conn, EVENTS.c.seq, [row])
+        stored = _stored(seq, new, row)
         after_commit(conn, lambda: self._publish([stored]))
         return stored.event
 

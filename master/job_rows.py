@@ -23,7 +23,7 @@ from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 Row = sa.Row[Any]
 
 # Statements of the hot path are built once: building one costs more than running it.
-_INSERT_JOB = sa.insert(JOBS)
+_INSERT_JOB = ManyRows(sa.insert(JOBS), JOBS.c.keys())
 _INSERT_DELIVERIES = ManyRows(
     sa.insert(DELIVERIES), ("jid", "minion", "state", "changed", "epoch", "chain")
 )
@@ -50,13 +50,6 @@ _MOVE = (
     )
 )
 _MOVES = ManyRows(_MOVE, ("b_jid", "b_minion", "b_state", "b_to", "b_detail", "b_now"))
-_CLOSE_ONE = (
-    sa.update(JOBS)
-    .where(JOBS.c.jid == sa.bindparam("b_jid"))
-    .values(
-        open=JOBS.c.open - 1, ended=sa.case((JOBS.c.open <= 1, sa.bindparam("b_now")), else_=None)
-    )
-)
 _SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
     sa.bindparam("b_minions", expanding=True)
 )
@@ -80,7 +73,7 @@ _STANDING: sa.Select[Any] = (
     )
     .where(_SOME)
 )
-_CLOSE_SOME = (
+_CLOSE = ManyRows(
     sa.update(JOBS)
     .where(JOBS.c.jid == sa.bindparam("b_jid"))
     .values(
@@ -89,7 +82,8 @@ _CLOSE_SOME = (
             (JOBS.c.open <= sa.bindparam("b_count", type_=sa.Integer), sa.bindparam("b_now")),
             else_=None,
         ),
-    )
+    ),
+    ("b_jid", "b_count", "b_now"),
 )
 
 #: SQLite binds at most 32 766 values per statement.
@@ -143,7 +137,7 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
         "open": len(new.deliveries),
         "ended": None if new.deliveries else spec.issued,
     }
-    conn.execute(_INSERT_JOB, row)
+    _INSERT_JOB.run(conn, [[row[name] for name in JOBS.c.keys()]])
     _INSERT_DELIVERIES.run(conn, [_delivery_row(new, *at) for at in new.deliveries.items()])
 
 
@@ -303,12 +297,10 @@ def move(
     if not MACHINE.allows(state, cause):
         return None
     target = MACHINE.next(state, cause)
-    values = {"b_to": target.value, "b_detail": detail, "b_now": now}
-    found = conn.execute(_MOVE, {"b_jid": jid, "b_minion": minion, "b_state": seen, **values})
-    if not found.rowcount:
+    if not _MOVES.run(conn, [(jid, minion, seen, target.value, detail, now)]):
         return None
     if MACHINE.is_final(target):
-        conn.execute(_CLOSE_ONE, {"b_jid": jid, "b_now": now})
+        _CLOSE.run(conn, [(jid, 1, now)])
     return target
 
 
@@ -324,8 +316,7 @@ def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
     if _MOVES.run(conn, rows) != len(rows):
         return False
     ended = Counter(move.jid for move in moves if MACHINE.is_final(move.target))
-    for jid, count in ended.items():
-        conn.execute(_CLOSE_SOME, {"b_jid": jid, "b_count": count, "b_now": now})
+    _CLOSE.run(conn, [(jid, count, now) for jid, count in ended.items()])
     return True
 
 

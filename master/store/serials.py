@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from catena.master.store.many import ManyRows
 
-_LAST = sa.select(sa.func.last_insert_rowid())
+_LAST = "SELECT last_insert_rowid()"
 
 
 def insert_many(
@@ -27,7 +27,7 @@ def insert_many(
     if conn.dialect.name == "sqlite":
         columns = tuple(rows[0])
         _insert(key.table, columns).run(conn, list(map(itemgetter(*columns), rows)))
-        last = int(conn.execute(_LAST).scalar_one())
+        last = int(conn.exec_driver_sql(_LAST).scalar_one())
         return range(last - len(rows) + 1, last + 1)
     returning = sa.insert(key.table).returning(key, sort_by_parameter_order=True)
     return [int(value) for value in conn.execute(returning, rows).scalars()]
