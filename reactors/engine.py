@@ -1,6 +1,7 @@
 """Events to reactions: reads the durable event table, renders, performs, remembers how far.
 
-Order: the events of one minion one after the other; different minions side by side. The cursor
+Order: the events of one minion one after the other; different minions side by side. What goes on
+with chains stands in a row of its own, however many events people's rules are about. The cursor
 moves to the last event before which everything is done, so that a killed master does again what it
 had not finished: at least once, each reaction under a key that stays the same, by which the master
 recognises a job that it has already stored.
@@ -28,7 +29,7 @@ CONSUMER = "reactor"
 USER = "Reactor"
 #: Events that the engine makes itself; never reacted to.
 OWN_TAGS = "catena/reactor/"
-#: Sources served at the same time.
+#: Minions served at the same time, of each of the two rows.
 LANES = 16
 #: How often the cursor is saved while events flow, seconds.
 SAVE_SECONDS = 1.0
@@ -84,6 +85,23 @@ class Status:
     last_failure: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What is served in order."""
+
+    minion: str
+    #: Of rules that wait for no others.
+    ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """An event and the files that shall be rendered with it."""
+
+    event: Event
+    files: Sequence[str]
+
+
 class Engine:
     """The reactor.
 
@@ -101,13 +119,13 @@ class Engine:
         self._bus = bus
         self._renderer = renderer
         self._performer = performer
-        self._lanes: dict[str, asyncio.Queue[Event]] = {}
+        self._lanes: dict[_Lane, asyncio.Queue[_Due]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: set[int] = set()
+        self._open: set[tuple[int, bool]] = set()
         self._read = 0
         self._failures = 0
         self._last_failure = ""
-        self._slots = asyncio.Semaphore(LANES)
+        self._slots = {ahead: asyncio.Semaphore(LANES) for ahead in (True, False)}
 
     def status(self) -> Status:
         """Return how far the engine is."""
@@ -124,8 +142,7 @@ class Engine:
             async for stretch in self._bus.follow([rule.tag for rule in self.rules], self._read):
                 for event in stretch.events:
                     if _concerns(event):
-                        self._open.add(event.seq)
-                        self._lane(event)
+                        self._take(event)
                 self._read = stretch.upto
         finally:
             saver.cancel()
@@ -135,49 +152,55 @@ class Engine:
                 await saver
 
     def _done_up_to(self) -> int:
-        return min(self._open) - 1 if self._open else self._read
+        return min(self._open)[0] - 1 if self._open else self._read
 
-    def _lane(self, event: Event) -> None:
-        """Put *event* behind the others of its minion."""
+    def _take(self, event: Event) -> None:
+        """Put *event* behind the others of its minion that its rules are about."""
         # The master's own events (a start, a return) name the minion that they are about.
         minion = event.source or str(event.data.get("id", ""))
-        queue = self._lanes.get(minion)
+        found = [rule for rule in self.rules if rule.matches(event.tag)]
+        for ahead in (True, False):
+            files = [file for rule in found if rule.ahead is ahead for file in rule.files]
+            if files:
+                self._open.add((event.seq, ahead))
+                self._queue(_Lane(minion, ahead), _Due(event, files))
+
+    def _queue(self, lane: _Lane, due: _Due) -> None:
+        queue = self._lanes.get(lane)
         if queue is not None:
-            queue.put_nowait(event)
+            queue.put_nowait(due)
             return
-        queue = self._lanes[minion] = asyncio.Queue()
-        queue.put_nowait(event)
-        task = asyncio.create_task(self._serve(minion, queue))
+        queue = self._lanes[lane] = asyncio.Queue()
+        queue.put_nowait(due)
+        task = asyncio.create_task(self._serve(lane, queue))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, minion: str, queue: asyncio.Queue[Event]) -> None:
+    async def _serve(self, lane: _Lane, queue: asyncio.Queue[_Due]) -> None:
         """React to the events of one minion in their order, until there are none."""
         while not queue.empty():
-            event = queue.get_nowait()
-            async with self._slots:
+            due = queue.get_nowait()
+            async with self._slots[lane.ahead]:
                 try:
-                    await self._react(event)
+                    await self._react(due)
                 except Exception as error:
-                    LOG.exception("reacting to %s", event.tag)
-                    await self._failed(event, "", "", CatenaError(repr(error)))
-            self._open.discard(event.seq)
-        del self._lanes[minion]
+                    LOG.exception("reacting to %s", due.event.tag)
+                    await self._failed(due.event, "", "", CatenaError(repr(error)))
+            self._open.discard((due.event.seq, lane.ahead))
+        del self._lanes[lane]
 
-    async def _react(self, event: Event) -> None:
+    async def _react(self, due: _Due) -> None:
+        event = due.event
         # As Salt's reactor files have it.
         data = {**event.data, "_stamp": event.stamp}
-        for rule in self.rules:
-            if not rule.matches(event.tag):
+        for file in due.files:
+            try:
+                reactions = await self._renderer.render(file, event.tag, data)
+            except CatenaError as error:
+                await self._failed(event, file, "", error)
                 continue
-            for file in rule.files:
-                try:
-                    reactions = await self._renderer.render(file, event.tag, data)
-                except CatenaError as error:
-                    await self._failed(event, file, "", error)
-                    continue
-                for reaction in reactions:
-                    await self._perform(event, file, reaction)
+            for reaction in reactions:
+                await self._perform(event, file, reaction)
 
     async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:
         key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"

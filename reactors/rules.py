@@ -22,6 +22,8 @@ class Rule:
     tag: str
     #: Paths or salt:// addresses.
     files: tuple[str, ...]
+    #: Waits for no events of other rules: a shipped one.
+    ahead: bool = False
 
     def matches(self, tag: str) -> bool:
         """Return whether an event of *tag* is meant."""
@@ -35,7 +37,8 @@ def parse(setting: Iterable[Mapping[str, Any]], defaults: bool) -> tuple[Rule, .
         ConfigError: an entry is not `glob: file` or `glob: [files]`.
     """
     folder = Path(__file__).parent
-    rules = [Rule(tag, (str(folder / name),)) for tag, name in DEFAULTS] if defaults else []
+    shipped = DEFAULTS if defaults else ()
+    rules = [Rule(tag, (str(folder / name),), ahead=True) for tag, name in shipped]
     for entry in setting:
         if len(entry) != 1:
             raise ConfigError(f"reactor: each item is one `glob: files`, not {sorted(entry)}")

@@ -8,7 +8,7 @@ import pytest
 
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch, any_tag
-from catena.reactors.engine import Engine
+from catena.reactors.engine import LANES, Engine
 from catena.reactors.reaction import Kind, Reaction
 from catena.reactors.rules import Rule
 
@@ -85,6 +85,34 @@ async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return engine
+
+
+def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
+    bus, recorder = TableBus(), Recorder()
+
+    async def scenario() -> None:
+        held = asyncio.Event()
+        # More than are served at a time, and one of the minion itself.
+        for number in range(LANES + 1):
+            recorder.hold[f"go/{number}"] = held
+            bus.add(f"go/{number}", f"web{number}")
+        bus.add("go/start", "web0")
+        rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
+        engine = Engine(rules, bus, EchoRenderer(), recorder)
+        task = asyncio.create_task(engine.run())
+        await settle()
+        assert recorder.done == ["go/start"]
+        assert engine.status().position == 0
+        held.set()
+        await settle()
+        # By people's own rule it was behind the other one of its minion.
+        assert recorder.done.count("go/start") == 2
+        assert recorder.done.index("go/0") < len(recorder.done) - 1
+        assert engine.status().position == bus.last
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
 
 
 def test_only_events_of_a_rule_are_reacted_to() -> None:
