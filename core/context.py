@@ -25,6 +25,21 @@ class FileEntry:
     link: str = ""
 
 
+class Distant(Protocol):
+    """A large file that is not on this host: it is brought to its one place, without a copy."""
+
+    @property
+    def entry(self) -> FileEntry:
+        """What it is."""
+
+    def write_to(self, handle: int) -> None:
+        """Write its content, hash-checked, to a file that is open for writing and empty.
+
+        Raises:
+            CatenaError: it can't be had; what was written is no content.
+        """
+
+
 class FileClient(Protocol):
     """The files of the master (or of the local roots), by path and environment."""
 
@@ -33,6 +48,15 @@ class FileClient(Protocol):
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return copies of several files, in the order asked; they come together."""
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several small files, in the order asked; None: no such file.
+
+        What is not on this host comes together, and stays nowhere.
+        """
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return a large file that is not on this host yet; None for any other."""
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""

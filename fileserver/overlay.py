@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
-from catena.core.context import FileClient, FileEntry
+from catena.core.context import Distant, FileClient, FileEntry
 from catena.core.digest import sha256
+from catena.fileserver.roots import read_each
 
 
 class OverlaidClient:
@@ -29,6 +30,15 @@ class OverlaidClient:
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return several files, in the order asked."""
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several files, in the order asked."""
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return what *inner* has not here."""
+        here = self._local(path, saltenv) is not None
+        return None if here else self._inner.distant(path, saltenv)
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
         """Return the entry of one file, or None."""

@@ -3,10 +3,14 @@
 One list of files per environment and client (a client lives for one job); a file whose content is
 in the cache is never fetched again, whatever its path or environment. Nothing is handed out whose
 hash was not checked by this process.
+
+Large files and the members of trees go straight to their one place: a file that has the content
+that its list names is not fetched again, cache or not.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -32,6 +36,8 @@ from catena.transport.messages import (
 
 #: Pieces that are asked for before the first has come.
 WINDOW = 8
+#: Larger files are not kept beside the place that they are for.
+DISTANT_BYTES = 2 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024
 DAY_SECONDS = 24 * 3600
 #: A content that no job used for so long leaves the cache.
@@ -122,18 +128,65 @@ class CachingClient:
             entry = self.entry(path, saltenv)
             if entry and 0 < entry.size <= CHUNK_BYTES and not self._store.get(entry):
                 small.setdefault(entry.sha256, entry)
-        try:
-            self._bring(list(small.values()), saltenv)
-        except WrongContentError:
-            raise
-        except (FileChangedError, PeerError):
-            # One has changed meanwhile, and `fetch` looks it up anew; or who relays, or the
-            # master, is of a version that gives files one by one.
-            pass
+        with _one_by_one_else():
+            for one, data in self._together(list(small.values()), saltenv):
+                self._store.put(one, [ChunkReply(one.sha256, 0, data)])
         return [self.fetch(path, saltenv) for path in paths]
 
-    def _bring(self, entries: Sequence[FileEntry], saltenv: str) -> None:
-        """Fetch small files, as many as one message takes at a time."""
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several small files, in the order asked; None: no such file.
+
+        What is in the cache comes from there; what is not comes together, and stays nowhere.
+
+        Raises:
+            CatenaError: the master could not be asked.
+            WrongContentError: what came is not what was promised.
+        """
+        asked = [self.entry(path, saltenv) for path in paths]
+        found: Dict[str, bytes] = {}
+        absent: Dict[str, FileEntry] = {}
+        for entry in asked:
+            held = self._store.get(entry) if entry else None
+            if entry and held:
+                found[entry.sha256] = held.read_bytes()
+            elif entry and 0 < entry.size <= CHUNK_BYTES:
+                absent.setdefault(entry.sha256, entry)
+        # As in `fetch_all`; what does not come together is fetched by itself.
+        with _one_by_one_else():
+            for entry, data in self._together(list(absent.values()), saltenv):
+                found[entry.sha256] = _checked(entry, data)
+        return [
+            found[entry.sha256]
+            if entry and entry.sha256 in found
+            else _read(self.fetch(path, saltenv))
+            for path, entry in zip(paths, asked)
+        ]
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[DistantFile]:
+        """Return a file that is too large to be kept twice and is not in the cache; else None."""
+        entry = self.entry(path, saltenv)
+        if entry is None or entry.size <= DISTANT_BYTES or self._store.has(entry):
+            return None
+        return DistantFile(self, entry, saltenv)
+
+    def pieces(self, entry: FileEntry, saltenv: str) -> Iterable[ChunkReply]:
+        """Return the content of a file, piece by piece as it comes; not checked.
+
+        Raises:
+            FileChangedError: the file has changed.
+            CatenaError: the master could not be asked.
+        """
+        offsets = range(0, entry.size, CHUNK_BYTES)
+        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, at) for at in offsets]
+        # Most files are one piece and need no window.
+        if len(asked) < 2:
+            return [self._source.chunk(request) for request in asked]
+        return self._source.pipelined(asked, WINDOW)
+
+    def _together(
+        self, entries: Sequence[FileEntry], saltenv: str
+    ) -> Iterator[Tuple[FileEntry, bytes]]:
+        """Yield small files with what came for them, as many as one message takes at a time."""
         groups = list(_groups(entries))
         asked = [
             FilesRequest(saltenv, tuple(e.path for e in group), tuple(e.sha256 for e in group))
@@ -142,8 +195,7 @@ class CachingClient:
         for group, reply in zip(groups, self._source.pipelined(asked, WINDOW)):
             if len(reply.contents) != len(group):
                 raise WrongContentError("the master gave more or fewer files than it was asked")
-            for entry, data in zip(group, reply.contents):
-                self._store.put(entry, [ChunkReply(entry.sha256, 0, data)])
+            yield from zip(group, reply.contents)
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""
@@ -207,12 +259,63 @@ class CachingClient:
         return Manifest(found.entries, found.folders, reply.environments)
 
     def _download(self, entry: FileEntry, saltenv: str) -> Path:
-        offsets = range(0, entry.size, CHUNK_BYTES)
-        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, at) for at in offsets]
-        # Most files are one piece and need no window.
-        if len(asked) < 2:
-            return self._store.put(entry, [self._source.chunk(request) for request in asked])
-        return self._store.put(entry, self._source.pipelined(asked, WINDOW))
+        return self._store.put(entry, self.pieces(entry, saltenv))
+
+
+class DistantFile:
+    """Implements `core.context.Distant`: a large file that goes to its one place, not the cache.
+
+    Args:
+        client: of this job.
+        entry: what is wanted.
+        saltenv: where it is.
+    """
+
+    def __init__(self, client: CachingClient, entry: FileEntry, saltenv: str) -> None:
+        self.entry = entry
+        self._client, self._saltenv = client, saltenv
+
+    def write_to(self, handle: int) -> None:
+        """Write the content to an open, empty file, its hash checked.
+
+        Raises:
+            FileChangedError: it changes all the time, or is gone.
+            WrongContentError: what came is not what was promised.
+            CatenaError: the master could not be asked.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return receive(handle, self.entry, self._client.pieces(self.entry, self._saltenv))
+            except FileChangedError as error:
+                changed = error
+            os.ftruncate(handle, 0)
+            os.lseek(handle, 0, os.SEEK_SET)
+            self._client.refresh()
+            found = self._client.entry(self.entry.path, self._saltenv)
+            if found is None:
+                break
+            self.entry = found
+        raise changed
+
+
+def receive(handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None:
+    """Write *pieces*, which come in order, to an open file, and check them.
+
+    Raises:
+        WrongContentError: they are not the content of *entry*.
+    """
+    digest = hashlib.sha256()
+    written = 0
+    for piece in pieces:
+        if piece.offset != written or piece.sha256 != entry.sha256 or not piece.data:
+            raise WrongContentError(f"salt://{entry.path}: a piece is out of order")
+        written += len(piece.data)
+        if written > entry.size:
+            raise WrongContentError(f"salt://{entry.path}: longer than promised")
+        digest.update(piece.data)
+        write_all(handle, piece.data)
+    if written != entry.size or digest.hexdigest() != entry.sha256:
+        raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
 
 
 class ContentStore:
@@ -244,6 +347,13 @@ class ContentStore:
             return None
         return None
 
+    def has(self, entry: FileEntry) -> bool:
+        """Return whether *entry*'s content is here, by its name and size; `get` looks into it."""
+        try:
+            return self._path(entry.sha256).lstat().st_size == entry.size
+        except OSError:
+            return False
+
     def put(self, entry: FileEntry, pieces: Iterable[ChunkReply]) -> Path:
         """Store *pieces*, which come in order, as the content of *entry*.
 
@@ -257,7 +367,7 @@ class ContentStore:
         handle = os.open(partial, flags, 0o400)
         try:
             try:
-                self._write(handle, entry, pieces)
+                receive(handle, entry, pieces)
             finally:
                 os.close(handle)
             partial.rename(path)
@@ -292,20 +402,6 @@ class ContentStore:
         except OSError:
             return None
         return self.get(FileEntry("", sha256, size, 0o400))
-
-    def _write(self, handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None:
-        digest = hashlib.sha256()
-        written = 0
-        for piece in pieces:
-            if piece.offset != written or piece.sha256 != entry.sha256 or not piece.data:
-                raise WrongContentError(f"salt://{entry.path}: a piece is out of order")
-            written += len(piece.data)
-            if written > entry.size:
-                raise WrongContentError(f"salt://{entry.path}: longer than promised")
-            digest.update(piece.data)
-            write_all(handle, piece.data)
-        if written != entry.size or digest.hexdigest() != entry.sha256:
-            raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
 
     def named(self, content: Path, saltenv: str, path: str) -> Path:
         """Return *content* under a name that ends like *path*, for people and importers.
@@ -359,6 +455,31 @@ class ContentStore:
 
     def _path(self, sha256: str) -> Path:
         return self._objects / sha256[:2] / sha256
+
+
+@contextlib.contextmanager
+def _one_by_one_else() -> Iterator[None]:
+    """Let what could not come together be fetched by itself, after the block.
+
+    One has changed meanwhile, and `fetch` looks it up anew; or who relays, or the master, is of a
+    version that gives files one by one.
+    """
+    try:
+        yield
+    except WrongContentError:
+        raise
+    except (FileChangedError, PeerError):
+        pass
+
+
+def _checked(entry: FileEntry, data: bytes) -> bytes:
+    if len(data) != entry.size or hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
+    return data
+
+
+def _read(file: Optional[Path]) -> Optional[bytes]:
+    return file.read_bytes() if file is not None else None
 
 
 def _groups(entries: Sequence[FileEntry]) -> Iterator[List[FileEntry]]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import List, Mapping, Optional, Sequence
+from typing import Iterable, List, Mapping, Optional, Sequence
 
-from catena.core.context import FileEntry
+from catena.core.context import Distant, FileEntry
 from catena.fileserver.index import BadPathError, Folders, RootOptions, Roots
+
+
+def read_each(files: Iterable[Optional[Path]]) -> List[Optional[bytes]]:
+    """Return the contents of local files, where there are any."""
+    return [file.read_bytes() if file is not None else None for file in files]
 
 
 class RootsClient:
@@ -37,6 +42,14 @@ class RootsClient:
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return several files, in the order asked."""
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several files, in the order asked."""
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return None: all files are here."""
+        return None
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""

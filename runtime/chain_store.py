@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from catena.core import failpoints
 from catena.core.clock import Clock
-from catena.core.context import FileClient, FileEntry
+from catena.core.context import Distant, FileClient, FileEntry
 from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
 from catena.core.files import (
     durable_folder,
@@ -343,6 +343,17 @@ class PinnedFiles:
         theirs = [path for path in paths if path not in self._pinned]
         found = {**self._pinned, **dict(zip(theirs, self._inner.fetch_all(theirs, saltenv)))}
         return [found[path] for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return contents of received chunks, or what *inner* has, in the order asked."""
+        theirs = [path for path in paths if path not in self._pinned]
+        found = dict(zip(theirs, self._inner.contents(theirs, saltenv)))
+        own = self._pinned
+        return [own[path].read_bytes() if path in own else found[path] for path in paths]
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return what *inner* has not here; the received chunks are."""
+        return None if path in self._pinned else self._inner.distant(path, saltenv)
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
         """Return the entry of the received chunk, or what *inner* has."""

@@ -10,7 +10,7 @@ import stat
 import tempfile
 import time
 from pathlib import Path
-from typing import List, Optional, Union
+from typing import Callable, List, Optional, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
@@ -27,8 +27,8 @@ _TEXT = bytes(range(32, 127)) + b"\n\r\t\b"
 _ODD_SHARE = 0.3
 
 
-def is_binary(data: bytes) -> bool:
-    """Return whether *data* is no text.
+def is_binary(data: bytes, size: int = 0) -> bool:
+    """Return whether *data*, or what is of *size* and begins so, is no text.
 
     It holds a NUL byte, or its first part is not UTF-8 and too rich in other bytes than ASCII
     text for one of the older encodings.
@@ -39,7 +39,7 @@ def is_binary(data: bytes) -> bool:
     try:
         sample.decode("utf-8")
     except UnicodeDecodeError as problem:
-        cut = len(data) > _SAMPLE and problem.start >= len(sample) - 4
+        cut = max(len(data), size) > _SAMPLE and problem.start >= len(sample) - 4
         return not cut and len(sample.translate(None, _TEXT)) > _ODD_SHARE * len(sample)
     return False
 
@@ -69,16 +69,28 @@ def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
     """Return a unified diff of two contents, or a sentence where one can't be shown."""
     before = old.encode("utf-8", "surrogateescape") if isinstance(old, str) else old
     after = new.encode("utf-8", "surrogateescape") if isinstance(new, str) else new
-    binary = is_binary(before), is_binary(after)
+    told = _told((before, len(before)), (after, len(after)))
+    return told or "".join(difflib.unified_diff(_lines(before), _lines(after)))
+
+
+def diff_of_large(old: int, new: int) -> str:
+    """Return what `diff` says of two open files, of more than DIFF_LIMIT bytes together."""
+    before, after = ((os.pread(one, _SAMPLE, 0), os.fstat(one).st_size) for one in (old, new))
+    return _told(before, after)
+
+
+def _told(before: Tuple[bytes, int], after: Tuple[bytes, int]) -> str:
+    """Return the sentence on two contents (beginning, size) that show no diff; else ""."""
+    binary = is_binary(*before), is_binary(*after)
     if binary == (True, True):
         return "Replace binary file"
     if binary == (True, False):
         return "Replace binary file with text file"
     if binary == (False, True):
         return "Replace text file with binary file"
-    if len(before) + len(after) > DIFF_LIMIT:
-        return f"{len(before)} bytes became {len(after)} bytes (too long for a diff)"
-    return "".join(difflib.unified_diff(_lines(before), _lines(after)))
+    if before[1] + after[1] > DIFF_LIMIT:
+        return f"{before[1]} bytes became {after[1]} bytes (too long for a diff)"
+    return ""
 
 
 def read(path: Path) -> bytes:
@@ -119,6 +131,16 @@ def write(path: Path, data: bytes, mode: Optional[str] = None) -> None:
     Raises:
         CommandExecutionError: it can't be written; nothing was replaced.
     """
+    write_by(path, lambda handle: write_all(handle, data), mode)
+
+
+def write_by(path: Path, fill: Callable[[int], None], mode: Optional[str] = None) -> None:
+    """Replace the file *path* as `write` does, by what *fill* writes to an open, empty file.
+
+    Raises:
+        CommandExecutionError: it can't be written; nothing was replaced. What *fill* raises
+            comes through, and nothing was replaced either.
+    """
     target = path.resolve() if path.is_symlink() else path
     new = not target.exists()
     try:
@@ -127,7 +149,7 @@ def write(path: Path, data: bytes, mode: Optional[str] = None) -> None:
         raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
     try:
         try:
-            write_all(handle, data)
+            fill(handle)
             if new:
                 os.fchmod(handle, int(mode or _new_mode(), 8))
             else:
@@ -135,11 +157,13 @@ def write(path: Path, data: bytes, mode: Optional[str] = None) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-        _swap(Path(name), target, data)
+        _swap(Path(name), target)
         sync_folder(target.parent)
-    except OSError as problem:
+    except BaseException as problem:
         Path(name).unlink(missing_ok=True)
-        raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+        if isinstance(problem, OSError):
+            raise CommandExecutionError(f"{path}: {problem.strerror}") from problem
+        raise
 
 
 def _new_mode() -> str:
@@ -148,19 +172,19 @@ def _new_mode() -> str:
     return default_mode()
 
 
-def _swap(temporary: Path, target: Path, data: bytes) -> None:
+def _swap(temporary: Path, target: Path) -> None:
     """Rename onto *target*; a mount point (a container's /etc/hosts) is written in place."""
     try:
         temporary.rename(target)
     except OSError as problem:
         if problem.errno != errno.EBUSY:
             raise
-        temporary.unlink()
-        with target.open("r+b") as stream:
-            stream.write(data)
+        with temporary.open("rb") as new, target.open("r+b") as stream:
+            shutil.copyfileobj(new, stream)
             stream.truncate()
             stream.flush()
             os.fsync(stream.fileno())
+        temporary.unlink()
 
 
 def keep_copy(path: Path, suffix: str) -> Path:

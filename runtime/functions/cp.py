@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 import shutil
@@ -11,11 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.core.files import write_durable
+from catena.core.files import write_all, write_durable
 from catena.core.plugins import function
+from catena.modules.file.content import write_by
 from catena.modules.file.source import Source, fetch
+from catena.modules.file.source import hash_file as hash_of
 
 _SCHEME = "salt://"
+#: Of a new file; one that is there keeps its own.
+_MODE = "0644"
+_BLOCK = 1024 * 1024
 
 
 def _split(path: str, saltenv: Optional[str], context: Context) -> Tuple[str, str]:
@@ -41,21 +47,47 @@ def _is_outside(dest: str) -> None:
 
 
 def _place(local: Path, dest: str, source: str, makedirs: bool) -> str:
-    """Copy a fetched file to *dest* (a folder takes its name), durably; return where it is."""
+    """Copy a fetched file to *dest*, durably; return where it is, "" where its folder is not."""
+    target = _target(dest, source, makedirs)
+    if target is None:
+        return ""
+    if not (target.is_file() and filecmp.cmp(local, target, shallow=False)):
+        write_by(target, lambda handle: _copy(local, handle), _MODE)
+    return str(target)
+
+
+def _target(dest: str, source: str, makedirs: bool) -> Optional[Path]:
+    """Return the file that is meant (a folder takes it under its name); None: no folder."""
     target = Path(dest)
     if dest.endswith("/") or target.is_dir():
         target = target / PurePosixPath(source).name
     if makedirs:
         target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.parent.is_dir():
+    return target if target.parent.is_dir() else None
+
+
+def _copy(local: Path, handle: int) -> None:
+    with local.open("rb") as stream:
+        for block in iter(lambda: stream.read(_BLOCK), b""):
+            write_all(handle, block)
+
+
+def _bring(context: Context, path: str, saltenv: Optional[str], dest: str, makedirs: bool) -> str:
+    """Bring a file of the file server to *dest*; return where it is, "" where there is none.
+
+    A large one goes straight there, as in Salt: in the cache it would take its room twice.
+    """
+    name, environment = _split(path, saltenv, context)
+    far = context.files.distant(name, environment)
+    if far is None:
+        local = context.files.fetch(name, environment)
+        return _place(local, dest, path, makedirs) if local else ""
+    target = _target(dest, path, makedirs)
+    if target is None:
         return ""
-    data = local.read_bytes()
-    mode = 0o644
-    if target.exists():
-        if target.read_bytes() == data:
-            return str(target)
-        mode = target.stat().st_mode & 0o7777
-    write_durable(target, data, mode)
+    same = target.is_file() and target.stat().st_size == far.entry.size
+    if not (same and hash_of(target) == far.entry.sha256):
+        write_by(target, far.write_to, _MODE)
     return str(target)
 
 
@@ -91,8 +123,7 @@ def get_file(
             _rendered(context, template, kwargs, dest),
         )
     _is_outside(dest)
-    local = _fetch(context, path, saltenv)
-    return _place(local, dest, path, makedirs) if local else ""
+    return _bring(context, path, saltenv, dest, makedirs)
 
 
 def _rendered(context: Context, engine: str, variables: Dict[str, Any], text: str) -> str:
@@ -207,6 +238,8 @@ def get_url(
     Raises:
         UsageError: another scheme.
     """
+    if dest and path.startswith(_SCHEME):
+        return _bring(context, path, saltenv, dest, makedirs) or False
     local = _fetch_any(context, path, saltenv, source_hash)
     if local is None:
         return False

@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Type
 
-from catena.core.context import Context, FileEntry
+from catena.core.context import Context, Distant, FileEntry
 from catena.core.errors import (
     CatenaError,
     CommandExecutionError,
@@ -31,6 +31,7 @@ from catena.core.frozen import dataclass, field, replace
 from catena.core.records import decode
 from catena.core.types import SourceLine
 from catena.fileserver.remote import ContentStore
+from catena.fileserver.roots import read_each
 from catena.renderers import source as sources
 from catena.renderers.source import Rendered, Source, SourceError
 from catena.runtime.ssh import values
@@ -311,6 +312,14 @@ class AskedFiles:
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return copies of several files, in the order asked."""
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several files, in the order asked."""
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return None: what `fetch` gives is on this host for this run anyway."""
+        return None
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
         """Return the entry of one file, or None."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Dict, Iterable, List, Optional, Sequence
 
-from catena.core.context import FileEntry
+from catena.core.context import Distant, FileEntry
 from catena.core.errors import CatenaError
 from catena.fileserver.index import BadPathError, check_path
 from catena.fileserver.remote import ContentStore
+from catena.fileserver.roots import read_each
 from catena.runtime.ssh.protocol import Tree
 
 
@@ -51,6 +52,14 @@ class ShippedFiles:
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
         """Return copies of several files, in the order asked."""
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
+        """Return the contents of several files, in the order asked."""
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
+        """Return None: what `fetch` gives is on this host for this run anyway."""
+        return None
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from catena.core.context import Context
+from catena.core.context import Context, Distant
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
@@ -42,6 +42,8 @@ class Order:
     test: bool
     #: Writes the content.
     write: Writer = content.write
+    #: The content, where it is known already.
+    known: Optional[bytes] = None
 
 
 def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
@@ -91,6 +93,8 @@ def new_content(context: Context, order: Order) -> Optional[bytes]:
         UsageError: the arguments make no sense.
         RenderError: the template fails.
     """
+    if order.known is not None:
+        return order.known
     options = order.options
     given = given_contents(context, options)
     if given is None and not options.has_source:
@@ -118,12 +122,15 @@ def new_content(context: Context, order: Order) -> Optional[bytes]:
         raise CommandExecutionError(str(problem)) from problem
 
 
+def _shows_diff(options: ManagedOptions) -> bool:
+    return truth(options.show_changes) and options.show_diff in (None, True)
+
+
 def _changes_of(order: Order, old: Optional[bytes], new: bytes) -> Dict[str, Any]:
     options = order.options
-    shown = truth(options.show_changes) and options.show_diff in (None, True)
     if old is None and not truth(options.new_file_diff):
         return {"newfile": str(order.path)} if order.test else {"diff": "New file"}
-    return {"diff": content.diff(old or b"", new) if shown else HIDDEN}
+    return {"diff": content.diff(old or b"", new) if _shows_diff(options) else HIDDEN}
 
 
 def _check(context: Context, order: Order, data: bytes) -> str:
@@ -212,7 +219,7 @@ def _planned(order: Order, changes: Dict[str, Any], there: bool) -> StateResult:
 
 
 def _create_or_update(context: Context, order: Order, data: bytes) -> StateResult:
-    path, name = order.path, str(order.path)
+    path = order.path
     there = path.exists()
     new_link = path.is_symlink() and not truth(order.options.follow_symlinks)
     old = content.read(path) if there else None
@@ -230,13 +237,77 @@ def _create_or_update(context: Context, order: Order, data: bytes) -> StateResul
         if new_link:
             path.unlink()
         order.write(path, data, order.wanted.mode)
-    changes.update(attributes.apply(path, order.wanted))
-    if old is None:
+    return _finished(order, changes, old is None)
+
+
+def _finished(order: Order, changes: Dict[str, Any], new: bool) -> StateResult:
+    """Give a file whose content is right its owner and mode, and tell what was done."""
+    changes.update(attributes.apply(order.path, order.wanted))
+    if new:
         changes.pop("mode", None)
         changes.update(_told_mode(order))
     if changes:
-        return done(f"File {name} updated", changes)
-    return done(f"File {name} is in the correct state")
+        return done(f"File {order.path} updated", changes)
+    return done(f"File {order.path} is in the correct state")
+
+
+def _distant(context: Context, order: Order) -> Optional[Distant]:
+    """Return the source where it is large, not on this host, and wanted as it is; else None.
+
+    It goes straight to its place: kept in the cache too, it would be written twice and take the
+    room twice.
+    """
+    options = order.options
+    others = (options.template, options.encoding, options.check_cmd, options.new_file_diff)
+    locations = listed(options.source) if options.has_source else []
+    known = order.known is not None or given_contents(context, options) is not None
+    if not locations or known or any(others) or order.path.is_symlink():
+        return None
+    if not all(str(location).startswith("salt://") for location in locations):
+        return None
+    chosen = find_source(context, options)
+    far = context.files.distant(*source.split(chosen.location, chosen.saltenv))
+    if far is not None and order.test and order.path.exists() and not _has(order.path, far):
+        # To say how it would change takes a look at it.
+        return None
+    return far
+
+
+def _has(path: Path, far: Distant) -> bool:
+    """Return whether a file that is there has the content of one that is far away."""
+    same = path.stat().st_size == far.entry.size
+    return same and source.hash_file(path) == far.entry.sha256
+
+
+def _bring(context: Context, order: Order, far: Distant) -> StateResult:
+    """Bring a large file to its place, unless it has that content already."""
+    path, there = order.path, order.path.exists()
+    if there and _has(path, far):
+        return _planned(order, {}, there) if order.test else _finished(order, {}, False)
+    changes: Dict[str, Any] = {} if there else _changes_of(order, None, b"")
+    if order.test:
+        return _planned(order, changes, there)
+    refused = _prepare_parent(order)
+    if refused:
+        return failed(refused)
+
+    def fill(handle: int) -> None:
+        far.write_to(handle)
+        if there:
+            changes.update(_replaced(context, order, handle))
+
+    content.write_by(path, fill, order.wanted.mode)
+    return _finished(order, changes, not there)
+
+
+def _replaced(context: Context, order: Order, handle: int) -> Dict[str, Any]:
+    """Keep a copy of a large file that is about to be replaced, if wanted; tell the change."""
+    if order.options.backup in content.CACHED_BACKUPS:
+        content.backup(context, order.path, order.options.backup)
+    if not _shows_diff(order.options):
+        return {"diff": HIDDEN}
+    with order.path.open("rb") as old:
+        return {"diff": content.diff_of_large(old.fileno(), handle)}
 
 
 def _empty_file(order: Order) -> StateResult:
@@ -262,6 +333,9 @@ def manage(context: Context, order: Order) -> StateResult:
     if path.exists() and not truth(options.replace):
         return _attributes_only(order)
     try:
+        far = _distant(context, order)
+        if far is not None:
+            return _bring(context, order, far)
         data = new_content(context, order)
         if data is None:
             return _attributes_only(order) if path.exists() else _empty_file(order)

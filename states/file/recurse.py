@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -252,19 +253,16 @@ def _members(
     """Return (file, environment) by relative path; of merged sources the first has it."""
     members: Dict[str, Tuple[FileEntry, str]] = {}
     for place in places:
-        fresh = []
         for entry in context.files.entries(place.env, place.below):
             relative = _relative(entry.path, place.prefix)
             if relative and relative not in members and _wanted(relative, options):
                 members[relative] = entry, place.env
-                fresh.append(entry.path)
-        # All at once: one by one, each would wait for the way to the master and back.
-        context.files.fetch_all(fresh, place.env)
     return members
 
 
 #: Relative path, file, environment.
 _Member = Tuple[str, FileEntry, str]
+_Ordered = Tuple[FileEntry, Order]
 
 
 def _groups(members: Mapping[str, Tuple[FileEntry, str]]) -> Iterator[List[_Member]]:
@@ -284,30 +282,63 @@ def _groups(members: Mapping[str, Tuple[FileEntry, str]]) -> Iterator[List[_Memb
 def _run_group(
     context: Context, path: Path, group: Sequence[_Member], options: RecurseOptions, tally: _Tally
 ) -> None:
-    orders: List[Tuple[FileEntry, Order]] = []
+    orders: List[_Ordered] = []
     for relative, entry, env in group:
         try:
             orders.append((entry, _order(context, path / relative, entry, env, options)))
         except (CommandExecutionError, UsageError) as problem:
             tally.add(path / relative, failed(str(problem)))
-    with Staged(_new_files(context, orders, options)) as staged:
+    orders = _with_contents(context, orders, options)
+    with Staged([] if context.test else _new_files(orders)) as staged:
         for entry, order in orders:
             staging = replace(order, write=staged.write)
             tally.add(order.path, _member(context, order.path, entry, staging, options))
 
 
-def _new_files(
-    context: Context, orders: Sequence[Tuple[FileEntry, Order]], options: RecurseOptions
-) -> Iterator[Tuple[Path, bytes, Optional[str]]]:
-    """Yield path, content and mode of the files that are not there yet."""
-    if context.test or options.template:
-        return
+def _with_contents(
+    context: Context, orders: Sequence[_Ordered], options: RecurseOptions
+) -> List[_Ordered]:
+    """Return the orders, those of small files with their contents.
+
+    They come all at once: one by one, each would wait for the way to the master and back. What a
+    file has already does not come.
+    """
+    known: Dict[Path, bytes] = {}
+    absent: Dict[str, List[_Ordered]] = {}
     for entry, order in orders:
-        if entry.size > FILE_BYTES or _is_kept_link(entry, options) or order.path.exists():
+        if options.template:
+            # What is rendered may be read by name, too.
+            absent.setdefault(str(order.options.saltenv), []).append((entry, order))
+        elif entry.size <= FILE_BYTES and not _is_kept_link(entry, options):
+            there = _read(order.path) if order.path.is_file() else None
+            if there is not None and hashlib.sha256(there).hexdigest() == entry.sha256:
+                known[order.path] = there
+            elif there is None or truth(options.replace):
+                absent.setdefault(str(order.options.saltenv), []).append((entry, order))
+    for env, some in absent.items():
+        paths = [entry.path for entry, _ in some]
+        if options.template:
+            context.files.fetch_all(paths, env)
             continue
-        local = context.files.fetch(entry.path, str(order.options.saltenv))
-        if local is not None:
-            yield order.path, content.read(local), order.wanted.mode
+        for (_, order), data in zip(some, context.files.contents(paths, env)):
+            if data is not None:
+                known[order.path] = data
+    return [(entry, replace(order, known=known.get(order.path))) for entry, order in orders]
+
+
+def _read(path: Path) -> Optional[bytes]:
+    """Return what a file has; None where it can't be read, which its own turn will tell."""
+    try:
+        return content.read(path)
+    except CommandExecutionError:
+        return None
+
+
+def _new_files(orders: Sequence[_Ordered]) -> Iterator[Tuple[Path, bytes, Optional[str]]]:
+    """Yield path, content and mode of the files that are not there yet."""
+    for _, order in orders:
+        if order.known is not None and not order.path.exists():
+            yield order.path, order.known, order.wanted.mode
 
 
 def _run(

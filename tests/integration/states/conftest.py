@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from catena import modules, states
-from catena.core.context import Context, FileEntry, RebootRequest
+from catena.core.context import Context, Distant, FileEntry, RebootRequest
 from catena.core.plugins import FunctionMark, Registry, StateMark
+from catena.fileserver.roots import read_each
 
 
 @dataclass
@@ -34,6 +35,12 @@ class FolderFiles:
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> list[Path | None]:
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> list[bytes | None]:
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Distant | None:
+        return None
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> list[FileEntry]:
         paths = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())

@@ -296,3 +296,39 @@ def test_who_gives_files_one_by_one_is_asked_so(
     assert [path and path.read_bytes() for path in found] == [
         (tree / "top.sls").read_bytes(), (tree / "app/init.sls").read_bytes(),
     ]  # fmt: skip
+
+
+def test_contents_come_together_and_stay_nowhere(
+    tree: Path, source: Any, cache: Path, write: Any
+) -> None:
+    write(tree, {f"many/{number}": f"file {number}\n" for number in range(200)})
+    (tree / "many/empty").write_bytes(b"")
+    (tree / "many/large").write_bytes(bytes(600_000))
+    client = CachingClient(source, cache)
+    client.fetch("many/7")
+    paths = [*(f"many/{number}" for number in range(200)), "many/empty", "many/none", "many/large"]
+    contents = client.contents(paths)
+    assert contents[-2] is None
+    assert all(
+        data == (tree / path).read_bytes()
+        for path, data in zip(paths, contents, strict=True)
+        if data is not None
+    )
+    assert [len(request.paths) for request in source.together] == [128, 71]
+    names = {path.name for path in (cache / "files").rglob("*") if path.is_file()}
+    assert names == {"7", "empty", "large"}
+
+
+def test_contents_are_checked(source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "files", lambda request: FilesReply((b"base: []\n",)))
+    with pytest.raises(WrongContentError):
+        CachingClient(source, cache).contents(["top.sls"])
+
+
+def test_a_content_that_has_changed_meanwhile_is_the_new_one(
+    tree: Path, source: Any, cache: Path
+) -> None:
+    client = CachingClient(source, cache)
+    client.entries()
+    (tree / "top.sls").write_text("changed\n")
+    assert client.contents(["app/init.sls", "top.sls"]) == [b"a: 1\n", b"changed\n"]

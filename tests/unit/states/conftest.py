@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from catena import states
-from catena.core.context import Context, FileEntry, RebootRequest
+from catena.core.context import Context, Distant, FileEntry, RebootRequest
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
+from catena.fileserver.roots import read_each
 from catena.states import functions as state_functions
 
 #: Options that the double sets where a test gives none.
@@ -47,6 +48,12 @@ class MemoryFiles:
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> list[Path | None]:
         return [self.fetch(path, saltenv) for path in paths]
+
+    def contents(self, paths: Sequence[str], saltenv: str = "base") -> list[bytes | None]:
+        return read_each(self.fetch_all(paths, saltenv))
+
+    def distant(self, path: str, saltenv: str = "base") -> Distant | None:
+        return None
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> list[FileEntry]:
         paths = sorted(path for path in self.roots.get(saltenv, {}) if path.startswith(prefix))
