@@ -47,6 +47,8 @@ def _new_files(
             mode = attributes.parse_mode(options.mode)
         except UsageError:
             continue  # the state says it when it has its turn
+        if mode == attributes.KEEP:
+            continue  # of what, says the state
         size += len(data)
         if size > GROUP_BYTES:
             return
