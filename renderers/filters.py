@@ -8,13 +8,19 @@ from typing import Any, Callable, Dict, Mapping
 from jinja2 import pass_context
 from jinja2.runtime import Context as Names
 
-from catena.renderers import (
-    filters_data,
-    filters_host,
-    filters_net,
-    filters_serial,
-    filters_text,
-)
+from catena.core.stand_ins import StandIn, standing_in
+
+# Each of these is for one or two filters, which few templates use.
+_FOR_FEW = ("hashlib", "hmac", "pprint", "random", "secrets", "shutil", "socket", "string", "uuid")
+
+with standing_in(*map(StandIn, _FOR_FEW)):
+    from catena.renderers import (
+        filters_data,
+        filters_host,
+        filters_net,
+        filters_serial,
+        filters_text,
+    )
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     **filters_serial.FILTERS,

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Union
 from jinja2.exceptions import TemplateRuntimeError
 
 #: The namespace of the `uuid` filter; part of what people's templates give.
-_UUID_SPACE = uuid.UUID("91633ebf-1c86-5e33-935a-28061f4b480e")
+_UUID_SPACE = "91633ebf-1c86-5e33-935a-28061f4b480e"
 _NUMBER_UNITS = "KMGTPEZY"
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgtpezy])(i?b)?|b)?\s*\Z", re.IGNORECASE)
 
@@ -106,7 +106,7 @@ def base64_decode(value: Any) -> Union[str, bytes]:
 
 def make_uuid(value: Any) -> str:
     """Return the UUID (version 5) that stands for *value*."""
-    return str(uuid.uuid5(_UUID_SPACE, str(value)))
+    return str(uuid.uuid5(uuid.UUID(_UUID_SPACE), str(value)))
 
 
 def random_hash(size: int = 9_999_999_999, hash_type: str = "md5") -> str:

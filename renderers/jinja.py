@@ -28,13 +28,12 @@ from typing import (
     Union,
 )
 
-from catena.core.stand_ins import StandIn, standing_in
+from catena.renderers.jinja_lean import Bytecode  # first: it imports jinja2 with care
 
-# For coroutines, for a filter that prints, for bytecode in a folder of its own choice.
-with standing_in(StandIn("inspect"), StandIn("pprint"), StandIn("tempfile")):
-    import jinja2
+# isort: split
+import jinja2
 from jinja2 import nodes
-from jinja2.bccache import Bucket, BytecodeCache, FileSystemBytecodeCache
+from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -326,7 +325,7 @@ def _bytecode_cache(context: Context, options: Options) -> Optional[BytecodeCach
         top = private_folder(context.host.cache_dir)
         # The same text means something else under other options.
         kind = f"-{zlib.crc32(repr(options).encode()):08x}" if options else ""
-        return FileSystemBytecodeCache(str(private_folder(top / f"jinja-{_CODE_VERSION}{kind}")))
+        return Bytecode(str(private_folder(top / f"jinja-{_CODE_VERSION}{kind}")))
     except (OSError, UnsafeFolderError):
         return None
 
