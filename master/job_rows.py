@@ -144,7 +144,7 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
 def _delivery_row(new: NewJob, minion: str, state: Delivery) -> tuple[Any, ...]:
     chain = new.request.chains.get(minion)
     epoch = chain.epoch if chain else 0
-    stored = encode(chain) if chain else None
+    stored = Ready.of(chain) if chain else None
     return new.spec.jid, minion, state.value, new.spec.issued, epoch, stored
 
 

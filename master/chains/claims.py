@@ -9,16 +9,33 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core.records import encode
 from catena.master.chains import decide, rows
 from catena.master.chains.actions import ActionType
 from catena.master.chains.ledger import Ledger, Place, Placed, Shipment
 from catena.master.chains.lifecycle import ChunkState
 from catena.master.chains.render import PlannedAction, RenderedChain
 from catena.master.store.chain_tables import CHUNKS, RUNS
+from catena.master.store.many import ManyRows
+from catena.master.store.metadata import Ready
 
-_INSERT_RUN = sa.insert(RUNS)
-_INSERT_CHUNK = sa.insert(CHUNKS)
+_INSERT_RUNS = ManyRows(
+    sa.insert(RUNS),
+    (
+        "chain_id",
+        "epoch",
+        "minion",
+        "machine_id",
+        "jid",
+        "manifest",
+        "boot_id",
+        "open",
+        "over_ssh",
+    ),
+)
+_INSERT_CHUNKS = ManyRows(
+    sa.insert(CHUNKS),
+    ("chain_id", "epoch", "minion", "number", "file", "sha256", "boundary", "state"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +71,9 @@ def claim(ledger: Ledger, found: Draft, chains: Mapping[str, RenderedChain], jid
         return
     chain_id, epoch = found.row.id, found.row.epoch
     runs = [_run(found, minion, chain, jid) for minion, chain in chains.items()]
-    ledger.conn.execute(_INSERT_RUN, runs)
+    _INSERT_RUNS.run(ledger.conn, runs)
     made = [row for minion, chain in chains.items() for row in _chunks(found, minion, chain)]
-    ledger.conn.execute(_INSERT_CHUNK, made)
+    _INSERT_CHUNKS.run(ledger.conn, made)
     # One query for all of a fleet; a host that joins later asks for its own.
     only = next(iter(chains)) if len(chains) == 1 else ""
     executions: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
@@ -69,33 +86,33 @@ def claim(ledger: Ledger, found: Draft, chains: Mapping[str, RenderedChain], jid
     ledger.ship(chain_id, epoch, shipments)
 
 
-def _run(found: Draft, minion: str, chain: RenderedChain, jid: str) -> dict[str, Any]:
+def _run(found: Draft, minion: str, chain: RenderedChain, jid: str) -> tuple[Any, ...]:
     host = found.hosts[minion]
-    return {
-        "chain_id": found.row.id,
-        "epoch": found.row.epoch,
-        "minion": minion,
-        "machine_id": host.machine_id,
-        "jid": jid,
-        "manifest": encode(chain.manifest),
-        "boot_id": host.boot_id,
-        "open": True,
-        "over_ssh": host.agentless,
-    }
+    return (
+        found.row.id,
+        found.row.epoch,
+        minion,
+        host.machine_id,
+        jid,
+        Ready.of(chain.manifest),
+        host.boot_id,
+        True,
+        host.agentless,
+    )
 
 
-def _chunks(found: Draft, minion: str, chain: RenderedChain) -> list[dict[str, Any]]:
+def _chunks(found: Draft, minion: str, chain: RenderedChain) -> list[tuple[Any, ...]]:
     return [
-        {
-            "chain_id": found.row.id,
-            "epoch": found.row.epoch,
-            "minion": minion,
-            "number": chunk.manifest.number,
-            "file": chunk.file,
-            "sha256": chunk.manifest.sha256,
-            "boundary": chunk.manifest.boundary.value,
-            "state": ChunkState.rendered.value,
-        }
+        (
+            found.row.id,
+            found.row.epoch,
+            minion,
+            chunk.manifest.number,
+            chunk.file,
+            chunk.manifest.sha256,
+            chunk.manifest.boundary.value,
+            ChunkState.rendered.value,
+        )
         for chunk in chain.chunks
     ]
 
