@@ -367,7 +367,7 @@ class MinionGate:
 
     def _answer_errors(self, peer: Peer, envelope: m.Envelope, done: Outcome) -> Outcome:
         if done is not None:
-            done.add_done_callback(lambda future: self._fail(peer, envelope, future))
+            done.add_done_callback(partial(self._fail, peer, envelope))
         return done
 
     def _fail(self, peer: Peer, envelope: m.Envelope, future: asyncio.Future[Any]) -> None:

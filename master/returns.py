@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -88,7 +89,7 @@ class Returns:
     def progressed(self, minion: str, progress: JobProgress) -> asyncio.Future[Any]:
         """A running job made a step."""
         checked_jid(progress.jid)
-        _check_times(progress.when)
+        _check_time(progress.when)
         return self._parts.store.post(
             lambda conn: self._progress(conn, minion, progress), lazy=True
         )
@@ -103,20 +104,18 @@ class Returns:
             LimitError: a number in it makes no sense.
         """
         checked_jid(ret.jid)
-        _check_times(ret.started, ret.duration_seconds)
+        _check_time(ret.started)
+        _check_time(ret.duration_seconds)
         if abs(ret.retcode) > RETCODE_LIMIT:
             raise LimitError(f"a retcode of {ret.retcode}")
 
         failpoints.hit("master.return.received")
-
-        def stored(orders: list[Order]) -> None:
-            self._after(peer, ret.jid, envelope, orders)
-
+        stored = partial(self._after, peer, ret.jid, envelope.msg_id)
         return self._parts.store.post_item(self._words, Word(minion, ret.jid, ret, "", stored))
 
-    def _after(self, peer: Peer, jid: str, envelope: Envelope, orders: list[Order]) -> None:
+    def _after(self, peer: Peer, jid: str, msg_id: bytes, orders: list[Order]) -> None:
         failpoints.hit("master.return.stored")
-        self._parts.link.send(peer, ReturnStored(jid), envelope.msg_id)
+        self._parts.link.send(peer, ReturnStored(jid), msg_id)
         self._parts.handover.send(orders)
 
     def _one(self, conn: sa.Connection, word: Word) -> None:
@@ -273,8 +272,8 @@ class Returns:
         conn.execute(sa.insert(DELIVERIES).values(row))
 
 
-def _check_times(*seconds: float) -> None:
-    if not all(abs(value) < SECONDS_LIMIT for value in seconds):
+def _check_time(seconds: float) -> None:
+    if not abs(seconds) < SECONDS_LIMIT:
         raise LimitError("a time that makes no sense")
 
 

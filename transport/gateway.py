@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional
 
 import zmq
@@ -265,9 +266,9 @@ class Gateway:
             return
         if pending is not None and not pending.done():
             self._held[peer.user_id] += size
-            pending.add_done_callback(lambda _: self._release(peer.user_id, size))
+            pending.add_done_callback(partial(self._release, peer.user_id, size))
 
-    def _release(self, user_id: str, size: int) -> None:
+    def _release(self, user_id: str, size: int, _: object) -> None:
         self._held[user_id] -= size
         if self._held[user_id] <= 0:
             del self._held[user_id]

@@ -67,11 +67,19 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    run: Callable[[sa.Connection], Any]
+    """One function, or one item of a bulk: thousands wait at a time, so each is a few objects."""
+
     future: asyncio.Future[Any]
     lazy: bool
+    fn: Callable[[sa.Connection], Any] | None = None
     bulk: Bulk | None = None
     item: Any = None
+
+    def run(self, conn: sa.Connection) -> Any:
+        if self.fn is not None:
+            return self.fn(conn)
+        assert self.bulk is not None
+        return self.bulk.one(conn, self.item)
 
 
 @dataclass(slots=True)
@@ -148,24 +156,20 @@ class Store:
             fn: called in the writer thread; it must neither block nor touch the loop's objects.
             lazy: may wait up to 50 ms for company. Order is kept all the same.
         """
-        return self._put(fn, lazy)
+        future: asyncio.Future[T] = self._future()
+        self._queue.put(_Work(future, lazy, fn))
+        return future
 
     def post_item(self, bulk: Bulk, item: Any, *, lazy: bool = False) -> asyncio.Future[None]:
         """Queue one item of a kind of work, as `post`; the future tells no value."""
-        return self._put(lambda conn: bulk.one(conn, item), lazy, bulk, item)
+        future: asyncio.Future[None] = self._future()
+        self._queue.put(_Work(future, lazy, None, bulk, item))
+        return future
 
-    def _put(
-        self,
-        fn: Callable[[sa.Connection], T],
-        lazy: bool,
-        bulk: Bulk | None = None,
-        item: Any = None,
-    ) -> asyncio.Future[T]:
+    def _future(self) -> asyncio.Future[Any]:
         if self._writer is None or self._loop is None:
             raise StoreUnavailableError("the store is closed")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Work(fn, future, lazy, bulk, item))
-        return future
+        return self._loop.create_future()
 
     def later(self, fn: Callable[[sa.Connection], object]) -> None:
         """Queue *fn* as lazy work that nobody waits for; its error is logged."""
