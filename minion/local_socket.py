@@ -7,7 +7,7 @@ import socket
 from collections import deque
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Deque, Dict
+from typing import Any, Callable, Deque, Dict, Tuple
 
 import zmq
 
@@ -24,6 +24,10 @@ from catena.transport.messages import Envelope
 _READ_BYTES = 256 * 1024
 #: Parts of what waits that are given to the system in one call.
 _AT_ONCE = 16
+#: What the system keeps of what a connection has not read yet.
+_SEND_BYTES = 1024 * 1024
+#: Not in Python's socket module (asm-generic/socket.h).
+_SO_SNDBUFFORCE = 32
 #: Unread answers that one connection may have.
 _UNREAD_LIMIT = 64 * 1024 * 1024
 
@@ -48,12 +52,10 @@ class LocalConnection:
         if not self.open:
             return
         try:
-            data = wire.pack(message, reply_to=reply_to)
-            before = head(len(data))
+            parts = _framed(message, reply_to)
         except CatenaError as error:
-            data = wire.pack(failure_of(error), reply_to=reply_to)
-            before = head(len(data))
-        for part in (before, data):
+            parts = _framed(failure_of(error), reply_to)
+        for part in parts:
             self._unsent.append(memoryview(part))
             self._unsent_bytes += len(part)
         self.flush()
@@ -102,6 +104,21 @@ class LocalConnection:
         for item in frames:
             if self.open:
                 self._owner.handle(self, item)
+
+
+def _framed(message: Any, reply_to: bytes) -> Tuple[bytes, wire.Buffer]:
+    """Return what stands before the body of a message, and the body, which may be large."""
+    top, body = wire.parts(message, reply_to=reply_to)
+    return head(len(top) + len(body)) + top, body
+
+
+def _make_room(sock: socket.socket) -> None:
+    """Let a few pieces of files wait in the system: for each wait the whole agent has a turn."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BYTES)
+    except OSError:
+        # Only root may have more than the system's limit.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
 
 
 class LocalSocket:
@@ -176,6 +193,7 @@ class LocalSocket:
         except OSError:
             return
         sock.setblocking(False)
+        _make_room(sock)
         connection = LocalConnection(self, sock)
         if connection.peer.uid not in (0, os.geteuid()):
             self._log.warning(f"local socket: user {connection.peer.uid} is refused")

@@ -11,9 +11,11 @@ from typing import Any, Callable, List, Optional, Protocol
 import catena
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
+from catena.core.frozen import replace
 from catena.minion.blob import Start
 from catena.minion.log import Log
 from catena.minion.loop import Loop
+from catena.minion.relay import ANSWERS
 from catena.transport import wire
 from catena.transport.agent import (
     AgentLink,
@@ -38,7 +40,8 @@ REFUSED_SECONDS = 5.0
 
 def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
     """Return a link over real sockets that *loop* watches."""
-    link = AgentLink(link_config(start), load_or_create(start.settings.pki_dir), now)
+    config = replace(link_config(start), unread=ANSWERS)
+    link = AgentLink(config, load_or_create(start.settings.pki_dir), now)
     link.register(loop.poller)
     return link
 

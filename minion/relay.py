@@ -26,6 +26,8 @@ CARRIED: Mapping[Type[Any], str] = {
     FilesRequest: "bulk",
     FilePush: "bulk",
 }
+#: Answers that nobody here looks into: who asked checks them, and large ones are copied less.
+ANSWERS = frozenset({"PillarReply", "ManifestReply", "ChunkReply", "FilesReply"})
 #: How long the master has to answer; compiling a pillar takes longest.
 SECONDS = 110.0
 #: Questions on the bulk socket that fly at once: its queue is short, so that pings stay quick.
@@ -115,7 +117,7 @@ class Relay:
         question = self._asked.pop(envelope.reply_to, None)
         if question is None:
             return False
-        question.asker.send(wire.passed_on(envelope), question.msg_id)
+        question.asker.send(envelope.message, question.msg_id)
         return True
 
     def lost(self, socket: str) -> None:

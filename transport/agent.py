@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Union
 
 import zmq
 
@@ -84,6 +84,8 @@ class LinkConfig:
     recon_max_seconds: float = 60.0
     #: Addresses that do not follow from master and port (tests, port forwarding).
     endpoints: Optional[Endpoints] = None
+    #: Names of messages that are only passed on, as they came (`wire.unpack`).
+    unread: FrozenSet[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -395,9 +397,9 @@ class AgentLink:
             if frame is None:
                 return
             try:
-                # Pieces of files are for somebody else on this host, and large.
-                keep = name == "bulk"
-                envelope = wire.unpack(frame.buffer, socket=name, receiver="minion", keep=keep)
+                envelope = wire.unpack(
+                    frame.buffer, socket=name, receiver="minion", unread=self._config.unread
+                )
             except wire.WireError as error:
                 self._note("warning", f"{name}: bad frame of the master: {error}")
                 continue

@@ -13,7 +13,7 @@ Ping(seq=7)
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple, Type, Union
 
 import msgpack
 
@@ -40,6 +40,8 @@ KIB = 1024
 MIB = 1024 * KIB
 
 Buffer = Union[bytes, bytearray, memoryview]
+#: Names of messages.
+Names = FrozenSet[str]
 
 
 @dataclass(frozen=True)
@@ -189,11 +191,19 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
         NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
             an integer over 64 bits, nesting without end).
     """
+    head, body = parts(message, msg_id=msg_id, reply_to=reply_to)
+    return head + body
+
+
+def parts(
+    message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
+) -> Tuple[bytes, Buffer]:
+    """Return header and body of the frame that `pack` makes, for who need not join them."""
     whole = message if type(message) is Packed else packed(message)
     head = bytes((whole.number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
     if len(head) != HEADER_BYTES:
         raise NotPackableError("msg_id and reply_to are 16 bytes each")
-    return head + whole.body
+    return head, whole.body
 
 
 def pack_body(value: Any) -> bytes:
@@ -221,14 +231,18 @@ def check_outgoing(frame: Buffer, *, socket: str, receiver: str) -> None:
         )
 
 
-def unpack(frame: Buffer, *, socket: str, receiver: str, keep: bool = False) -> Envelope:
+def unpack(
+    frame: Buffer, *, socket: str, receiver: str, keep: bool = False, unread: Names = frozenset()
+) -> Envelope:
     """Return the message of *frame* with its header.
 
     Args:
         frame: as received.
         socket: "control", "bulk", "enrol" or "local".
         receiver: which side this is: "master", "minion", "client" or "job".
-        keep: keep the message as it came too, to pass it on (`passed_on`).
+        keep: keep the message's body as it came, too.
+        unread: names of messages that are only passed on: each is a Packed, and its body is left
+            to be checked by who gets it in the end.
 
     Raises:
         WireError: one of its subclasses, for the first rule that the frame breaks.
@@ -249,23 +263,23 @@ def unpack(frame: Buffer, *, socket: str, receiver: str, keep: bool = False) -> 
         raise WrongPlaceError(f"{name} may not arrive at the {receiver} on {socket}", msg_id)
     if view[1] not in VERSIONS:
         raise WireVersionError(f"wire version {view[1]} is not spoken here, {VERSION} is", msg_id)
+    body = view[HEADER_BYTES:]
+    if name in unread:
+        message: Any = Packed(view[0], body)
+    else:
+        message = _read(name, body, limit, msg_id)
+    reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
+    return Envelope(msg_id, reply_to, message, view[1], body if keep else b"")
+
+
+def _read(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
     try:
-        data = unpack_body(view[HEADER_BYTES:], limit)
-        message = decode(record(name), data, name)
+        return decode(record(name), unpack_body(body, limit), name)
     except WireError as error:
         error.msg_id = msg_id
         raise
     except RecordError as error:
         raise FieldError(str(error)[:TEXT_LIMIT], msg_id) from None
-    reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
-    return Envelope(msg_id, reply_to, message, view[1], view[HEADER_BYTES:] if keep else b"")
-
-
-def passed_on(envelope: Envelope) -> Any:
-    """Return the message for `pack`: as it came where that was kept, and packed once less."""
-    if not len(envelope.body):
-        return envelope.message
-    return Packed(_NUMBER_OF[type(envelope.message).__name__], envelope.body)
 
 
 def unpack_body(body: Buffer, limit: Limit) -> Any:

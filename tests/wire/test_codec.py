@@ -314,17 +314,31 @@ def test_a_piece_fits_the_bulk_socket() -> None:
     assert wire.unpack(frame, socket="bulk", receiver="master").message == part
 
 
-def test_a_kept_message_is_passed_on_as_it_came() -> None:
+def test_a_message_is_kept_as_it_came() -> None:
     reply = ChunkReply("0" * 64, 7, b"\x00piece")
-    came = wire.pack(reply, reply_to=b"r" * 16)
+    came = wire.pack(reply)
     kept = wire.unpack(came, socket="bulk", receiver="minion", keep=True)
     assert kept.message == reply and bytes(kept.body) == came[wire.HEADER_BYTES :]
-    on = wire.pack(wire.passed_on(kept), reply_to=b"s" * 16)
-    again = wire.unpack(on, socket="local", receiver="job")
+    assert wire.unpack(came, socket="bulk", receiver="minion").body == b""
+
+
+UNREAD = frozenset({"ChunkReply"})
+
+
+def test_an_unread_message_is_passed_on_as_it_came() -> None:
+    reply = ChunkReply("0" * 64, 7, b"\x00piece")
+    came = wire.pack(reply, reply_to=b"r" * 16)
+    passed = wire.unpack(came, socket="bulk", receiver="minion", unread=UNREAD)
+    assert passed.reply_to == b"r" * 16
+    head, body = wire.parts(passed.message, reply_to=b"s" * 16)
+    again = wire.unpack(head + body, socket="local", receiver="job")
     assert (again.message, again.reply_to) == (reply, b"s" * 16)
 
 
-def test_a_message_that_was_not_kept_is_packed_anew() -> None:
-    reply = ChunkReply("0" * 64, 7, b"piece")
-    came = wire.unpack(wire.pack(reply), socket="bulk", receiver="minion")
-    assert came.body == b"" and wire.passed_on(came) is came.message
+def test_a_message_that_is_not_read_is_checked_by_who_reads_it() -> None:
+    broken = wire.pack(ChunkReply("0" * 64, 7, b"piece"))[:-1]
+    passed = wire.unpack(broken, socket="bulk", receiver="minion", unread=UNREAD)
+    with pytest.raises(wire.BodyError):
+        wire.unpack(wire.pack(passed.message), socket="local", receiver="job")
+    with pytest.raises(wire.WrongPlaceError):
+        wire.unpack(broken, socket="control", receiver="minion", unread=UNREAD)
