@@ -44,6 +44,9 @@ CUT_REMEMBERED = 256
 #: A peer whose connection is not known (any more) is forgotten after this many silent seconds.
 FORGET_SECONDS = 60.0
 
+# Numbers, not members of an enumeration: to join two of those takes longer than to send.
+_NOW = int(zmq.NOBLOCK)
+_NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 
 
@@ -172,8 +175,8 @@ class Port:
     def send(self, routing_id: bytes, frame: bytes) -> bool:
         """Send to one connection; False when it is gone or does not read."""
         try:
-            self._sock.send(routing_id, zmq.NOBLOCK | zmq.SNDMORE)
-            self._sock.send(frame, zmq.NOBLOCK)
+            self._sock.send(routing_id, _NOW_AND_MORE)
+            self._sock.send(frame, _NOW)
         except zmq.Again:
             self.counters["full"] += 1
             return False
@@ -231,15 +234,15 @@ class Port:
         self._scheduled = True
         for _ in range(BATCH):
             try:
-                routing_id = self._sock.recv(zmq.NOBLOCK)
-                frame = self._sock.recv(zmq.NOBLOCK, copy=False)
+                routing_id = self._sock.recv(_NOW)
+                frame = self._sock.recv(_NOW, copy=False)
             except zmq.Again:
                 self._scheduled = False
                 return
             parts = 1
             more = frame.more
             while more:
-                more = self._sock.recv(zmq.NOBLOCK, copy=False).more
+                more = self._sock.recv(_NOW, copy=False).more
                 parts += 1
             self._take(bytes(routing_id), frame, parts)
             if self._loop is None:
