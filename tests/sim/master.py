@@ -75,19 +75,29 @@ class SimStore(Store):
         self._write_engine.dispose()
         self._read_engine.dispose()
 
-    def _put(self, fn: Any, lazy: bool, bulk: Any = None, item: Any = None) -> asyncio.Future[Any]:
+    def post(self, fn: Any, *, lazy: bool = False) -> asyncio.Future[Any]:
         """As in Store, without its thread."""
+        return self._take(_Work(self._future(), lazy, fn))
+
+    def post_item(self, bulk: Any, item: Any, *, lazy: bool = False) -> asyncio.Future[Any]:
+        """As in Store, without its thread."""
+        return self._take(_Work(self._future(), lazy, None, bulk, item))
+
+    def _future(self) -> asyncio.Future[Any]:
         if self._closed or self._loop is None:
             raise StoreUnavailableError("the store is closed")
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._pending.append(_Work(fn, future, lazy, bulk, item))
-        delay = self.host.stage.rng.choice((0.001, 0.01)) + (0.05 if lazy else 0.0)
+        return self._loop.create_future()
+
+    def _take(self, work: _Work) -> asyncio.Future[Any]:
+        assert self._loop is not None
+        self._pending.append(work)
+        delay = self.host.stage.rng.choice((0.001, 0.01)) + (0.05 if work.lazy else 0.0)
         when = self._loop.time() + delay
         if self._due is None or when < self._due.when():
             if self._due is not None:
                 self._due.cancel()
             self._due = self._loop.call_at(when, self._commit_pending)
-        return future
+        return work.future
 
     def _commit_pending(self) -> None:
         self._due = None
