@@ -118,6 +118,9 @@ class Host(Protocol):
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Send an event to the master; False where there is none."""
 
+    def settle(self) -> None:
+        """Wait until each event that was fired is kept; before anything else acts."""
+
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell whoever watches the running job of one step."""
 

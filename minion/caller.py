@@ -103,6 +103,13 @@ class CallerService:
         event = EventFired(os.urandom(16).hex(), tag, dict(data))
         return isinstance(self._ask("control", event, EventStored), EventStored)
 
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Do what `fire` does."""
+        self.fire(tag, data)
+
+    def settle(self) -> None:
+        """Do nothing: each event was waited for."""
+
     def progress(self, progress: JobProgress) -> None:
         """Tell nobody: the master knows no such job."""
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
 from catena.minion.blob import SOCKET
+from catena.minion.event_sender import EventSender
 from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.local import LocalClient
@@ -25,7 +26,6 @@ from catena.transport.messages import (
     ClientReply,
     ClientRequest,
     EventFired,
-    EventStored,
     FilesReply,
     FilesRequest,
     GrainsUpdate,
@@ -59,6 +59,7 @@ class SocketService:
         self._patience = patience
         self._client = LocalClient(self._path, "job")
         self._progress = ProgressPipe(self._path)
+        self._events = EventSender(self._client, self._keep)
 
     def pillar(
         self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
@@ -92,6 +93,7 @@ class SocketService:
 
         A break in between is waited out, and the rest asked for again.
         """
+        self._events.drain()
         left = list(requests)
         while left:
             # With only one under way until it works again: whoever is away is not to be pressed.
@@ -103,9 +105,16 @@ class SocketService:
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Hand an event to the daemon, which keeps it until the master has it."""
-        event = EventFired(os.urandom(16).hex(), tag, dict(data))
-        reply = self._patient(event, _SECONDS)
-        return isinstance(reply, EventStored)
+        self._keep(_event(tag, data))
+        return True
+
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Do what `fire` does, but wait until it is kept only in `settle`."""
+        self._events.send(_event(tag, data))
+
+    def settle(self) -> None:
+        """Return when everything that was handed over is kept, or raise why not."""
+        self._events.settle()
 
     def progress(self, progress: JobProgress) -> None:
         """Send one step; never waits, never raises."""
@@ -133,11 +142,20 @@ class SocketService:
         self._client.close()
         self._progress.close()
 
+    def _keep(self, event: EventFired) -> None:
+        self._patient(event, _SECONDS)
+
     def _ask(self, message: Any) -> Any:
+        self._events.drain()
         return self._client.request(message, _SECONDS)
 
     def _patient(self, message: Any, timeout: float) -> Any:
+        self._events.drain()
         return patiently(lambda: self._client.request(message, timeout), self._patience)
+
+
+def _event(tag: str, data: Mapping[str, Any]) -> EventFired:
+    return EventFired(os.urandom(16).hex(), tag, dict(data))
 
 
 def patiently(ask: Callable[[], T], patience: float) -> T:

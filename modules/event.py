@@ -30,6 +30,10 @@ def send(
 ) -> bool:
     """Send an event to the master; True when it was taken.
 
+    The agent keeps it until the master has stored it. It is on disk before the job's return is,
+    and before the job calls another function that may change something; in states before the next
+    step.
+
     The master stores it in Salt's shape of a minion's event: {id, cmd, pretag, data, tag, ts}, so
     reactor files find what was sent in `data['data']`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping as AbstractMapping
 from typing import Any, Callable, Optional, Tuple
 
@@ -118,7 +119,15 @@ def _call(
         value = instead(context)
     else:
         args, kwargs = bind(plugin, spec.args, spec.kwargs)
-        value = plugin.call(context, *args, **kwargs)
+        # What states come to is noted state by state: there each event is kept before it goes on.
+        session.host.hasty = plugin.mark.fails != "states" and spec.fun not in CHAIN_FUNCTIONS
+        try:
+            value = plugin.call(context, *args, **kwargs)
+        except Exception:
+            with contextlib.suppress(CatenaError):  # the function's own fault is told
+                session.host.settle()
+            raise
+        session.host.settle()
     return value, judge(plugin.mark, value, context.scratch.get("retcode"))
 
 

@@ -137,6 +137,12 @@ class AgentService(Protocol):
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Take an event for the master (kept until stored); False where there is no master."""
 
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Take an event for the master; it is kept when `settle` returns."""
+
+    def settle(self) -> None:
+        """Return when all that was handed over is kept; raise why it can't be."""
+
     def progress(self, progress: JobProgress) -> None:
         """Take one step of the running job. Must not block and must not raise."""
 
@@ -163,6 +169,9 @@ class BaseHost:
         self.place = place
         self.files = files
         self.clock = clock or SystemClock()
+        #: Set by the executor: events need not be kept one by one, since `settle` is called before
+        #: the job's outcome is.
+        self.hasty = False
         #: Set by the runtime while a chunk runs; arm_reboot is refused otherwise.
         self.chunk_open = False
         self.armed: Optional[RebootRequest] = None
@@ -173,6 +182,9 @@ class BaseHost:
         self.after: Optional[After] = None
         #: Epoch of each chain that the job has worked on, by its id.
         self.epochs: Dict[str, int] = {}
+
+    def settle(self) -> None:
+        """Wait until each event that was sent is kept; there is none on its way here."""
 
     @property
     def conf_dir(self) -> Path:
@@ -257,6 +269,8 @@ class RemoteHost(BaseHost):
         self._service = service
         self._spec = spec
         self._seq = 0
+        #: Whether an event was sent that nobody has said is kept.
+        self._unsettled = False
 
     def compile_pillar(
         self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
@@ -287,7 +301,21 @@ class RemoteHost(BaseHost):
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         """Send an event to the master."""
-        return self._service.fire(tag, data)
+        if not self.hasty:
+            return self._service.fire(tag, data)
+        self._unsettled = True
+        self._service.hand_over(tag, data)
+        return True
+
+    def settle(self) -> None:
+        """Wait until each event that was sent is kept.
+
+        Raises:
+            CatenaError: one can't be kept.
+        """
+        if self._unsettled:
+            self._unsettled = False
+            self._service.settle()
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell whoever watches the running job of one step."""

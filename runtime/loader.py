@@ -54,6 +54,16 @@ class EndedError(CatenaError):
     """A custom file wanted to end the process."""
 
 
+class _Acting(partial):  # type: ignore[type-arg]  # of any value
+    """A function that may change something: not before the events that were fired are kept."""
+
+    settle: Callable[[], None]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.settle()
+        return super().__call__(*args, **kwargs)
+
+
 class FunctionMap(Mapping[str, Callable[..., Any]]):
     """`__salt__` and `__states__`: functions by name, bound to one call's context."""
 
@@ -66,7 +76,11 @@ class FunctionMap(Mapping[str, Callable[..., Any]]):
             plugin = self._registry[name]
         except NotFoundError as error:
             raise KeyError(str(error)) from None
-        return partial(plugin.call, self._context)
+        if getattr(plugin.mark, "reads", False):
+            return partial(plugin.call, self._context)
+        acting = _Acting(plugin.call, self._context)
+        acting.settle = self._context.host.settle
+        return acting
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._registry

@@ -10,7 +10,7 @@ import struct
 import time
 from collections import deque
 from pathlib import Path
-from typing import AbstractSet, Any, Deque, Dict, Iterator, List, Optional, Sequence
+from typing import AbstractSet, Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath, private_folder
@@ -144,6 +144,27 @@ class LocalClient:
             answer = self._answer(msg_id, end)
             if not isinstance(answer, ClientItem):
                 return answer
+
+    def begin(self, message: Any, timeout: Optional[float] = None) -> bytes:
+        """Send *message* and return its msg-id, by which `answered` knows the answer.
+
+        Raises:
+            As `request`.
+        """
+        return self._send(message, _end(timeout))
+
+    def answered(
+        self, begun: AbstractSet[bytes], timeout: Optional[float] = None
+    ) -> Tuple[bytes, Any]:
+        """Return (msg-id, answer), a Failure perhaps, of the first of *begun* that is answered.
+
+        Raises:
+            CatenaError: the connection as a whole is refused or gone; nothing more will come.
+        """
+        envelope = self._next_envelope(begun, _end(timeout))
+        if envelope.reply_to == wire.ZERO:
+            raise error_of(envelope.message)
+        return envelope.reply_to, envelope.message
 
     def pipelined(
         self, messages: Sequence[Any], window: int, timeout: Optional[float] = None

@@ -494,6 +494,13 @@ class Service:
         event = EventFired(f"event-{self._host.stage.count('event')}", tag, dict(data))
         return isinstance(self._patient(event), EventStored)
 
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """As AgentService."""
+        self.fire(tag, data)
+
+    def settle(self) -> None:
+        """As AgentService: nothing is on its way."""
+
     def progress(self, progress: JobProgress) -> None:
         """As AgentService: never waits."""
         self._job.check()

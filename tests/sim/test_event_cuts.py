@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from catena.transport import wire
 from catena.transport.messages import EventFired
 from tests.sim import world
 from tests.sim.cuts import Bench
+from tests.sim.host import Host
+from tests.sim.world import World
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +148,59 @@ def test_a_torn_log_of_events_is_mended_without_losing_one(below: Path) -> None:
 
     for root, kept, _ in Bench(below, torn, write).states():
         judge_events(root, {"one", *kept}, set())
+
+
+# -- an agent and its master ----------------------------------------------------------------------
+
+#: Of the steps of an agent that is sent events, each so-many-th is cut.
+EVERY = int(os.environ.get("CATENA_SIM_CUTS_EVERY", "3"))
+
+
+def events_and_a_cut(
+    made: World, steps: int, strike: Callable[[Host], None], taken: list[str], stored: list[str]
+) -> None:
+    """Fire a dozen events; what strikes does so at a step of the agent on its disk."""
+    made.orders = []
+    made.hosts = {"m1": made.hosts["m1"]}
+    host, stage = made.hosts["m1"], made.stage
+
+    def arm() -> None:
+        assert host.program is not None
+        host.program.steps_left, host.program.fate = steps, lambda: strike(host)
+
+    def told(name: str, fault: Exception | None) -> None:
+        if fault is None:
+            taken.append(name)
+
+    def fire(name: str) -> None:
+        event = EventFired(name, "a/tag", {"n": name})
+        host.with_agent(lambda agent: agent.fired(event, partial(told, name)))
+
+    stage.later(1.9, arm)
+    for number in range(12):
+        stage.later(2.0 + 0.005 * number**2, partial(fire, f"event-{number}"))
+    judge = made.checker.at_the_end
+
+    def at_the_end() -> None:
+        judge()
+        rows = made.checker.ask("SELECT event_id FROM event WHERE event_id IS NOT NULL")
+        stored.extend(row["event_id"] for row in rows)
+
+    made.checker.at_the_end = at_the_end  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("strike", [Host.power_cut, Host.kill_agent])
+def test_each_event_that_was_taken_is_stored_once_whatever_befalls_the_agent(
+    below: Path, strike: Callable[[Host], None]
+) -> None:
+    kept = 0
+    for steps in range(1, 60, EVERY):
+        taken: list[str] = []
+        stored: list[str] = []
+        change = partial(events_and_a_cut, steps=steps, strike=strike, taken=taken, stored=stored)
+        outcome = world.run(steps, below, calm=True, change=change)
+        assert not outcome.violations, (steps, outcome.violations)
+        assert set(taken) <= set(stored), (steps, taken, stored)
+        assert len(stored) == len(set(stored)), steps
+        kept += len(taken)
+    assert kept > 20

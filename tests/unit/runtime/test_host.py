@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catena.core.errors import InvalidStateError
+from catena.core.errors import InvalidStateError, LimitError
 from catena.core.job import JobProgress, JobSpec
 from catena.fileserver.roots import RootsClient
 from catena.runtime import host as hosts
@@ -32,6 +32,12 @@ class Agent:
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
         self.asked.append(("fire", tag, dict(data)))
         return True
+
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        self.asked.append(("hand over", tag, dict(data)))
+
+    def settle(self) -> None:
+        self.asked.append("settle")
 
     def progress(self, progress: JobProgress) -> None:
         self.steps.append(progress)
@@ -109,3 +115,43 @@ def test_a_host_that_nothing_reboots_says_so(
     spec = JobSpec("20260101000000000000", "test.ping")
     with pytest.raises(InvalidStateError, match="reboot_command"):
         RemoteHost(place, RootsClient({}), agent, spec).reboot_command()
+
+
+# -- events ---------------------------------------------------------------------------------------
+
+
+def test_events_of_a_job_are_settled_before_it_has_an_outcome(agent: Agent, place: Place) -> None:
+    assert call(agent, place, "event.send", "a/tag", {"x": 1}) is True
+    (over, settled) = agent.asked
+    assert over[:2] == ("hand over", "a/tag") and settled == "settle"
+
+
+def test_an_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: Place) -> None:
+    def settle() -> None:
+        raise LimitError("10000 events wait for the master already")
+
+    agent.settle = settle  # type: ignore[method-assign]
+    told = call(agent, place, "event.send", "a/tag", {"x": 1})
+    assert told == "ERROR: 10000 events wait for the master already"
+
+
+def test_in_states_each_event_is_kept_before_the_next_step(agent: Agent, place: Place) -> None:
+    call(agent, place, "state.single", "event.send", "a/tag")
+    assert [asked[0] for asked in agent.asked if "a/tag" in asked] == ["fire"]
+    assert "settle" not in agent.asked
+
+
+def test_a_function_that_acts_waits_for_the_events_before_it(agent: Agent, place: Place) -> None:
+    folder = place.cache_dir / "extmods" / "modules"
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text(
+        "def go():\n"
+        "    act = __salt__['file.touch']\n"
+        "    __salt__['event.send']('a/tag', {})\n"
+        "    __salt__['test.ping']()\n"
+        f"    act({str(place.cache_dir / 'seen')!r})\n"
+        "    return __salt__['event.send']('b/tag', {})\n"
+    )
+    assert call(agent, place, "mine.go") is True
+    told = [asked if asked == "settle" else asked[1] for asked in agent.asked]
+    assert told == ["a/tag", "settle", "b/tag", "settle"]

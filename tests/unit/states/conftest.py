@@ -108,6 +108,9 @@ class RecordingHost:
     def running(self) -> list[dict[str, Any]]:
         return []
 
+    def settle(self) -> None:
+        """As Host: nothing is on its way."""
+
     def signal_job(self, jid: str, signal: int) -> str:
         return "no such job"
 
