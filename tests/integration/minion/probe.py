@@ -70,3 +70,8 @@ def read_file(path):
 
 def say(tag):
     return __salt__["event.send"](tag, {"a": 1})  # noqa: F821
+
+
+def say_many(tag, count):
+    send = __salt__["event.send"]  # noqa: F821
+    return all(send(tag, {"number": number}) for number in range(count))

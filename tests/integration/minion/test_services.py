@@ -63,6 +63,28 @@ def test_an_event_of_a_job_reaches_the_master(run: Callable[..., None]) -> None:
     run(scenario)
 
 
+def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        master.order(FIRST, "probe.say_many", "my/tag", 1000)
+        await until(lambda: len(master.got(EventFired)) > 20, "the first events")
+        agent.kill()
+        agent.begin()
+        await until(lambda: FIRST in master.returns, "the return")
+        assert master.returns[FIRST].value is True, master.returns[FIRST]
+
+        def numbers() -> set[int]:
+            return {event.data["data"]["number"] for event in master.got(EventFired)}
+
+        await until(lambda: numbers() == set(range(1000)), "all events")
+        ids = {event.event_id for event in master.got(EventFired)}
+        assert len(ids) == 1000, "one that came again has its own id"
+        await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
+
+    run(scenario)
+
+
 def test_grains_collected_anew_are_kept_and_told(run: Callable[..., None]) -> None:
     async def scenario(master: MasterDouble, agent: Agent) -> None:
         (agent.home / "grains").write_text("colour: red\n")
