@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
 
@@ -21,8 +21,11 @@ from catena.master.chains.parts import ChainParts, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.job_model import JobRequest, Submitted
-from catena.master.store.lists import padded
+from catena.master.store.lists import padded, slices
 from catena.master.store.tables import KEYS, MINIONS
+
+#: Minions whose chunk files are written together.
+_SLICE = 256
 
 
 @dataclass(frozen=True)
@@ -114,14 +117,13 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     """
     failpoints.hit("master.chain.due")
     found = await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
-    packages = parts.rules.agent_packages
-    rendering = await asyncio.to_thread(render_all, found, packages)
+    rendering = await _prepare(parts, found)
     if not rendering.chains:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))
         await parts.ssh.look_at(rendering.awaited)
         return
-    failpoints.hit("master.chain.rendered")
-    await expose(parts, found, rendering)
+    failpoints.hit("master.chain.written")
+    _show(parts, found, rendering)
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
         ledger = Ledger(conn, parts.clocks.read())
@@ -136,10 +138,44 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     await parts.ssh.look_at(rendering.awaited)
 
 
+async def _prepare(parts: ChainParts, found: Draft) -> Rendering:
+    """Render a draft, and write its chunk files.
+
+    Those of some minions are written while the next are rendered: the one waits for the disk, the
+    other for the processor.
+    """
+    chains: dict[str, RenderedChain] = {}
+    refused: dict[str, str] = {}
+    awaited: set[str] = set()
+    writing: asyncio.Future[None] | None = None
+    try:
+        for some in slices(list(found.plans), _SLICE):
+            part = replace(found, plans={minion: found.plans[minion] for minion in some})
+            done = await asyncio.to_thread(render_all, part, parts.rules.agent_packages)
+            chains.update(done.chains)
+            refused.update(done.refused)
+            awaited.update(done.awaited)
+            if not done.chains:
+                continue
+            failpoints.hit("master.chain.rendered")
+            if writing is not None:
+                await writing
+            write = asyncio.to_thread(parts.files.write_chunks, done.texts())
+            writing = asyncio.ensure_future(write)
+    finally:
+        if writing is not None:
+            await writing
+    return Rendering(chains, refused, frozenset(awaited))
+
+
 async def expose(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
     """Write the chunk files of a rendering, and let each minion see its own."""
     await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
     failpoints.hit("master.chain.written")
+    _show(parts, found, rendering)
+
+
+def _show(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
     for minion, chain in rendering.chains.items():
         parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
 

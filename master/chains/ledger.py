@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -122,8 +122,7 @@ class ConflictError(TryLaterError):
     """Somebody else moved it in the same moment; ask again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What rendering says of an action."""
 
     chunk: int
@@ -132,8 +131,7 @@ class Place:
     delay_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """An execution and its place."""
 
     id: int
