@@ -104,9 +104,10 @@ class EventBus:
             sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
         """
         new = NewEvent(tag, data, source, event_id)
-        row = self._row(new)
+        now = self._clock.now().timestamp()
+        row = _row(new, now)
         (seq,) = insert_many(conn, EVENTS.c.seq, [row])
-        stored = _stored(seq, new, row)
+        stored = _stored(seq, new, row, _stamp(now))
         after_commit(conn, lambda: self._publish([stored]))
         return stored.event
 
@@ -118,21 +119,14 @@ class EventBus:
         """
         if not news:
             return
-        rows = [self._row(new) for new in news]
+        now = self._clock.now().timestamp()
+        rows = [_row(new, now) for new in news]
         seqs = insert_many(conn, EVENTS.c.seq, rows)
-        stored = [_stored(seq, new, row) for seq, new, row in zip(seqs, news, rows, strict=True)]
+        at = _stamp(now)
+        stored = [
+            _stored(seq, new, row, at) for seq, new, row in zip(seqs, news, rows, strict=True)
+        ]
         after_commit(conn, lambda: self._publish(stored))
-
-    def _row(self, new: NewEvent) -> dict[str, Any]:
-        if not is_tag(new.tag):
-            raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
-        return {
-            "tag": new.tag,
-            "data": Ready.of(dict(new.data)),
-            "at": self._clock.now().timestamp(),
-            "source": new.source,
-            "event_id": new.event_id,
-        }
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
@@ -219,8 +213,20 @@ def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
         conn.execute(sa.insert(CURSORS).values(consumer=consumer, seq=seq))
 
 
-def _stored(seq: int, new: NewEvent, row: Mapping[str, Any]) -> _Stored:
-    event = Event(seq, new.tag, dict(new.data), _stamp(row["at"]), new.source)
+def _row(new: NewEvent, now: float) -> dict[str, Any]:
+    if not is_tag(new.tag):
+        raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
+    return {
+        "tag": new.tag,
+        "data": Ready.of(dict(new.data)),
+        "at": now,
+        "source": new.source,
+        "event_id": new.event_id,
+    }
+
+
+def _stored(seq: int, new: NewEvent, row: Mapping[str, Any], at: str) -> _Stored:
+    event = Event(seq, new.tag, dict(new.data), at, new.source)
     return _Stored(event, len(row["data"].packed))
 
 

@@ -27,19 +27,19 @@ class _Form:
     positional: bool
 
     def bound(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
+        # Column by column: most need no more than to be put in their place.
+        columns = list(zip(*rows, strict=True))
+        placed = zip(
+            *(
+                columns[place] if bind is None else map(bind, columns[place])
+                for _, place, bind in self.values
+            ),
+            strict=True,
+        )
         if self.positional:
-            places = [(place, bind) for _, place, bind in self.values]
-            return [
-                tuple([row[place] if bind is None else bind(row[place]) for place, bind in places])
-                for row in rows
-            ]
-        return [
-            {
-                name: row[place] if bind is None else bind(row[place])
-                for name, place, bind in self.values
-            }
-            for row in rows
-        ]
+            return list(placed)
+        names = [name for name, _, _ in self.values]
+        return [dict(zip(names, row, strict=True)) for row in placed]
 
 
 class ManyRows:
