@@ -126,6 +126,14 @@ RUNS = sa.Table(
     sa.Column("over_ssh", sa.Boolean(name="over_ssh"), nullable=False, server_default=sa.false()),
     sa.Index("ix_chain_run_minion_open", "minion", "open"),
 )
+# The few of all that ever ran: whoever asks for them, each second, must not read the others.
+for _name, _ordered, _which in (
+    ("ix_chain_run_open_jid", RUNS.c.jid, RUNS.c.open),
+    ("ix_chain_run_fence_chain_id", RUNS.c.chain_id, RUNS.c.fence),
+):
+    sa.Index(
+        _name, _ordered, sqlite_where=_which == sa.true(), postgresql_where=_which == sa.true()
+    )
 
 #: One chunk file of one minion.
 CHUNKS = sa.Table(

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
 from catena.master import retention
 from catena.master.event_bus import EventBus
-from catena.master.store import chain_tables, database, schema, tables
+from catena.master.store import chain_tables, database, schema, ssh_tables, tables
 from catena.master.store.database import (
     Bulk,
     Store,
@@ -63,13 +64,31 @@ async def names(store: Store) -> list[str]:
 
 
 def test_the_migrations_make_exactly_the_tables_of_the_code(tmp_path: Path) -> None:
-    assert chain_tables.CHAINS.metadata is METADATA
+    assert {chain_tables.CHAINS.metadata, ssh_tables.SSH_HOSTS.metadata} == {METADATA}
 
     async def scenario(store: Store) -> None:
         def differences(conn: sa.Connection) -> Any:
             return compare_metadata(MigrationContext.configure(conn), METADATA)
 
         assert await store.read(differences) == []
+
+    run(tmp_path, scenario)
+
+
+def test_runs_that_are_over_are_not_read_to_find_those_that_are_not(tmp_path: Path) -> None:
+    runs = chain_tables.RUNS
+    asked = {
+        "ix_chain_run_open_jid": sa.select(runs).where(runs.c.open == sa.true()),
+        "ix_chain_run_fence_chain_id": sa.select(runs).where(runs.c.fence == sa.true()),
+    }
+
+    async def scenario(store: Store) -> None:
+        def plan(conn: sa.Connection, query: sa.Select[Any]) -> str:
+            text = query.compile(conn, compile_kwargs={"literal_binds": True})
+            return str(conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
+
+        for index, query in asked.items():
+            assert index in await store.read(partial(plan, query=query))
 
     run(tmp_path, scenario)
 
