@@ -23,7 +23,7 @@ import signal
 import statistics
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ class Verdict:
 
     #: MB per hour after the warm-up, by a line through the least of each pause.
     memory_per_hour: float
-    #: Most descriptors in the last third of the run less the most in the third before it.
+    #: The least descriptors of the last pause less those of the first after the warm-up.
     descriptors: int
 
     @property
@@ -98,21 +98,14 @@ def pauses(seconds: float) -> bool:
 
 def judge(samples: Sequence[Sample], warm: float = WARM_SECONDS) -> Verdict:
     """Return what *samples* say about growth after the first *warm* seconds."""
-    later = [sample for sample in samples if sample.seconds >= warm]
-    if not later:
-        return Verdict(0.0, 0)
-    rests: dict[int, Sample] = {}
-    for sample in later:
-        if not pauses(sample.seconds):
-            continue
-        number = int(sample.seconds // REST_EVERY)
-        if number not in rests or sample.memory < rests[number].memory:
-            rests[number] = sample
-    per_second = slope([(sample.seconds, sample.memory) for sample in rests.values()])
-    third = len(later) // 3
-    before, last = later[third : 2 * third], later[2 * third :]
-    most = [max((s.descriptors for s in some), default=0) for some in (before, last)]
-    return Verdict(per_second * 3600, most[1] - most[0] if third else 0)
+    rests: defaultdict[int, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        if sample.seconds >= warm and pauses(sample.seconds):
+            rests[int(sample.seconds // REST_EVERY)].append(sample)
+    least = [min(rest, key=lambda sample: sample.memory) for rest in rests.values()]
+    per_second = slope([(sample.seconds, sample.memory) for sample in least])
+    open_files = [min(sample.descriptors for sample in rest) for rest in rests.values()]
+    return Verdict(per_second * 3600, open_files[-1] - open_files[0] if open_files else 0)
 
 
 def look(pid: int, began: float, cpu: float) -> Sample:
