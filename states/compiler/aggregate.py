@@ -7,15 +7,16 @@ over its work only once its own requisites allow it, and never when it has condi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from catena.core.context import Context
 from catena.core.frozen import replace
 from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.states.compiler.call import Callees
+from catena.states.compiler.joining import Grouping, directly, widen
 from catena.states.compiler.model import KEYWORDS, Low, Row
-from catena.states.compiler.requisites import Group, Plan
+from catena.states.compiler.requisites import Plan
 
 log = logger(__name__)
 
@@ -23,7 +24,6 @@ log = logger(__name__)
 JOIN = "mod_aggregate"
 #: Mark on a low chunk that has joined others, or whose work another one does.
 JOINED = "__agg__"
-GROUP_LIMIT = 500
 _CONDITIONS = ("onlyif", "unless", "creates")
 _NOT_ARGUMENTS = KEYWORDS | {"state", "name", "fun", "order"}
 
@@ -48,11 +48,11 @@ class Joins:
             for place, low in enumerate(lows if some else ())
             if _may_join(low, setting) and callees.get(low.state, JOIN) is not None
         ]
-        self._groups = _groups(plan, able)
+        self._groups = Grouping(plan, able).groups()
         #: The chunks of groups as their modules see and mark them, by position.
         self._chunks: Dict[int, Dict[str, Any]] = {}
         if self._groups:
-            _widen(plan, self._groups)
+            widen(plan, self._groups)
 
     def sequence(self) -> Sequence[int]:
         """Return the positions of the run, each behind those that it needs."""
@@ -126,70 +126,6 @@ def _unconditional(low: Low) -> bool:
     return not any(key in low.keywords for key in _CONDITIONS)
 
 
-def _groups(plan: Plan, able: Sequence[int]) -> Dict[int, List[int]]:
-    """Return the group of each state that has one: positions in the order of the run."""
-    by_module: Dict[str, List[List[int]]] = {}
-    found: Dict[int, List[int]] = {}
-    for position in able:
-        groups = by_module.setdefault(plan.lows[position].state, [])
-        needed = _needed(plan, position, found) if groups else set()
-        for group in groups:
-            if len(group) < GROUP_LIMIT and needed.isdisjoint(group):
-                group.append(position)
-                for one in group:
-                    found[one] = group
-                break
-        else:
-            groups.append([position])
-    return found
-
-
-def _needed(plan: Plan, position: int, found: Mapping[int, List[int]]) -> Set[int]:
-    """Return all that a state needs, directly or not, with the groups of each."""
-    needed: Set[int] = set()
-    met: Set[int] = set()
-    waiting = [position]
-    while waiting:
-        for one in _directly(plan, waiting.pop(), met):
-            for mate in found.get(one, (one,)):
-                if mate not in needed:
-                    needed.add(mate)
-                    waiting.append(mate)
-    return needed
-
-
-def _directly(plan: Plan, position: int, met: Set[int]) -> Iterator[int]:
-    """Yield what a state needs; groups that were *met* before are left out."""
-    links = plan.links[position]
-    for kind, groups in links.needs.items():
-        for group in groups if kind != "prereq" else ():
-            if group.number not in met:
-                met.add(group.number)
-                yield from group.members
-    yield from links.prereq_owners
-
-
-def _widen(plan: Plan, found: Mapping[int, List[int]]) -> None:
-    """Let who needs one of a group need all of it."""
-    widened: Dict[int, Group] = {}
-    for links in plan.links:
-        for kind, groups in links.needs.items():
-            if kind != "prereq":
-                links.needs[kind] = [_wider(plan, group, found, widened) for group in groups]
-
-
-def _wider(
-    plan: Plan, group: Group, found: Mapping[int, List[int]], widened: Dict[int, Group]
-) -> Group:
-    if group.number not in widened:
-        members: Tuple[int, ...] = tuple(
-            dict.fromkeys(mate for one in group.members for mate in found.get(one, (one,)))
-        )
-        same = members == group.members
-        widened[group.number] = group if same else plan.index.group(members)
-    return widened[group.number]
-
-
 def _behind_needs(plan: Plan) -> List[int]:
     """Return all positions in their order, but each behind those that it needs."""
     result: List[int] = []
@@ -206,5 +142,5 @@ def _behind_needs(plan: Plan) -> List[int]:
                     result.append(owner)
             elif one not in seen:
                 seen.add(one)
-                path.append((one, _directly(plan, one, met)))
+                path.append((one, directly(plan, one, met)))
     return result
