@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
-import random
-import secrets
-import string
 import sys
 import time
-import traceback
 from typing import Any, Dict, List, Tuple
 
 import catena
@@ -96,6 +90,8 @@ def version(context: Context) -> str:
 @function(inline=True)
 def versions_information(context: Context) -> Dict[str, Dict[str, str]]:
     """Return versions of catena, Python and the system, by group and name."""
+    import platform
+
     return {
         "Catena Version": {"Catena": str(catena.__version__)},
         "Dependency Versions": {"Python": platform.python_version()},
@@ -127,6 +123,8 @@ def sleep(context: Context, length: float) -> bool:
 @function(reads=True)
 def rand_sleep(context: Context, max: int = 60) -> bool:
     """Wait a random time of at most *max* seconds, then return True."""
+    import random
+
     time.sleep(random.uniform(0, float(max)))
     return True
 
@@ -219,6 +217,8 @@ def cross_test(context: Context, func: str, args: Any = None) -> Any:
 @function(inline=True)
 def stack(context: Context) -> str:
     """Return the stack of the call."""
+    import traceback
+
     return "".join(traceback.format_stack(sys._getframe()))
 
 
@@ -253,6 +253,9 @@ def try_(
 @function(inline=True)
 def rand_str(context: Context, size: int = 32) -> str:
     """Return *size* random letters and digits."""
+    import secrets
+    import string
+
     alphabet = string.ascii_letters + string.digits
     return "".join(secrets.choice(alphabet) for _ in range(min(int(size), _LONGEST_WALK)))
 
@@ -264,6 +267,9 @@ def random_hash(context: Context, size: int = 9999999999, hash_type: str = "sha2
     Raises:
         UsageError: *hash_type* is not known.
     """
+    import hashlib
+    import secrets
+
     if hash_type not in hashlib.algorithms_available:
         raise UsageError(f"no hash is called {hash_type!r}")
     return hashlib.new(hash_type, str(secrets.randbelow(int(size))).encode()).hexdigest()

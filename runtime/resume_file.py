@@ -14,7 +14,6 @@ import hmac
 import json
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -151,7 +150,7 @@ class ResumeFile:
             key = b""
         if len(key) == KEY_BYTES:
             return key
-        key = secrets.token_bytes(KEY_BYTES)
+        key = os.urandom(KEY_BYTES)
         durable_folder(self._key_path.parent)
         write_durable(self._key_path, key)
         return key

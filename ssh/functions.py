@@ -7,7 +7,6 @@ over the open channel.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -191,6 +190,8 @@ class TargetRegistry(CustomRegistry):
 
 
 def _like(function: Callable[..., Any], plugin: Plugin) -> Callable[..., Any]:
+    import inspect
+
     function.__signature__ = inspect.signature(plugin.call)  # type: ignore[attr-defined]  # Python's own place for it
     function.__doc__ = plugin.doc()
     return function

@@ -288,8 +288,10 @@ def _socket(hop: Hop, host: str, via: Any, seconds: float) -> _Wire:
 
 def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
     where = f"{hop.host}:{hop.port}"
+    # Python takes a text through its tables of international names, whatever letters it has.
+    name = hop.host.encode("ascii") if hop.host.isascii() else hop.host
     try:
-        addresses = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(name, hop.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         advice = "set host: in the roster, or HostName in the SSH configuration"
