@@ -448,7 +448,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()
-    heap.few_arenas()
+    heap.share_memory()
     heap.look_seldom()
     try:
         return asyncio.run(_serve(settings, config_dir))
