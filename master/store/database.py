@@ -43,6 +43,9 @@ LOCKED_PAUSE_SECONDS = 0.2
 #: Pages of SQLite's log until they go into the file: 16 MB. Most are those of the commit before.
 CHECKPOINT_PAGES = 4000
 READERS = 4
+#: Pages that a reader keeps, KiB. SQLite's own 2 MB for each of them fill up with what fifty hosts
+#: have said, and all of it is in the system's cache as well; the writer keeps that much.
+READER_CACHE_KIB = 256
 _HOOKS = "catena_after_commit"
 
 
@@ -196,6 +199,8 @@ class Store:
         if self._sqlite:
             begin = "BEGIN IMMEDIATE" if writer else "BEGIN"
             sa.event.listen(engine, "connect", _set_up_sqlite)
+            if not writer:
+                sa.event.listen(engine, "connect", _keep_little)
             sa.event.listen(engine, "begin", lambda conn: conn.exec_driver_sql(begin) and None)
         return engine
 
@@ -404,6 +409,10 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _keep_little(connection: Any, _record: Any) -> None:
+    connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
 
 
 def _make_private(path: Path) -> None:

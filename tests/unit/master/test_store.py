@@ -127,6 +127,32 @@ def test_functions_run_in_order_and_are_durable_when_awaited(tmp_path: Path) -> 
     assert order == list(range(500))
 
 
+def test_an_undone_function_leaves_the_savepoint_of_the_next_alone(tmp_path: Path) -> None:
+    def fail(conn: sa.Connection) -> None:
+        put("undone")(conn)
+        raise UsageError("no")
+
+    async def scenario(store: Store) -> None:
+        works = [store.post(work, lazy=True) for work in (put("a"), fail, put("b"), fail)]
+        found = await asyncio.gather(*works, return_exceptions=True)
+        assert [type(one) for one in found] == [type(None), UsageError, type(None), UsageError]
+        assert await names(store) == ["a", "b"]
+
+    run(tmp_path, scenario)
+
+
+def test_readers_keep_little_of_the_database_and_the_writer_a_large_log(tmp_path: Path) -> None:
+    def ask(name: str) -> Callable[[sa.Connection], int]:
+        return lambda conn: int(conn.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+
+    async def scenario(store: Store) -> None:
+        assert await store.read(ask("cache_size")) == -database.READER_CACHE_KIB
+        assert await store.write(ask("wal_autocheckpoint")) == database.CHECKPOINT_PAGES
+        assert await store.write(ask("synchronous")) == 2
+
+    run(tmp_path, scenario)
+
+
 def test_one_failing_function_takes_nothing_from_the_others(tmp_path: Path) -> None:
     told: list[str] = []
 
