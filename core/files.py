@@ -42,6 +42,15 @@ def sync_folder(folder: AnyPath) -> None:
         os.close(handle)
 
 
+def sync_file(path: AnyPath) -> None:
+    """Make the content of a file durable, whoever wrote it; its name is the folder's affair."""
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_all(handle: int, data: bytes) -> None:
     """Write all of *data* to a file descriptor."""
     view = memoryview(data)

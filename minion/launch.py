@@ -91,7 +91,8 @@ def with_chains(start: Start) -> Start:
     return frozen.replace(
         start,
         pending_resume=chain_run.pending_resume(place),
-        open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
+        # One that a cut met in its midst holds others back, too, should its job be called off.
+        open_chain=chain.chain_id if chain else 0,
         pending_after=records.encode(after) if after else {},
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional
 
 from catena.core.frozen import dataclass
+from catena.core.job import JobSpec
 
 #: Jobs that run side by side at most; the next ones wait. Guards the host's memory.
 PARALLEL_LIMIT = 32
@@ -19,6 +20,9 @@ QUEUED = frozenset(
     state.low state.template state.template_str state.test state.pkg state.request
     state.run_request""".split()
 )
+
+
+_RESUME = "mgractionchains.resume"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class Entry:
     chain: Optional[int] = None
     #: It goes on with a chain, so it passes those that wait for the chain's end.
     resumes: bool = False
+
+
+def entry_of(spec: JobSpec) -> Entry:
+    """Return a job's place in line."""
+    serial = spec.fun in QUEUED and spec.kwargs.get("concurrent") is not True
+    chain = spec.chain.chain_id if spec.chain else None
+    if chain is None and spec.fun == "mgractionchains.start" and spec.args:
+        first = spec.args[0]
+        chain = first if isinstance(first, int) else None
+    return Entry(spec.jid, serial, chain, spec.fun == _RESUME)
 
 
 class JobQueue:
@@ -103,10 +117,21 @@ class JobQueue:
             pending_chain: a chain that waits on this host for its next boot or resume. The start
                 of another chain is held back behind it; resuming goes first.
         """
+        chosen = self._chosen(self._waiting, pending_chain)
+        for entry in chosen:
+            self._waiting.remove(entry)
+            self._running[entry.key] = entry
+        return [entry.key for entry in chosen]
+
+    def starts(self, entry: Entry, pending_chain: Optional[int] = None) -> bool:
+        """Return whether *entry* would start now, were it added; as `start` decides."""
+        return entry in self._chosen([*self._waiting, entry], pending_chain)
+
+    def _chosen(self, waiting: List[Entry], pending_chain: Optional[int]) -> List[Entry]:
         serial_free = not self.serial_running
         parallel = sum(1 for entry in self._running.values() if not entry.serial)
         chosen: List[Entry] = []
-        for entry in sorted(self._waiting, key=lambda item: not item.resumes):
+        for entry in sorted(waiting, key=lambda item: not item.resumes):
             if entry.serial:
                 if not serial_free or _held(entry, pending_chain):
                     continue
@@ -116,10 +141,7 @@ class JobQueue:
             else:
                 parallel += 1
             chosen.append(entry)
-        for entry in chosen:
-            self._waiting.remove(entry)
-            self._running[entry.key] = entry
-        return [entry.key for entry in chosen]
+        return chosen
 
     def _before(self, key: str) -> List[Entry]:
         keys = [entry.key for entry in self._waiting]

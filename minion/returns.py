@@ -14,6 +14,7 @@ from catena.core.errors import CatenaError
 from catena.minion.jobs import JobFolder
 from catena.minion.log import Log
 from catena.minion.relay import Sender
+from catena.minion.sealed import SEAL_BYTES
 from catena.transport import wire
 from catena.transport.messages import JobReturned, ReturnPart
 
@@ -37,7 +38,7 @@ class ReturnSender:
         """Send the return of *folder*, or go on sending it; False: the link takes no more now."""
         path = folder.return_path
         try:
-            size = path.stat().st_size
+            size = path.stat().st_size - SEAL_BYTES
             if size > SMALL_BYTES:
                 return self._pieces(folder.jid, path, size, link)
             return link.send("control", JobReturned(folder.read_return(SMALL_BYTES)))
@@ -61,7 +62,7 @@ class ReturnSender:
             self._digest[jid] = _hash(path)
         with path.open("rb") as stream:
             for index in range(self._next.get(jid, 0), count):
-                stream.seek(index * wire.CHUNK_BYTES)
+                stream.seek(SEAL_BYTES + index * wire.CHUNK_BYTES)
                 data = stream.read(wire.CHUNK_BYTES)
                 part = ReturnPart(jid, self._digest[jid], index, count, data)
                 if not link.send("bulk", part):
@@ -74,6 +75,7 @@ class ReturnSender:
 def _hash(path: Path) -> str:
     digest = sha256()
     with path.open("rb") as stream:
+        stream.seek(SEAL_BYTES)
         for block in iter(lambda: stream.read(1024 * 1024), b""):
             digest.update(block)
     return digest.hexdigest()

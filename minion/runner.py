@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, Callable, Dict, List, Optional, Protocol, Set
 
@@ -13,8 +14,8 @@ from catena.minion.blob import Start
 from catena.minion.jobs import Aside, Claim, JobFolder, JobFolderError, JobStore
 from catena.minion.log import Log
 from catena.minion.processes import ProcessRef
-from catena.minion.queue import QUEUED, Entry, JobQueue
-from catena.minion.seen import SeenJobs
+from catena.minion.queue import Entry, JobQueue, entry_of
+from catena.minion.seen import SeenJobs, expiry
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -28,7 +29,6 @@ OUTPUT_FLOOR = 1024 * 1024
 #: How many of its last lines the agent's log repeats.
 OUTPUT_LINES = 20
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
-_RESUME = "mgractionchains.resume"
 
 
 class Listener(Protocol):
@@ -142,7 +142,7 @@ class JobRunner:
         first = start()
         self.boot_id = _boot_id(first)
         self.processes = processes(self.boot_id, self)
-        self.store = JobStore(first.cache_dir)
+        self.store = JobStore(first.cache_dir, self.boot_id)
         self.seen = SeenJobs(first.cache_dir / "seen", self._wall())
         self.queue = JobQueue()
         #: Chain that waits on this host for its boot or resume; None: none.
@@ -157,14 +157,18 @@ class JobRunner:
         self._newest: Optional[JobSpec] = None
         #: Until when an order may come again, by jid: for those of this agent process.
         self._not_after: Dict[str, float] = {}
-        #: Returns that the agent gives and that a full disk did not take yet.
-        self._owed: Dict[str, JobReturn] = {}
+        #: Returns that a full disk did not take yet; None: it lies in its folder.
+        self._owed: Dict[str, Optional[JobReturn]] = {}
+        #: Jobs whose beginning was kept with the order.
+        self._begun: Set[str] = set()
         #: Jobs of chains that wait for room on the disk, or for the master.
         self._postponed: Set[str] = set()
         self._next_look = 0.0
 
     def recover(self) -> None:
         """Take up what an earlier agent process left: returns, running jobs, the line."""
+        for jid, until in self.store.ended().items():
+            self.seen.note(jid, until)
         found, bad = self.store.scan()
         for jid in bad:
             self._log.error(f"job {jid}: its folder is damaged; moved to jobs/bad-{jid}")
@@ -173,7 +177,7 @@ class JobRunner:
             if stored.spec.jid in self.seen:
                 folder.remove()
             elif folder.has_return():
-                self._listener.on_done(folder.jid, folder.read_aside())
+                self._done(folder)
             else:
                 self._take_up(stored.spec, folder)
         self.start_next()
@@ -220,11 +224,15 @@ class JobRunner:
         left = spec.not_after - self._wall()
         if spec.not_after and left < 0:
             return "it came too late: it may not start any more"
-        self.store.add(spec)
+        entry = entry_of(spec)
+        begins = self.queue.starts(entry, self.pending_chain)
+        self.store.add(spec, begins)
+        if begins:
+            self._begun.add(spec.jid)
         self._newest, self._not_after[spec.jid] = spec, spec.not_after
         if spec.not_after:
             self._until[spec.jid] = self._clock.monotonic() + left
-        self.queue.add(entry_of(spec))
+        self.queue.add(entry)
         # Told with the receipt; said again only when it changes.
         self._positions[spec.jid] = self.queue.position(spec.jid)
         self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
@@ -302,14 +310,22 @@ class JobRunner:
         return f"no job {jid} runs here"
 
     def stored(self, jid: str) -> None:
-        """Forget a job whose return the master has."""
+        """Forget a job whose return the master has.
+
+        Raises:
+            OSError: it can't be remembered as done; it is still here.
+        """
         folder = self.store.folder(jid)
         not_after = self._not_after.pop(jid, None)
-        if jid not in self.seen:
-            if not_after is None:
-                not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
-            self.seen.add(jid, not_after, self._wall())
-        folder.remove()
+        if not_after is None:
+            not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
+        until = expiry(not_after, self._wall())
+        self.store.end(jid, until)
+        self.seen.note(jid, until)
+        if self.store.is_long:
+            with contextlib.suppress(OSError):  # a full disk: the log stays as it is
+                self.seen.save()
+                self.store.shrink()
 
     def describe(self) -> List[Dict[str, Any]]:
         """Return running and waiting jobs as saltutil.running prints them."""
@@ -390,7 +406,14 @@ class JobRunner:
         if self._lacks_room(spec, folder):
             self._postpone(jid)
             return
-        folder.take_up()
+        try:
+            if jid not in self._begun:
+                self.store.begin(jid)
+            folder.take_up()
+        except OSError:
+            self._postpone(jid)
+            return
+        self._begun.discard(jid)
         now = self._clock.monotonic()
         self._running[jid] = Running(spec.output_limit, float(spec.deadline_seconds), now)
         try:
@@ -411,7 +434,7 @@ class JobRunner:
     def _postpone(self, jid: str) -> None:
         """Begin a job again soon; meanwhile it keeps its place, so that none passes."""
         self._postponed.add(jid)
-        text = "the disk is full, or the master is away; its chain goes on when that has passed"
+        text = "the disk is full, or the master is away; it goes on when that has passed"
         self._log.error(f"job {jid}: {text}")
 
     def _begin_postponed(self) -> None:
@@ -519,28 +542,35 @@ class JobRunner:
             spec.jid, spec.fun, spec.args, False, 1, text, began, lasted, boot_id=self.boot_id
         )
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
-        self.queue.drop(spec.jid)
-        why = self._pay(spec.jid)
-        if why:
-            self._log.error(f"job {spec.jid}: its return can't be kept yet: {why}")
-
-    def _pay(self, jid: str) -> str:
-        """Make an owed return durable; return why that has to be tried again, or ""."""
-        folder = self.store.folder(jid)
-        try:
-            folder.finish(wire.pack_body(JobReturned(self._owed[jid])))
-        except OSError as error:
-            return str(error)
-        del self._owed[jid]
-        self._done(folder)
-        return ""
+        self._settle(spec.jid)
 
     def _done(self, folder: JobFolder) -> None:
-        self.queue.drop(folder.jid)
-        self._positions.pop(folder.jid, None)
-        self._unclaimed.pop(folder.jid, None)
-        self._until.pop(folder.jid, None)
-        self._listener.on_done(folder.jid, folder.read_aside())
+        """Take the return that lies in a folder."""
+        self._owed[folder.jid] = None
+        self._settle(folder.jid)
+
+    def _settle(self, jid: str) -> None:
+        self._positions.pop(jid, None)
+        self._unclaimed.pop(jid, None)
+        self._until.pop(jid, None)
+        self._begun.discard(jid)
+        self.queue.drop(jid)
+        why = self._pay(jid)
+        if why:
+            self._log.error(f"job {jid}: its return can't be kept yet: {why}")
+
+    def _pay(self, jid: str) -> str:
+        """Make an owed return durable and tell of it; return why that is to be tried again."""
+        folder, ret = self.store.folder(jid), self._owed[jid]
+        try:
+            if ret is not None:
+                folder.finish(wire.pack_body(JobReturned(ret)))
+            self.store.keep_return(folder)
+        except (OSError, JobFolderError) as error:
+            return str(error)
+        del self._owed[jid]
+        self._listener.on_done(jid, folder.read_aside())
+        return ""
 
     def _bound(self, jid: str, running: Running, now: float) -> None:
         if running.age(now) > running.deadline_seconds:
@@ -566,13 +596,3 @@ def _boot_id(start: Start) -> str:
     except OSError:
         # Nothing is then taken for alive, so nothing is ever killed by mistake.
         return ""
-
-
-def entry_of(spec: JobSpec) -> Entry:
-    """Return a job's place in line."""
-    serial = spec.fun in QUEUED and spec.kwargs.get("concurrent") is not True
-    chain = spec.chain.chain_id if spec.chain else None
-    if chain is None and spec.fun == "mgractionchains.start" and spec.args:
-        first = spec.args[0]
-        chain = first if isinstance(first, int) else None
-    return Entry(spec.jid, serial, chain, spec.fun == _RESUME)

@@ -1,7 +1,8 @@
 """The job ids that this minion is done with, so that none is run a second time.
 
-A text file of lines `<expiry> <jid> <why>`, appended and fsynced before a job's folder goes. A
-line torn by a power cut is skipped: its folder is then still there.
+A text file of lines `<expiry> <jid> <why>`, appended and synced. A line that a power cut tore is
+skipped: nobody was promised anything. Jobs that are done are known from the daemon's log
+(`job_log`) first; they are written here before they go from there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from catena.core.files import read_limited, sync_folder, write_all, write_durable
 
@@ -23,6 +24,11 @@ _LOOK_LINES = 1000
 _WHY = ("done", "cancelled")
 
 
+def expiry(not_after: float, now: float) -> int:
+    """Return until when a job is remembered whose order may arrive until *not_after*; 0: ever."""
+    return int(max(not_after + MARGIN_SECONDS, now) if not_after else now + KEEP_SECONDS)
+
+
 class SeenJobs:
     """Remembers job ids until no order of theirs can arrive any more.
 
@@ -34,34 +40,59 @@ class SeenJobs:
     def __init__(self, path: Path, now: float) -> None:
         self._path = path
         self._seen: Dict[str, Tuple[int, str]] = {}
+        self._noted: List[str] = []
         self._lines = self._load(now)
         if self._lines > 2 * len(self._seen) + 100 or not path.exists():
             self._compact()
 
-    def add(self, jid: str, not_after: float, now: float, why: str = "done") -> None:
+    def add(
+        self,
+        jid: str,
+        not_after: float,
+        now: float,
+        why: str = "done",
+    ) -> None:
         """Remember *jid*, durably.
 
         Raises:
             OSError: it could not be written; nothing of it is in the file.
         """
-        expiry = int(max(not_after + MARGIN_SECONDS, now) if not_after else now + KEEP_SECONDS)
+        until = expiry(not_after, now)
+        self._append(f"{until} {jid} {why}\n", 1)
+        self._seen[jid] = (until, why)
+        if self._lines % _LOOK_LINES == 0:
+            # An agent that stays connected for a year must not grow a file that it can't read.
+            self.expire(now)
+
+    def note(self, jid: str, until: int) -> None:
+        """Remember that *jid* is done, which the daemon's log keeps until `save`."""
+        self._seen[jid] = (until, "done")
+        self._noted.append(jid)
+
+    def save(self) -> None:
+        """Make durable what was noted.
+
+        Raises:
+            OSError: nothing of it is in the file.
+        """
+        noted = [jid for jid in self._noted if jid in self._seen]
+        self._append("".join(f"{self._seen[jid][0]} {jid} done\n" for jid in noted), len(noted))
+        self._noted.clear()
+
+    def _append(self, text: str, lines: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(self._path, flags, 0o600)
         before = os.fstat(handle).st_size
         try:
-            write_all(handle, f"{expiry} {jid} {why}\n".encode("ascii"))
-            os.fsync(handle)
+            write_all(handle, text.encode("ascii"))
+            os.fdatasync(handle)
         except OSError:
             # What a full disk took in part would spoil the next line.
             os.ftruncate(handle, before)
             raise
         finally:
             os.close(handle)
-        self._seen[jid] = (expiry, why)
-        self._lines += 1
-        if self._lines % _LOOK_LINES == 0:
-            # An agent that stays connected for a year must not grow a file that it can't read.
-            self.expire(now)
+        self._lines += lines
 
     def why(self, jid: str) -> str:
         """Return "done", "cancelled", or "" for a job that is not known here."""

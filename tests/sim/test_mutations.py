@@ -108,7 +108,7 @@ MUTATIONS: Mapping[Mutation, int] = {
     no_begin: 1001,
     repeats: 50,
     no_proof: 5,
-    drops_resume_file: 1042,
+    drops_resume_file: 1231,
     forgets_returns: 8,
     acks_early: 1158,
     no_line: 1010,

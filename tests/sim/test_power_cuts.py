@@ -22,7 +22,7 @@ from catena.core.job import (
     JobReturn,
     JobSpec,
 )
-from catena.minion.jobs import Aside, Claim, JobStore
+from catena.minion.jobs import Claim, JobStore
 from catena.minion.processes import ProcessRef
 from catena.minion.seen import SeenJobs
 from catena.runtime.chain_store import ChainStore
@@ -150,51 +150,105 @@ def test_a_taken_resume_file_has_one_name_and_never_none(below: Path) -> None:
             assert names == []
 
 
-# -- jobs -----------------------------------------------------------------------------------------
+# -- jobs and the outbox --------------------------------------------------------------------------
 
 
-def a_return() -> JobReturn:
-    return JobReturn(JID, "test.ping", (), True, 0, "x" * 100, 1.0, 1.0)
+def a_return(value: str = "x" * 100) -> JobReturn:
+    return JobReturn(JID, "test.ping", (), True, 0, value, 1.0, 1.0)
 
 
-def test_a_confirmed_job_is_there_and_its_return_once_it_is_finished(below: Path) -> None:
+def store_of(root: Path, boot: str = "another boot") -> JobStore:
+    return JobStore(root, boot)
+
+
+def with_store(root: Path) -> None:
+    store_of(root)
+
+
+def with_job(root: Path) -> None:
+    store = store_of(root, "boot")
+    store.add(JobSpec(JID, "test.ping"), begins=True)
+    assert store.folder(JID).claim(Claim(ProcessRef(5, 7, "boot")))
+
+
+def test_a_confirmed_job_is_there_and_one_that_may_have_begun_does_not_begin_anew(
+    below: Path,
+) -> None:
     def write(root: Path) -> Iterator[str]:
-        store = JobStore(root)
+        store = store_of(root, "boot")
         store.add(JobSpec(JID, "test.ping"))
         yield "confirmed"
-        folder = store.folder(JID)
-        assert folder.claim(Claim(ProcessRef(5, 7, "boot")))
-        yield "claimed"
-        folder.finish(wire.pack_body(JobReturned(a_return())), Aside(open_chain=7))
-        yield "finished"
+        store.begin(JID)
+        yield "begins"
+        store.folder(JID).claim(Claim(ProcessRef(5, 7, "boot")))
 
-    for root, kept, _ in Bench(below, nothing, write).states():
-        found, bad = JobStore(root).scan()
+    for root, kept, _ in Bench(below, with_store, write).states():
+        store = store_of(root)
+        found, bad = store.scan()
         assert not bad and (found or not kept)
-        folder = JobStore(root).folder(JID)
-        assert folder.has_return() or "finished" not in kept
-        if folder.has_return():
-            assert folder.read_return(10_000) == a_return()
-            assert folder.read_aside().open_chain == 7
+        assert store.folder(JID).is_claimed() or "begins" not in kept
 
 
-def test_a_stored_job_is_remembered_before_its_folder_goes(below: Path) -> None:
-    def finished(root: Path) -> None:
-        store = JobStore(root)
-        store.add(JobSpec(JID, "test.ping"))
-        store.folder(JID).finish(wire.pack_body(JobReturned(a_return())))
-        SeenJobs(root / "seen", 0.0)
+@pytest.mark.parametrize("value", ["small", "x" * 70_000])
+def test_a_return_is_there_once_it_is_kept(below: Path, value: str) -> None:
+    ret = a_return(value)
 
     def write(root: Path) -> Iterator[str]:
-        SeenJobs(root / "seen", 0.0).add(JID, 0.0, 0.0)
-        yield "seen"
-        JobStore(root).folder(JID).remove()
+        store = store_of(root, "boot")
+        store.folder(JID).finish(wire.pack_body(JobReturned(ret)))
+        store.keep_return(store.folder(JID))
+        yield "kept"
 
-    for root, kept, _ in Bench(below, finished, write).states():
-        seen = JID in SeenJobs(root / "seen", 0.0)
-        found, bad = JobStore(root).scan()
-        assert not bad and (seen or not kept)
-        assert seen or (found and JobStore(root).folder(JID).has_return())
+    for root, kept, _ in Bench(below, with_job, write).states():
+        store = store_of(root)
+        found, bad = store.scan()
+        folder = store.folder(JID)
+        assert found and not bad
+        if kept or folder.has_return():
+            assert folder.read_return(100_000) == ret
+        else:
+            assert folder.is_claimed()
+
+
+def with_return(root: Path) -> None:
+    with_job(root)
+    store = store_of(root, "boot")
+    store.folder(JID).finish(wire.pack_body(JobReturned(a_return())))
+    store.keep_return(store.folder(JID))
+    SeenJobs(root / "seen", 0.0)
+
+
+def is_known(root: Path) -> bool:
+    """Return whether the job is not run again: it is remembered, or its return is there."""
+    store = store_of(root)
+    found, bad = store.scan()
+    seen = JID in SeenJobs(root / "seen", 0.0) or JID in store.ended()
+    return not bad and (seen or bool(found and store.folder(JID).has_return()))
+
+
+def test_a_job_that_is_let_go_is_remembered_or_said_once_more(below: Path) -> None:
+    def write(root: Path) -> Iterator[str]:
+        store_of(root, "boot").end(JID, 9)
+        yield "ended"
+
+    assert all(is_known(root) for root, _, _ in Bench(below, with_return, write).states())
+
+
+def test_a_job_is_remembered_when_it_goes_from_the_log(below: Path) -> None:
+    def ended(root: Path) -> None:
+        with_return(root)
+        store_of(root, "boot").end(JID, 9)
+
+    def write(root: Path) -> Iterator[str]:
+        store, seen = store_of(root, "boot"), SeenJobs(root / "seen", 0.0)
+        seen.note(JID, 9)
+        seen.save()
+        store.shrink()
+        yield "forgotten"
+
+    for root, kept, _ in Bench(below, ended, write).states():
+        assert is_known(root)
+        assert not (kept and store_of(root).ended())
 
 
 # -- a chain that is received ---------------------------------------------------------------------

@@ -309,25 +309,26 @@ def test_a_template_that_dies_takes_no_job_with_it(
     run(scenario)
 
 
-def test_a_job_that_can_not_be_noted_as_done_is_told_again(
+def test_a_return_that_can_not_be_kept_is_told_when_it_can(
     run: Callable[..., None], tmp_path: Path
 ) -> None:
+    witness, gate = tmp_path / "witness", tmp_path / "gate"
+
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        seen = agent.cache / "seen"
-        seen.unlink()
-        seen.mkdir()
-        await master.run(FIRST, "probe.mark", str(tmp_path / "witness"))
-        await until(
-            lambda: "ReturnStored of the master can't be followed" in agent.log, "the error"
-        )
+        log, aside = agent.cache / "jobs.log", agent.cache / "kept"
+        master.order(FIRST, "probe.hold", str(witness), str(gate))
+        await until(lambda: lines(witness), "the start")
+        log.rename(aside)
+        log.mkdir()
+        gate.touch()
+        await until(lambda: "its return can't be kept yet" in agent.log, "the error")
         assert (await master.run(SECOND, "test.ping")).value is True
-        seen.rmdir()
-        await master.stop()
-        await master.restart()
+        assert FIRST not in master.returns
+        log.rmdir()
+        aside.rename(log)
+        await until(lambda: FIRST in master.returns, "the return")
         await until(lambda: agent.job_folders() == [], "the end of the folder")
-        assert master.told[FIRST] == 2
-        assert agent.process is not None and agent.process.poll() is None
-        assert lines(tmp_path / "witness") == ["x"]
+        assert master.returns[FIRST].success and len(lines(witness)) == 1
 
     run(scenario)
 
