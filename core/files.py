@@ -22,6 +22,8 @@ AnyPath = Union[str, "os.PathLike[str]"]
 #: Files that are written side by side, and threads that wait for the disk.
 _OPEN_FILES = 256
 _SYNCING = 8
+#: What is asked for at once of a file that says that it is smaller.
+_READ_BYTES = 4096
 
 
 class UnsafeFolderError(CatenaError):
@@ -173,16 +175,36 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
         OSError: it can't be read.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             raise LimitError(f"{os.fspath(path)}: not a regular file")
-        data = stream.read(limit + 1)
-    if data is None:
+        # Room for what it holds, not for what it might: a buffer of the limit costs more than
+        # the reading. Files of /proc say that they are empty.
+        data = _read(handle, limit + 1, min(limit, max(found.st_size, _READ_BYTES)) + 1)
+    except BlockingIOError:
         # Some files of /proc look regular and would block.
-        raise LimitError(f"{os.fspath(path)}: nothing to read")
+        raise LimitError(f"{os.fspath(path)}: nothing to read") from None
+    finally:
+        os.close(handle)
     if len(data) > limit:
         raise LimitError(f"{os.fspath(path)}: larger than {limit} bytes")
     return data
+
+
+def _read(handle: int, limit: int, piece: int) -> bytes:
+    """Return at most *limit* bytes, read in pieces until there are no more."""
+    data = os.read(handle, min(limit, piece))
+    if not data:
+        return data
+    pieces, size = [data], len(data)
+    while size < limit:
+        data = os.read(handle, min(limit - size, piece))
+        if not data:
+            break
+        pieces.append(data)
+        size += len(data)
+    return b"".join(pieces)
 
 
 def size_of(path: AnyPath) -> int:

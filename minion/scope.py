@@ -49,8 +49,10 @@ def enter(jid: str, tasks_max: int = 0) -> str:
         jid: of the job.
         tasks_max: processes and threads that it may have; 0: as many as systemd allows.
     """
+    if not os.path.isdir(BOOTED):  # noqa: PTH112  # one stat, no Path needed
+        return ""
     busctl = shutil.which("busctl")
-    if not os.path.isdir(BOOTED) or busctl is None:  # noqa: PTH112  # one stat, no Path needed
+    if busctl is None:
         return ""
     name = scope_name(jid)
     argv = start_argv(busctl, name, os.getpid(), tasks_max)
