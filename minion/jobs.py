@@ -299,8 +299,15 @@ def _unpacked(body: bytes, limit: int) -> Any:
     return wire.unpack_body(body, wire.Limit(limit, nodes=limit))
 
 
+def job_folder(cache_dir: Path, jid: str) -> JobFolder:
+    """Return the folder of *jid*, whether it exists or not; for who has no `JobStore`."""
+    return JobFolder(cache_dir / "jobs" / ids.jid(jid))
+
+
 class JobStore:
     """All job folders of a minion, and the log that mends them after a power cut.
+
+    Only the daemon has one: it alone writes the log.
 
     Args:
         cache_dir: the agent's.

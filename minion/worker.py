@@ -1,8 +1,8 @@
 """One job at a time in a process of its own, forked from the template.
 
-It takes the job (once), runs it, makes the outcome durable and ends. It needs the daemon for
-files, pillar and events only: a daemon that is killed meanwhile changes nothing, its successor
-finds the outcome in the job's folder.
+It takes the job (once), runs it, leaves the outcome in the job's folder and ends. It needs the
+daemon for files, pillar and events only: a daemon that is killed meanwhile changes nothing, its
+successor finds the outcome there. To make it durable is the daemon's affair (`jobs`).
 
 Only a process that is as it was before its job lives on for another one: a function that says so
 of itself, no custom files, no scope, nothing left running, no memory left behind. A fork copies a
@@ -30,7 +30,7 @@ from catena.core.plugins import FunctionMark
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion import scope
 from catena.minion.blob import Start
-from catena.minion.jobs import Aside, Claim, JobFolder, JobStore
+from catena.minion.jobs import Aside, Claim, JobFolder, job_folder
 from catena.minion.kept_pillar import KeptPillar
 from catena.minion.place import place_of
 from catena.minion.service import SocketService
@@ -192,18 +192,19 @@ def run(start: Start, jid: str, line: socket.socket) -> int:
 
 def _work(start: Start, jid: str) -> bool:
     """Run a job; return whether this process may run another one."""
-    folder = JobStore(start.cache_dir).folder(jid)
+    folder = job_folder(start.cache_dir, jid)
     redirect(str(folder.output))
-    service = _service(start, folder.read_spec().spec)
+    service = _service(start, folder)
     worker = Worker(start, service, lambda changes: _claim(start, jid, changes), SystemClock())
     clean = worker.run(folder)
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return clean and size < SIZE_LIMIT_KIB and not has_children()
 
 
-def _service(start: Start, spec: JobSpec) -> SocketService:
-    if start.settings.resume == "local" and spec.fun.startswith("mgractionchains."):
-        return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
+def _service(start: Start, folder: JobFolder) -> SocketService:
+    if start.settings.resume == "local":
+        if folder.read_spec().spec.fun.startswith("mgractionchains."):
+            return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
     return SocketService(start.run_dir)
 
 

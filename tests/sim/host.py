@@ -16,7 +16,7 @@ from catena.fileserver.remote import Request, one_by_one
 from catena.minion.afterwards import Commands
 from catena.minion.agent import Agent, Ports
 from catena.minion.blob import Start
-from catena.minion.jobs import Claim, JobStore
+from catena.minion.jobs import Claim, job_folder
 from catena.minion.launch import with_chains
 from catena.minion.log import Log
 from catena.minion.processes import ProcessRef
@@ -329,7 +329,7 @@ class Host:
         def work(job: Job) -> None:
             job.sleep(self.stage.rng.uniform(0.001, 0.05))
             worker = Worker(start, Service(self, job), lambda _: Claim(ref), self.clock)
-            worker.run(JobStore(start.cache_dir).folder(jid))
+            worker.run(job_folder(start.cache_dir, jid))
 
         def ended() -> None:
             self.jobs.pop(ref, None)
