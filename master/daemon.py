@@ -227,6 +227,7 @@ class Master:
                 self.gateway,
                 self.clock,
                 settings.ping_interval_seconds,
+                settings.events_per_second,
             )
         )
         self.keys.on_close.append(self.presence.closed)

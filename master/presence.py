@@ -54,6 +54,8 @@ class PresenceParts:
     link: Link
     clock: Clock
     ping_interval_seconds: int
+    #: What the Welcome tells minions to keep to.
+    events_per_second: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,8 @@ class Presence:
         self._parts.store.later(store)
 
     def _welcome(self) -> Welcome:
-        return Welcome(__version__, self._parts.ping_interval_seconds)
+        parts = self._parts
+        return Welcome(__version__, parts.ping_interval_seconds, parts.events_per_second)
 
     def _admit(self, peer: Peer, envelope: Envelope, minion: str) -> asyncio.Future[Any]:
         hello: Hello = envelope.message

@@ -47,6 +47,7 @@ from catena.transport.messages import (
     JobRejected,
     JobReturned,
     ReturnStored,
+    Welcome,
 )
 
 #: How soon an agent that could not be confirmed tries again.
@@ -151,9 +152,10 @@ class Agent:
             pending_resume=start.pending_resume,
         )
 
-    def on_welcome(self, now: float) -> None:
+    def on_welcome(self, welcome: Welcome, now: float) -> None:
         """The master takes us: everything that is open is said anew."""
         failpoints.hit("agent.welcome")
+        self._events.connected(welcome.events_per_second, now)
         self._confirm(now)
         self._outbox.connected(now)
         self.runner.seen.expire(self._clock.now().timestamp())
@@ -178,6 +180,7 @@ class Agent:
         self._returns.restart()
         if socket == "control":
             self._outbox.lost()
+            self._events.lost()
 
     def on_message(self, envelope: Envelope, now: float) -> None:
         """Handle one message of the master."""

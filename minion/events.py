@@ -9,6 +9,7 @@ from catena.core import failpoints
 from catena.minion.event_log import EventLog
 from catena.minion.log import Log
 from catena.minion.outbox import Outbox
+from catena.minion.pace import Pace
 from catena.transport import wire
 from catena.transport.messages import EventFired
 
@@ -42,6 +43,8 @@ class Events:
         self._soon_due = 0.0
         #: What the outbox has.
         self._open: Set[str] = set()
+        self._pace = Pace()
+        self._connected = False
 
     def recover(self) -> None:
         """Take up what an earlier agent process kept."""
@@ -51,7 +54,17 @@ class Events:
                 f"{text}, or by the disk: they are lost if their senders heard of them"
             )
         self._soon = self._kept.keys()
-        self._tell()
+
+    def connected(self, per_second: float, now: float) -> None:
+        """Tell the master, but no more than it takes; what is more waits for its turn."""
+        self._pace.set(per_second, now)
+        # The outbox says them anew.
+        self._pace.charge(len(self._open))
+        self._connected, self._soon_due = True, now
+
+    def lost(self) -> None:
+        """Hold back what is not in the outbox: together it would be more than the master takes."""
+        self._connected = False
 
     def fired(self, event: EventFired, body: wire.Buffer, told: Told) -> None:
         """Keep an event at the next `keep`, which calls *told*.
@@ -98,8 +111,10 @@ class Events:
 
     def service(self, now: float) -> None:
         """Tell what is kept, and note what is stored, when it is time."""
-        if self._soon and (not self._open or len(self._soon) >= TOGETHER or now >= self._soon_due):
-            self._tell()
+        if self._is_time(now):
+            self._tell(self._pace.take(len(self._soon), now))
+            # What is left waits for the next that may be told together.
+            self._soon_due = self._pace.due(min(len(self._soon), TOGETHER))
         if self._kept.next_due() is None:
             return
         try:
@@ -112,7 +127,7 @@ class Events:
         if self._waiting:
             return 0.0
         due = self._kept.next_due()
-        if not self._soon:
+        if not self._soon or not self._connected:
             return due
         return self._soon_due if due is None else min(due, self._soon_due)
 
@@ -120,11 +135,16 @@ class Events:
         """Let go of everything."""
         self._kept.close(now)
 
-    def _tell(self) -> None:
-        for event_id in self._soon:
+    def _is_time(self, now: float) -> bool:
+        if not self._soon or not self._connected:
+            return False
+        return not self._open or len(self._soon) >= TOGETHER or now >= self._soon_due
+
+    def _tell(self, count: int) -> None:
+        for event_id in self._soon[:count]:
             self._open.add(event_id)
             self._outbox.add(_key(event_id), partial(self._say, event_id))
-        self._soon = []
+        del self._soon[:count]
 
     def _say(self, event_id: str) -> bool:
         event = self._kept.read(event_id)

@@ -66,7 +66,7 @@ def link_config(start: Start) -> LinkConfig:
 class Hears(Protocol):
     """Who is told of the master."""
 
-    def on_welcome(self, now: float) -> None:
+    def on_welcome(self, welcome: Welcome, now: float) -> None:
         """The master took the Hello: jobs follow."""
 
     def on_message(self, envelope: Envelope, now: float) -> None:
@@ -215,7 +215,7 @@ class MasterLink:
                 self._welcomed, self._first = True, False
                 self.state = "connected"
                 self._log.info(f"connected to the master, version {message.master_version}")
-                self._hears.on_welcome(now)
+                self._hears.on_welcome(message, now)
         elif isinstance(message, Refused):
             self._refused(message, now)
         elif isinstance(message, Goodbye):

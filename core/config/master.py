@@ -156,7 +156,10 @@ class MasterSettings:
         64, "Largest return of one job from one minion.", low=1, high=1024
     )
     events_per_second: int = option(
-        200, "Events that one minion may send; more are counted and dropped.", low=1, high=100000
+        1000,
+        "Events one minion may send. Agents keep to it; more are dropped and counted.",
+        low=1,
+        high=100000,
     )
 
 

@@ -36,6 +36,8 @@ class Welcome:
 
     master_version: str
     ping_interval_seconds: int
+    #: Events that the minion may tell in a second; 0: it is not said.
+    events_per_second: int = 0
 
 
 @dataclass(frozen=True)

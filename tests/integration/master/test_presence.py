@@ -33,7 +33,7 @@ def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> 
     async def scenario() -> None:
         async with a_master() as master:
             (web1,) = await master.connect("web1")
-            assert web1.got(Welcome) == [Welcome("0.1.0", 15)]
+            assert web1.got(Welcome) == [Welcome("0.1.0", 15, 1000)]
             assert (await row(master, "web1"))["up"] is True
             await web1.reconnect(first=False)
             web1.session = "another"

@@ -17,6 +17,7 @@ from catena.minion.afterwards import Commands
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, Agent, Ports
 from catena.minion.blob import Start
 from catena.minion.log import Log
+from catena.transport.messages import Welcome
 
 
 class NoProcesses:
@@ -53,7 +54,7 @@ def test_a_new_version_that_can_not_be_confirmed_on_a_full_disk_is_confirmed_whe
 
     monkeypatch.setattr(upgrade, "confirm", confirm)
     made = agent(tmp_path)
-    made.on_welcome(0.0)
+    made.on_welcome(Welcome("1", 15), 0.0)
     assert made.next_due(0.0) <= CONFIRM_AGAIN_SECONDS
     full[0] = False
     made.service(CONFIRM_AGAIN_SECONDS)

@@ -8,6 +8,7 @@ import pytest
 
 from catena.core.clock import SystemClock
 from catena.core.errors import LimitError
+from catena.master.limits import RateLimit
 from catena.minion import event_log
 from catena.minion.event_log import EventLog
 from catena.minion.events import TOGETHER, TOGETHER_SECONDS, Events
@@ -29,6 +30,7 @@ class Bench:
         log = Log(os.open(os.devnull, os.O_WRONLY), "info", SystemClock())
         kept = EventLog(cache, lambda: 7.0)
         self.events = Events(kept, self.outbox, self._send, log)
+        self.events.connected(0, 0.0)
         self.cache = cache
 
     def _send(self, packed: wire.Packed) -> bool:
@@ -142,3 +144,49 @@ def test_a_damaged_event_is_given_up_and_the_next_one_told(tmp_path: Path) -> No
     bench.turn(0.0)
     assert bench.said == ["b"] and len(bench.outbox) == 1
     assert EventLog(tmp_path, lambda: 7.0).keys() == ["b"]
+
+
+@pytest.mark.parametrize("rate", [1, 5, 200])
+def test_a_minion_with_much_to_tell_is_never_over_the_rate_of_its_master(
+    tmp_path: Path, rate: int
+) -> None:
+    bench = Bench(tmp_path)
+    clock = [0.0]
+    limit = RateLimit(rate, 2 * rate, lambda: clock[0])
+    names = [f"e{number}" for number in range(10 * rate)]
+    bench.fire(*names)
+    bench.events.connected(rate, 0.0)
+    taken: list[str] = []
+    for turn in range(100_000):
+        bench.turn(clock[0])
+        if turn == 50:
+            # What was said is lost with the connection, and said once more.
+            bench.events.lost()
+            bench.outbox.lost()
+            assert [limit.allow("me") for _ in bench.said].count(False) == 0
+            bench.said.clear()
+            bench.events.connected(rate, clock[0])
+            bench.outbox.connected(clock[0])
+        elif turn % 3 == 0:
+            for name in bench.said:
+                assert limit.allow("me")
+                bench.events.stored(name, clock[0])
+            taken += bench.said
+            bench.said.clear()
+        if len(taken) == len(names):
+            break
+        clock[0] += 0.01
+    assert sorted(taken) == sorted(names)
+    assert clock[0] >= 8.0
+
+
+def test_what_is_fired_without_a_master_waits_and_nobody_is_woken_for_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.events.lost()
+    bench.fire("a")
+    bench.turn(1.0)
+    assert bench.said == [] and bench.events.next_due() is None
+    bench.events.connected(5, 2.0)
+    assert bench.events.next_due() == 2.0
+    bench.turn(2.0)
+    assert bench.said == ["a"]
