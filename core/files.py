@@ -60,6 +60,28 @@ def write_all(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
+def append(handle: int, data: bytes) -> None:
+    """Write all of *data* to a file that is being made or added to."""
+    failpoints.hit("file.write")
+    write_all(handle, data)
+
+
+def write_whole(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
+    """Replace *path* by *data*: it is wholly old or wholly new, as long as the power stays.
+
+    Raises:
+        OSError: nothing was replaced.
+    """
+    target = Path(path)
+    temporary = _beside(target)
+    try:
+        os.close(_written(temporary, data, mode))
+        _renamed(temporary, target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
     """Replace *path* by *data* so that after a cut it is wholly old or wholly new.
 
@@ -139,8 +161,7 @@ def _written(temporary: Path, data: bytes, mode: int) -> int:
     handle = os.open(temporary, flags, mode)
     try:
         os.fchmod(handle, mode)
-        failpoints.hit("file.write")
-        write_all(handle, data)
+        append(handle, data)
     except BaseException:
         os.close(handle)
         raise

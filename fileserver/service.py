@@ -98,7 +98,7 @@ class FileService:
             FileChangedError: it is not the content that was asked for any more.
             BadPathError: the path or the offset makes no sense.
         """
-        failpoints.hit("master.chunk.send")
+        _sends()
         if request.offset < 0:
             raise BadPathError("an offset is not negative")
         if not request.path:
@@ -114,7 +114,7 @@ class FileService:
             FileChangedError: one is not the content that was asked for any more.
             BadPathError: a path makes no sense, or they are more than one message takes.
         """
-        failpoints.hit("master.chunk.send")
+        _sends()
         if not len(request.paths) == len(request.hashes) <= FILES_AT_ONCE:
             raise BadPathError(f"up to {FILES_AT_ONCE} files at once, each with its hash")
         contents: List[bytes] = []
@@ -229,3 +229,7 @@ def _found(path: str, file: Path) -> Optional[Found]:
     except OSError:
         return None
     return Found(path, file, status.st_size, status.st_mode & 0o7777)
+
+
+def _sends() -> None:
+    failpoints.hit("master.chunk.send")

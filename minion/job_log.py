@@ -15,15 +15,15 @@ import os
 from pathlib import Path
 from typing import Dict, Optional
 
-from catena.core import failpoints, frozen, records
+from catena.core import frozen, records
 from catena.core.errors import CatenaError
-from catena.core.files import read_limited, sync_folder, write_all, write_durable
+from catena.core.files import append, read_limited, sync_folder, write_durable
 from catena.core.frozen import dataclass
 from catena.minion.sealed import seal, unseal_all
 from catena.transport import wire
 
 #: How long it grows before what is done is taken out of it.
-SHRINK_BYTES = 1024 * 1024
+SHRINK_BYTES = 128 * 1024
 _LIMIT = 1024 * 1024 * 1024
 
 
@@ -68,8 +68,7 @@ class JobLog:
         data = seal(wire.pack_body(line))
         handle = self._open(os.O_CREAT | os.O_APPEND)
         try:
-            failpoints.hit("file.write")
-            write_all(handle, data)
+            append(handle, data)
             if durable:
                 os.fdatasync(handle)
         except OSError:

@@ -23,7 +23,7 @@ import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from catena.core import failpoints, ids, records
+from catena.core import ids, records
 from catena.core.errors import CatenaError, RecordError
 from catena.core.files import (
     no_room,
@@ -34,6 +34,7 @@ from catena.core.files import (
     sync_folder,
     tail_of,
     write_all,
+    write_whole,
 )
 from catena.core.frozen import dataclass, field
 from catena.core.job import JobReturn, JobSpec
@@ -216,21 +217,7 @@ class JobFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Make a file that is wholly there or not at all, as long as the power stays."""
-        temporary = f"{self.path}/.{name}.{os.getpid()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(temporary, flags, 0o600)
-        try:
-            try:
-                failpoints.hit("file.write")
-                write_all(handle, data)
-            finally:
-                os.close(handle)
-            failpoints.hit("file.rename")
-            os.rename(temporary, self.path / name)  # noqa: PTH104  # text in, text out
-        except OSError:
-            os.unlink(temporary)  # noqa: PTH108
-            raise
-        failpoints.hit("file.renamed")
+        write_whole(self.path / name, data)
 
     def has_return(self) -> bool:
         """Return whether the outcome is there."""

@@ -13,9 +13,8 @@ import zlib
 from pathlib import Path
 from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
-from catena.core import failpoints
 from catena.core.errors import CatenaError
-from catena.core.files import sync_folder, write_all
+from catena.core.files import append, sync_folder, write_all
 
 _HEAD = struct.Struct(">II")
 #: What is held in memory while a file is written anew.
@@ -102,8 +101,7 @@ class RecordFile:
             at += places[-1].size
         try:
             handle = self._opened()
-            failpoints.hit("file.write")
-            write_all(handle, b"".join(data))
+            append(handle, b"".join(data))
             os.fdatasync(handle)
             if not self._named:
                 sync_folder(self._path.parent)

@@ -122,7 +122,6 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))
         await parts.ssh.look_at(rendering.awaited)
         return
-    failpoints.hit("master.chain.written")
     _show(parts, found, rendering)
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
@@ -171,11 +170,12 @@ async def _prepare(parts: ChainParts, found: Draft) -> Rendering:
 async def expose(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
     """Write the chunk files of a rendering, and let each minion see its own."""
     await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
-    failpoints.hit("master.chain.written")
     _show(parts, found, rendering)
 
 
 def _show(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
+    """Let each minion see its chunk files, which are there."""
+    failpoints.hit("master.chain.written")
     for minion, chain in rendering.chains.items():
         parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
 

@@ -177,7 +177,9 @@ def test_too_large_or_damaged_outcomes_are_errors_not_crashes(tmp_path: Path) ->
     assert folder.read_aside() == Aside()
 
 
-@pytest.mark.parametrize("writer", ["job_log", "jobs"])
+@pytest.mark.parametrize(
+    "writer", ["catena.minion.job_log.append", "catena.minion.jobs.write_all"]
+)
 def test_an_order_that_can_not_be_kept_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
@@ -188,7 +190,7 @@ def test_an_order_that_can_not_be_kept_leaves_nothing(
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
     with monkeypatch.context() as patch:
-        patch.setattr(f"catena.minion.{writer}.write_all", full)
+        patch.setattr(writer, full)
         with pytest.raises(OSError, match="space"):
             store.add(JobSpec(B, "f"))
     store.add(JobSpec(C, "f"))
