@@ -34,9 +34,9 @@ from catena.client.requests import (
     RunJob,
 )
 from catena.core.job import JobSpec
-from catena.master import job_rows
-from catena.master.delivery import Delivery
-from catena.master.job_model import JobRequest
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import Delivery
+from catena.master.jobs.model import JobRequest
 from catena.master.store.database import Store
 from catena.master.store.tables import EVENTS
 

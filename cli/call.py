@@ -35,7 +35,7 @@ from catena.cli.output.text import printable, wants_colour
 @click.pass_context
 def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
     """Run FUNCTION on this host, with the master's files and pillar or, with --local, without."""
-    from catena.minion.local import call as call_here
+    from catena.minion.calls.local import call as call_here
 
     check_function(function)
     args, kwargs = split(arguments)

@@ -62,8 +62,8 @@ def _master(folder: Path) -> Iterator[Finding]:
 
 
 def _minion(folder: Path) -> Iterator[Finding]:
-    from catena.minion import configure
     from catena.minion.checkup import check
+    from catena.minion.start import configure
 
     try:
         yield from _configuration(configure.read(folder).settings)

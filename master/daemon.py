@@ -30,20 +30,21 @@ from catena.master.chains.clocks import HostClocks
 from catena.master.chains.files import SHIPPED, ChainFiles
 from catena.master.chains.parts import ChainParts, ChainRules
 from catena.master.chains.room import Chains
-from catena.master.enrol import Enrol, EnrolParts
-from catena.master.event_bus import EventBus
-from catena.master.feed import JobFeed
+from catena.master.events.bus import EventBus
+from catena.master.events.feed import JobFeed
+from catena.master.events.reactions import ClientPerformer, WorkerRenderer
 from catena.master.gateway import Dispatcher
-from catena.master.handover import Handover, Moves
-from catena.master.job_views import JobViews
-from catena.master.jobs import JobParts, Jobs
-from catena.master.keys import Keys
-from catena.master.minion_gate import GateParts, MinionGate, Outcome
-from catena.master.minion_views import MinionViews
-from catena.master.pillars import PillarService
-from catena.master.presence import Presence, PresenceParts
-from catena.master.reactions import ClientPerformer, WorkerRenderer
-from catena.master.returns import ReturnParts, Returns
+from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.returns import ReturnParts, Returns
+from catena.master.jobs.service import JobParts, Jobs
+from catena.master.jobs.targets import Targets, TargetSources
+from catena.master.jobs.views import JobViews
+from catena.master.keys.enrol import Enrol, EnrolParts
+from catena.master.keys.service import Keys
+from catena.master.minions.gate import GateParts, MinionGate, Outcome
+from catena.master.minions.pillars import PillarService
+from catena.master.minions.presence import Presence, PresenceParts
+from catena.master.minions.views import MinionViews
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Sessions
 from catena.master.ssh.hosts import RosterHosts
@@ -52,9 +53,8 @@ from catena.master.ssh.reports import Events, NoLink
 from catena.master.ssh.worker import SshWorker, WorkerParts
 from catena.master.store import backup, lock, migrate, upkeep
 from catena.master.store.database import Store, database_url
-from catena.master.targets import Targets, TargetSources
 from catena.master.verbs import VerbParts, Verbs
-from catena.master.workers import Workers
+from catena.master.workers.pool import Workers
 from catena.reactors import rules
 from catena.reactors.engine import Engine
 from catena.transport.gateway import Gateway, GatewaySettings

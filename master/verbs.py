@@ -15,16 +15,16 @@ from catena.core.job import DEFAULT_DEADLINE_SECONDS
 from catena.core.types import JSON
 from catena.master.acl import Caller
 from catena.master.blobs import Blobs
-from catena.master.event_bus import EventBus
+from catena.master.events.bus import EventBus
 from catena.master.gateway import End, Handler
-from catena.master.job_model import JobRequest
-from catena.master.job_views import JobViews, submitted_reply
-from catena.master.jobs import Jobs
-from catena.master.keys import Keys
-from catena.master.minion_views import MinionViews
+from catena.master.jobs.model import JobRequest
+from catena.master.jobs.service import Jobs
+from catena.master.jobs.targets import Targets
+from catena.master.jobs.views import JobViews, submitted_reply
+from catena.master.keys.service import Keys
+from catena.master.minions.views import MinionViews
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Link, Sessions
-from catena.master.targets import Targets
 from catena.transport.messages import KeyRotate
 
 EXPIRY_LIMIT_SECONDS = 365 * 24 * 3600

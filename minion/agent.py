@@ -19,19 +19,20 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobProgress, JobReturn, JobSpec
-from catena.minion import inline, upgrade
-from catena.minion.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
-from catena.minion.blob import Start
-from catena.minion.event_log import EventLog
-from catena.minion.events import Events, Told
-from catena.minion.jobs import Aside
+from catena.minion import upgrade
+from catena.minion.jobs import inline
+from catena.minion.jobs.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
+from catena.minion.jobs.folder import Aside
+from catena.minion.jobs.own_jobs import OwnJobs
+from catena.minion.jobs.returns import ReturnSender
+from catena.minion.jobs.runner import JobRunner, MakeProcesses
+from catena.minion.link.event_log import EventLog
+from catena.minion.link.events import Events, Told
+from catena.minion.link.master import MasterLink, OpenLink
+from catena.minion.link.outbox import Outbox
+from catena.minion.link.relay import Relay
 from catena.minion.log import Log
-from catena.minion.master_link import MasterLink, OpenLink
-from catena.minion.outbox import Outbox
-from catena.minion.own_jobs import OwnJobs
-from catena.minion.relay import Relay
-from catena.minion.returns import ReturnSender
-from catena.minion.runner import JobRunner, MakeProcesses
+from catena.minion.start.blob import Start
 from catena.transport import wire
 from catena.transport.messages import (
     Envelope,

@@ -11,8 +11,9 @@ from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
-from catena.minion import configure, event_log, identity
-from catena.minion.jobs import JobFolder
+from catena.minion.jobs.folder import JobFolder
+from catena.minion.link import event_log
+from catena.minion.start import configure, identity
 from catena.runtime import agent_versions
 from catena.runtime.chain_record import ChainState, ChainView
 from catena.runtime.chain_store import Chain, ChainStore

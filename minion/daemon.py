@@ -1,6 +1,6 @@
 """The minion daemon: composition root and its one loop. No threads, no asyncio, no YAML.
 
-Started by `minion.launch` with a descriptor of its start record (`minion.blob`).
+Started by `minion.launch` with a descriptor of its start record (`minion.start.blob`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.files import private_folder
 from catena.core.suggest import unknown
-from catena.minion import blob, upgrade
-from catena.minion.afterwards import Commands
+from catena.minion import upgrade
 from catena.minion.agent import Agent, Ports
-from catena.minion.blob import SOCKET, Start
-from catena.minion.job_processes import JobProcesses
-from catena.minion.local_socket import LocalConnection, LocalSocket
+from catena.minion.jobs.afterwards import Commands
+from catena.minion.jobs.job_processes import JobProcesses
+from catena.minion.link.local_socket import LocalConnection, LocalSocket
+from catena.minion.link.master import socket_link
+from catena.minion.link.relay import CARRIED
 from catena.minion.log import Log
 from catena.minion.loop import Loop
-from catena.minion.master_link import socket_link
 from catena.minion.notify import Notifier
-from catena.minion.relay import CARRIED
+from catena.minion.start import blob
+from catena.minion.start.blob import SOCKET, Start
 from catena.transport.failures import failure_of
 from catena.transport.messages import (
     ClientItem,

@@ -12,10 +12,11 @@ from catena.core import frozen, records
 from catena.core.checkup import is_locked
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.privileges import become
-from catena.minion import blob, configure, upgrade
-from catena.minion.blob import Start
-from catena.minion.interpreter import python_argv
-from catena.minion.place import collect_grains, place_of
+from catena.minion import upgrade
+from catena.minion.start import blob, configure
+from catena.minion.start.blob import Start
+from catena.minion.start.interpreter import python_argv
+from catena.minion.start.place import collect_grains, place_of
 from catena.renderers import config_files
 from catena.runtime import agent_versions
 

@@ -16,10 +16,10 @@ from typing import List
 from catena.core import failpoints
 from catena.core.clock import read_boot_id
 from catena.core.config.minion import MinionSettings
-from catena.minion import processes
-from catena.minion.afterwards import spawn
-from catena.minion.interpreter import python_argv, site_folder
-from catena.minion.processes import ProcessRef
+from catena.minion.jobs import processes
+from catena.minion.jobs.afterwards import spawn
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.start.interpreter import python_argv, site_folder
 from catena.runtime import agent_versions
 from catena.runtime.agent_versions import UpgradeState
 

@@ -274,7 +274,7 @@ def _try_out(site: Path, version: str) -> None:
 
     code = (
         f"import sys; sys.path.insert(0, {str(site)!r}); import catena, catena.minion.daemon, "
-        "catena.minion.launch, catena.minion.template; print(catena.__version__)"
+        "catena.minion.launch, catena.minion.worker.template; print(catena.__version__)"
     )
     environment: Dict[str, str] = {"PATH": os.defpath, "LANG": "C.UTF-8"}
     try:

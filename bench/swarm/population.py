@@ -13,9 +13,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from catena.core.clock import SystemClock
-from catena.master.event_bus import EventBus
-from catena.master.key_ring import KnownKey
-from catena.master.keys import insert_key
+from catena.master.events.bus import EventBus
+from catena.master.keys.ring import KnownKey
+from catena.master.keys.service import insert_key
 from catena.master.store.database import Store
 from catena.transport.keys import KeyPair, generate
 

@@ -20,7 +20,7 @@ from catena.master.chains.dispatch import Rendering
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ExecutionState
 from catena.master.chains.parts import ChainParts, KnownHost
-from catena.master.job_model import Submitted
+from catena.master.jobs.model import Submitted
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 
 _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"

@@ -33,7 +33,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
     status,
 )
-from catena.master.job_model import EventItem
+from catena.master.jobs.model import EventItem
 from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
 from catena.master.store.lists import padded, slices
 

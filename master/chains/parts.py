@@ -16,8 +16,8 @@ from catena.master.chains.clocks import HostClocks
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import Ledger
-from catena.master.event_bus import NewEvent
-from catena.master.job_model import EventItem, JobRequest, Submitted, Within
+from catena.master.events.bus import NewEvent
+from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Transactions(Protocol):
 
 
 class JobService(Protocol):
-    """The part of `master.jobs.Jobs` that chains use."""
+    """The part of `master.jobs.service.Jobs` that chains use."""
 
     async def submit(self, request: JobRequest, within: Within | None = None) -> Submitted:
         """Store a job and hand it to the minions that are connected."""
@@ -111,7 +111,7 @@ class Uploads(Protocol):
 
 
 class Bus(Protocol):
-    """The part of `master.event_bus.EventBus` that chains use."""
+    """The part of `master.events.bus.EventBus` that chains use."""
 
     @property
     def last(self) -> int:

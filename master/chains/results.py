@@ -22,9 +22,9 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
 )
 from catena.master.chains.returned import ChainResult
-from catena.master.delivery import MACHINE as DELIVERY
-from catena.master.delivery import Delivery
-from catena.master.job_model import EventItem
+from catena.master.jobs.delivery import MACHINE as DELIVERY
+from catena.master.jobs.delivery import Delivery
+from catena.master.jobs.model import EventItem
 from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import after_commit
 from catena.master.store.tables import JOBS, MINIONS

@@ -18,7 +18,7 @@ from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import ChainResults
 from catena.master.chains.scheduler import Scheduler
 from catena.master.chains.service import ChainService
-from catena.master.event_bus import move_cursor
+from catena.master.events.bus import move_cursor
 from catena.master.gateway import End, Handler
 from catena.master.store.database import StoreUnavailableError
 

@@ -19,8 +19,8 @@ from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import CLEAN, RESUME, START
-from catena.master.delivery import OPEN
-from catena.master.job_model import JobRequest, Submitted
+from catena.master.jobs.delivery import OPEN
+from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS, HISTORY, RUNS
 from catena.master.store.database import StoreUnavailableError
 from catena.master.store.tables import DELIVERIES, JOBS

@@ -42,7 +42,7 @@ from catena.master.chains.lifecycle import (
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.preview import preview
 from catena.master.chains.render import PlannedAction
-from catena.master.job_model import JobRequest
+from catena.master.jobs.model import JobRequest
 from catena.master.store.chain_tables import ACTIONS, CHAINS, RUNS
 
 #: A time that lies further back than this was meant otherwise.

@@ -13,10 +13,10 @@ from catena.core.errors import CatenaError, NotFoundError, UsageError
 from catena.core.plugins import Plugin
 from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
-from catena.master.event_bus import EventBus
-from catena.master.job_views import JobViews
-from catena.master.jobs import Jobs
-from catena.master.minion_views import MinionViews
+from catena.master.events.bus import EventBus
+from catena.master.jobs.service import Jobs
+from catena.master.jobs.views import JobViews
+from catena.master.minions.views import MinionViews
 from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
 from catena.master.runners.parts import RunnerParts
 from catena.reactors.engine import Engine

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catena.master.event_bus import EventBus
-from catena.master.job_views import JobViews
-from catena.master.minion_views import MinionViews
+from catena.master.events.bus import EventBus
+from catena.master.jobs.views import JobViews
+from catena.master.minions.views import MinionViews
 from catena.reactors.engine import Engine
 
 

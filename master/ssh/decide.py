@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from catena.core.job import CHAIN_FUNCTIONS
-from catena.master.delivery import UNDER_WAY, Delivery
+from catena.master.jobs.delivery import UNDER_WAY, Delivery
 from catena.master.ssh.lifecycle import HostEvent, HostState
 
 START = "mgractionchains.start"

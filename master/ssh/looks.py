@@ -22,7 +22,7 @@ from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
 
 class Bus(Protocol):
-    """The part of `master.event_bus.EventBus` that is needed here."""
+    """The part of `master.events.bus.EventBus` that is needed here."""
 
     def record(self, conn: sa.Connection, tag: str, data: Mapping[str, Any]) -> Event:
         """Store an event in the running transaction."""

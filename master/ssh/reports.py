@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.errors import LimitError, NotAllowedError, UsageError
 from catena.core.job import JobProgress
-from catena.master.event_bus import EventBus
-from catena.master.returns import Returns
+from catena.master.events.bus import EventBus
+from catena.master.jobs.returns import Returns
 from catena.master.ssh import messages as m
 from catena.master.ssh.decide import OpenJob
 from catena.master.store.database import Store

@@ -14,7 +14,7 @@ from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
 from catena.master.chains.decide import ClockReading
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
-from catena.master.delivery import OPEN, Delivery
+from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import RESUME, START, HostFacts, OpenJob
 from catena.master.ssh.lifecycle import HOST, HostEvent, HostState

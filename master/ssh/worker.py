@@ -1,8 +1,8 @@
 """Carries out jobs on hosts that SSH reaches: who is visited when, and what becomes of a visit.
 
 What a host must do stands in the store, as jobs and deliveries like those of minions; what it says
-goes the way of a minion's words (`master.returns`). So a master may die at any moment: the next
-one finds the same deliveries open, visits the same hosts, and finds the same runs there.
+goes the way of a minion's words (`master.jobs.returns`). So a master may die at any moment: the
+next one finds the same deliveries open, visits the same hosts, and finds the same runs there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.errors import CatenaError
 from catena.core.job import JobSpec
-from catena.master import job_rows
 from catena.master.chains.decide import ClockReading
 from catena.master.chains.parts import KnownHost
-from catena.master.job_model import JobRequest, Submitted
-from catena.master.returns import Returns
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.jobs.returns import Returns
 from catena.master.ssh import decide, rows
 from catena.master.ssh import messages as m
 from catena.master.ssh.decide import RESUME, START, Ended, Errand, Leave, OpenJob
@@ -54,7 +54,7 @@ SWEEP_SECONDS = 60.0
 
 
 class JobService(Protocol):
-    """The part of `master.jobs.Jobs` that is used here."""
+    """The part of `master.jobs.service.Jobs` that is used here."""
 
     async def submit(self, request: JobRequest) -> Submitted:
         """Store a job."""

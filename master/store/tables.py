@@ -95,7 +95,7 @@ JOBS = sa.Table(
     sa.Column("ended", sa.Double, index=True),
 )
 
-#: One job on one minion; states and rows in catena.master.delivery.
+#: One job on one minion; states and rows in catena.master.jobs.delivery.
 DELIVERIES = sa.Table(
     "delivery",
     METADATA,

@@ -13,15 +13,15 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
 from catena.fileserver.remote import Request, one_by_one
-from catena.minion.afterwards import Commands
 from catena.minion.agent import Agent, Ports
-from catena.minion.blob import Start
-from catena.minion.jobs import Claim, job_folder
+from catena.minion.jobs.afterwards import Commands
+from catena.minion.jobs.folder import Claim, job_folder
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.runner import ForkListener
 from catena.minion.launch import with_chains
 from catena.minion.log import Log
-from catena.minion.processes import ProcessRef
-from catena.minion.runner import ForkListener
-from catena.minion.worker import Worker
+from catena.minion.start.blob import Start
+from catena.minion.worker.process import Worker
 from catena.runtime import agent_versions
 from catena.transport.failures import error_of, failure_of
 from catena.transport.messages import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.minion.event_log import SETTLE_SECONDS, EventLog
+from catena.minion.link.event_log import SETTLE_SECONDS, EventLog
 from catena.transport import wire
 from catena.transport.messages import EventFired
 from tests.sim import world
@@ -105,7 +105,7 @@ def test_what_is_stored_is_noted_with_the_next_events_and_the_log_goes_when_all_
 def test_a_log_of_events_is_written_anew_without_losing_one(
     below: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catena.minion.event_log.WASTE_BYTES", 200)
+    monkeypatch.setattr("catena.minion.link.event_log.WASTE_BYTES", 200)
 
     def four_events(root: Path) -> None:
         of_an_older_agent(root)

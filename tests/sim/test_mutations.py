@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
-from catena.master import returns
-from catena.minion.outbox import Outbox
+from catena.master.jobs import returns
+from catena.minion.link.outbox import Outbox
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.chain_store import Chain
 from catena.runtime.chunk_run import ChunkHooks
@@ -84,7 +84,7 @@ def acks_early(stack: ExitStack, made: World) -> None:
 
 def no_line(stack: ExitStack, made: World) -> None:
     """Another chain does not wait until the host has come back."""
-    stack.enter_context(mock.patch("catena.minion.queue._held", lambda *_: False))
+    stack.enter_context(mock.patch("catena.minion.jobs.queue._held", lambda *_: False))
 
 
 def takes_torn_records(stack: ExitStack, made: World | None) -> None:

@@ -23,7 +23,7 @@ from catena.core.config import master, minion
 from catena.core.fsm import Machine
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.master.chains import lifecycle
-from catena.master.delivery import MACHINE as DELIVERY
+from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.runners.calls import INDEX as RUNNERS
 from catena.master.ssh.lifecycle import HOST
 from catena.runtime import chain_record

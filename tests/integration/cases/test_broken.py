@@ -6,7 +6,7 @@ import pytest
 
 # Imported for their children: a forked call finds these loaded.
 import catena.cli.call
-import catena.minion.local
+import catena.minion.calls.local
 import catena.pillar.compile
 import catena.renderers.jinja
 import catena.states.compiler.api

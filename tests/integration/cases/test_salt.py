@@ -12,7 +12,7 @@ import yaml
 # Imported for their children: a forked call finds these loaded.
 import catena.cli.call
 import catena.fileserver.roots
-import catena.minion.local
+import catena.minion.calls.local
 import catena.pillar.compile
 import catena.renderers.jinja
 import catena.renderers.yaml

@@ -18,9 +18,9 @@ from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.master.daemon import Master
-from catena.master.job_model import JobRequest, Submitted
-from catena.master.key_ring import KnownKey
-from catena.master.keys import insert_key
+from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.keys.ring import KnownKey
+from catena.master.keys.service import insert_key
 from catena.transport.agent import Received
 from catena.transport.gateway import Gateway
 from catena.transport.keys import KeyPair, generate

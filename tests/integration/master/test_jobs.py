@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from catena.client.requests import JobList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobProgress, JobReturn
-from catena.master.delivery import Delivery
-from catena.master.job_model import EventItem, JobRequest, Submitted
-from catena.master.jobs import NoMatchError
+from catena.master.jobs.delivery import Delivery
+from catena.master.jobs.model import EventItem, JobRequest, Submitted
+from catena.master.jobs.service import NoMatchError
 from catena.master.store.tables import RETURNS
 from catena.transport.messages import (
     Failure,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
-from catena.master import enrol
+from catena.master.keys import enrol
 from catena.transport.keys import KeyPair, generate, token_proof
 from catena.transport.messages import (
     EnrolOffer,

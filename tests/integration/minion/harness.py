@@ -19,9 +19,9 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import UnreachableError
 from catena.core.job import JobReturn, JobSpec
 from catena.fileserver.service import FileService
-from catena.minion import blob
-from catena.minion.blob import SOCKET, Start
-from catena.minion.interpreter import python_argv
+from catena.minion.start import blob
+from catena.minion.start.blob import SOCKET, Start
+from catena.minion.start.interpreter import python_argv
 from catena.transport.gateway import Gateway
 from catena.transport.keys import generate
 from catena.transport.local import LocalClient

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catena.core.errors import CatenaError, UsageError
-from catena.minion.blob import SOCKET
+from catena.minion.start.blob import SOCKET
 from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.local import LocalClient

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from catena.core.job import JobSpec
-from catena.minion import processes
-from catena.minion.jobs import JobStore
+from catena.minion.jobs import processes
+from catena.minion.jobs.folder import JobStore
 from catena.transport.messages import (
     Hello,
     JobCancel,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.minion.interpreter import python_argv
+from catena.minion.start.interpreter import python_argv
 from catena.transport.messages import Hello
 from tests.integration.minion.harness import Agent, MasterDouble, until
 

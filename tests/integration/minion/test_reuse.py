@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from catena.core.job import JobReturn
-from catena.minion import processes
-from catena.minion.runner import Running
+from catena.minion.jobs import processes
+from catena.minion.jobs.runner import Running
 from tests.integration.minion.harness import Agent, MasterDouble, until
 
 

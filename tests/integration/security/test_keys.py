@@ -12,7 +12,7 @@ import zmq
 
 from catena.client.requests import record
 from catena.core.files import read_limited
-from catena.master import enrol
+from catena.master.keys import enrol
 from catena.transport import sockets, wire
 from catena.transport.keys import generate, token_proof
 from catena.transport.messages import (

@@ -183,7 +183,7 @@ def test_a_masked_service_can_not_start_until_it_is_unmasked(booted: Booted) -> 
 
 
 def test_a_job_and_what_it_starts_leave_the_agents_unit(booted: Booted) -> None:
-    source = (Path(__file__).parents[3] / "minion/scope.py").read_text()
+    source = (Path(__file__).parents[3] / "minion/worker/scope.py").read_text()
     booted.write("/opt/scope.py", source)
     code = (
         "import sys; sys.path.insert(0, '/opt'); import scope, subprocess\n"

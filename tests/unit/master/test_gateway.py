@@ -13,7 +13,7 @@ from catena.core.errors import NotAllowedError, NotFoundError, RecordError, Usag
 from catena.master import acl
 from catena.master.acl import LocalUsers, Right
 from catena.master.gateway import RIGHTS, Dispatcher, End
-from catena.master.minion_gate import MinionGate
+from catena.master.minions.gate import MinionGate
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ALLOWED, ClientItem, ClientReply, ClientRequest, Envelope

@@ -19,7 +19,7 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
 from catena.master import retention
-from catena.master.event_bus import EventBus
+from catena.master.events.bus import EventBus
 from catena.master.store import chain_tables, database, schema, ssh_tables, tables
 from catena.master.store.database import (
     Bulk,

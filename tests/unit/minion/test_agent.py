@@ -13,10 +13,10 @@ import pytest
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.minion import upgrade
-from catena.minion.afterwards import Commands
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, Agent, Ports
-from catena.minion.blob import Start
+from catena.minion.jobs.afterwards import Commands
 from catena.minion.log import Log
+from catena.minion.start.blob import Start
 from catena.transport.messages import Welcome
 
 

@@ -13,7 +13,7 @@ from catena.core.checkup import Finding, Level
 from catena.core.files import private_folder
 from catena.minion.checkup import check
 from catena.minion.daemon import lock
-from catena.minion.event_log import EventLog
+from catena.minion.link.event_log import EventLog
 from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
 from catena.transport.keys import load_or_create
 from catena.transport.messages import EventFired

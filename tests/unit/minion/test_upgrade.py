@@ -12,8 +12,9 @@ import catena
 from catena.core.clock import read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import NotFoundError
-from catena.minion import launch, processes, upgrade
-from catena.minion.blob import Start
+from catena.minion import launch, upgrade
+from catena.minion.jobs import processes
+from catena.minion.start.blob import Start
 from catena.runtime import agent_versions, chain_run
 from catena.runtime.agent_versions import BadWheelError, Upgrade, UpgradeState
 

@@ -24,10 +24,10 @@ from catena.master.chains.clocks import HostClocks
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.parts import ChainParts, ChainRules
 from catena.master.chains.room import Chains
-from catena.master.event_bus import EventBus
-from catena.master.feed import JobFeed
-from catena.master.handover import Handover, Moves
-from catena.master.jobs import JobParts, Jobs
+from catena.master.events.bus import EventBus
+from catena.master.events.feed import JobFeed
+from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.service import JobParts, Jobs
 from catena.master.sessions import Sessions
 from catena.master.store.database import Store
 from catena.master.store.tables import JOBS, KEYS, MINIONS

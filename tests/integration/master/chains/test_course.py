@@ -13,7 +13,7 @@ from catena.client.requests import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError
 from catena.master.chains import dispatch
 from catena.master.chains.claims import Draft
-from catena.master.delivery import Delivery
+from catena.master.jobs.delivery import Delivery
 from catena.master.store.chain_tables import CHUNKS, HISTORY
 from catena.master.store.tables import DELIVERIES, EVENTS
 from tests.integration.master.chains.bench import HOUR, Bench, key, ret, row, with_bench

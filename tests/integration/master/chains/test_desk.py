@@ -33,7 +33,7 @@ from catena.master.chains import dispatch
 from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
 from catena.master.chains.parts import ChainParts
-from catena.master.job_model import JobRequest
+from catena.master.jobs.model import JobRequest
 from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
 
 START = "mgractionchains.start"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catena.master.delivery import Delivery
+from catena.master.jobs.delivery import Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import (
     CLEAN,

@@ -1,0 +1,1 @@
+"""The event table, those who follow it, and what the reactor does about it."""

@@ -1,0 +1,234 @@
+"""The durable event table, and everyone who follows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.clock import Clock
+from catena.core.errors import UsageError
+from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
+from catena.master.events.ring import EventRing
+from catena.master.store.database import Store, after_commit
+from catena.master.store.lists import padded
+from catena.master.store.metadata import Ready
+from catena.master.store.serials import insert_many
+from catena.master.store.tables import CURSORS, EVENTS
+
+_KNOWN = sa.select(EVENTS.c.seq).where(
+    EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
+)
+
+#: Events read from the table at a time.
+PAGE = 500
+_HEADS = (
+    sa.select(EVENTS.c.seq, EVENTS.c.tag)
+    .where(EVENTS.c.seq > sa.bindparam("b_after"))
+    .order_by(EVENTS.c.seq)
+    .limit(PAGE)
+)
+_THESE = (
+    sa.select(EVENTS)
+    .where(EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True)))
+    .order_by(EVENTS.c.seq)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """What `EventBus.record` takes."""
+
+    tag: str
+    data: Mapping[str, Any]
+    source: str = ""
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """An event with its position, and the bytes of its data as stored."""
+
+    event: Event
+    size: int
+
+
+class EventBus:
+    """Records events inside the transaction that caused them and hands them out after its commit.
+
+    One writer commits everything, so positions (`seq`) become visible in their order and a cursor
+    never skips an event.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._ring = EventRing()
+        self._last = 0
+        self._news = asyncio.Event()
+
+    async def open(self) -> None:
+        """Learn where the table ends; call it before anything is recorded."""
+        self._last = await self._store.read(
+            lambda conn: conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0
+        )
+
+    @property
+    def last(self) -> int:
+        """Return the position of the newest event."""
+        return self._last
+
+    def record(
+        self,
+        conn: sa.Connection,
+        tag: str,
+        data: Mapping[str, Any],
+        source: str = "",
+        event_id: str | None = None,
+    ) -> Event:
+        """Store an event in the running transaction; followers see it after the commit.
+
+        Args:
+            conn: the connection that a function of `Store.post` got.
+            tag: 1 to 1024 characters, no control characters.
+            data: plain data.
+            source: minion id, or "" for the master's own.
+            event_id: a minion's own number of its event; unique per source.
+
+        Raises:
+            UsageError: *tag* can't be a tag.
+            sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
+        """
+        new = NewEvent(tag, data, source, event_id)
+        now = self._clock.now().timestamp()
+        row = _row(new, now)
+        (seq,) = insert_many(conn, EVENTS.c.seq, [row])
+        stored = _stored(seq, new, row, _stamp(now))
+        after_commit(conn, lambda: self._publish([stored]))
+        return stored.event
+
+    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
+        """Store events in the running transaction, in their order; as `record` for each.
+
+        Raises:
+            UsageError, sqlalchemy.exc.IntegrityError: as `record`, for any of them.
+        """
+        if not news:
+            return
+        now = self._clock.now().timestamp()
+        rows = [_row(new, now) for new in news]
+        seqs = insert_many(conn, EVENTS.c.seq, rows)
+        at = _stamp(now)
+        stored = [
+            _stored(seq, new, row, at) for seq, new, row in zip(seqs, news, rows, strict=True)
+        ]
+        after_commit(conn, lambda: self._publish(stored))
+
+    def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
+        """Return whether a minion's event is stored."""
+        found = conn.execute(_KNOWN, {"b_source": source, "b_event": event_id})
+        return found.first() is not None
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        """Store an event by itself; return it once it is durable."""
+        return await self._store.write(lambda conn: self.record(conn, tag, data, source))
+
+    async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
+        """Yield events whose tag matches the glob *tag* (`*` crosses slashes), for ever.
+
+        Args:
+            tag: shell-style pattern.
+            after: position after which to begin; -1: only events from now on.
+        """
+        async for stretch in self.follow((tag,), after):
+            for event in stretch.events:
+                yield event
+
+    async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        """Yield what is behind a position, a stretch at a time, for ever.
+
+        Args:
+            tags: shell-style patterns; events of other tags are passed over, and those that are
+                not in memory any more are not even read.
+            after: as of `subscribe`.
+        """
+        asked = any_tag(tags)
+        position = self._last if after < 0 else after
+        while True:
+            news = self._news
+            if position >= self._last:
+                await news.wait()
+                continue
+            kept = self._ring.after(position, PAGE)
+            if kept is None:
+                stretch = await self._stored(position, asked)
+            else:
+                stretch = Stretch(kept[-1].seq, [event for event in kept if asked(event.tag)])
+            position = stretch.upto
+            yield stretch
+
+    async def cursor(self, consumer: str) -> int:
+        """Return how far *consumer* has come; a new one begins at the present end."""
+        query = sa.select(CURSORS.c.seq).where(CURSORS.c.consumer == consumer)
+        found = await self._store.read(lambda conn: conn.execute(query).scalar())
+        if found is not None:
+            return int(found)
+        await self.advance(consumer, self._last)
+        return self._last
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        """Store that *consumer* has dealt with everything up to *seq*."""
+        await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
+
+    def _publish(self, news: Sequence[_Stored]) -> None:
+        for stored in news:
+            self._ring.add(stored.event, stored.size)
+        self._last = news[-1].event.seq
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _stored(self, position: int, asked: TagTest) -> Stretch:
+        # Where nothing of what is not in memory is left, it was pruned.
+        first = self._ring.first
+        older = self._last if first is None else first - 1
+
+        def read(conn: sa.Connection) -> Stretch:
+            heads = conn.execute(_HEADS, {"b_after": position}).all()
+            seqs = [seq for seq, tag in heads if asked(tag)]
+            rows = conn.execute(_THESE, {"b_seqs": padded(seqs)}).all() if seqs else ()
+            found = [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
+            return Stretch(heads[-1].seq if heads else max(position, older), found)
+
+        return await self._store.read(read)
+
+
+def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
+    """Set the cursor of *consumer* in the running transaction."""
+    update = sa.update(CURSORS).where(CURSORS.c.consumer == consumer).values(seq=seq)
+    if not conn.execute(update).rowcount:
+        conn.execute(sa.insert(CURSORS).values(consumer=consumer, seq=seq))
+
+
+def _row(new: NewEvent, now: float) -> dict[str, Any]:
+    if not is_tag(new.tag):
+        raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
+    return {
+        "tag": new.tag,
+        "data": Ready.of(dict(new.data)),
+        "at": now,
+        "source": new.source,
+        "event_id": new.event_id,
+    }
+
+
+def _stored(seq: int, new: NewEvent, row: Mapping[str, Any], at: str) -> _Stored:
+    event = Event(seq, new.tag, dict(new.data), at, new.source)
+    return _Stored(event, len(row["data"].packed))
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()

@@ -1,0 +1,114 @@
+"""How the reactor reaches the master: rendering in workers, acting by the client's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from catena.client.requests import KeyChange, RunJob, RunnerCall
+from catena.core import events
+from catena.core.errors import CatenaError, NotFoundError
+from catena.core.records import decode
+from catena.core.suggest import unknown
+from catena.master.events.bus import EventBus
+from catena.master.workers.pool import Workers
+from catena.reactors.engine import USER
+from catena.reactors.reaction import Kind, Reaction
+
+#: Salt's wheel functions -> action of key.change.
+_WHEEL = {
+    "key.accept": "accept",
+    "key.accept_dict": "accept",
+    "key.reject": "reject",
+    "key.delete": "delete",
+    "key.delete_dict": "delete",
+}
+
+#: The dispatcher's entry for requests of a user: (user, verb, record).
+Ask = Callable[[str, str, Any], Awaitable[Any]]
+
+
+class WorkerRenderer:
+    """Renders reactor SLS files in worker processes."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        """Return the reactions of *file* to an event."""
+        params = {"file": file, "tag": tag, "data": dict(data)}
+        found = await self._workers.call("reactions", params)
+        return [decode(Reaction, item) for item in found]
+
+
+class ClientPerformer:
+    """Performs reactions as requests of the user "Reactor".
+
+    Args:
+        ask: the dispatcher; it authorises and handles a request as any other user's.
+        workers: for `caller` reactions, which run on the master's own host.
+        bus: where calls of wheel functions are told of; jobs and runners tell of themselves.
+        new_jid: gives each of them its number.
+    """
+
+    def __init__(
+        self, ask: Ask, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
+    ) -> None:
+        self._ask = ask
+        self._workers = workers
+        self._bus = bus
+        self._new_jid = new_jid
+
+    async def perform(self, reaction: Reaction, key: str) -> None:
+        """Do what *reaction* says; a job that was stored under *key* is not stored again."""
+        if reaction.kind is Kind.local:
+            await self._ask(USER, "job.run", _job(reaction, key))
+        elif reaction.kind is Kind.runner:
+            await self._ask(
+                USER, "runner.call", RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
+            )
+        elif reaction.kind is Kind.wheel:
+            await self._wheel(reaction)
+        else:
+            params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
+            await self._workers.call("call", params)
+
+    async def _wheel(self, reaction: Reaction) -> None:
+        jid = self._new_jid()
+        data: dict[str, Any] = {
+            "fun": f"wheel.{reaction.fun}",
+            "jid": jid,
+            "user": USER,
+            "fun_args": [*reaction.args, *([reaction.kwargs] if reaction.kwargs else [])],
+        }
+        await self._bus.fire(events.wheel_new(jid), data)
+        try:
+            value = await self._ask(USER, "key.change", _key_change(reaction))
+        except CatenaError as error:
+            data |= {"return": str(error), "success": False}
+            await self._bus.fire(events.wheel_ret(jid), data)
+            raise
+        await self._bus.fire(events.wheel_ret(jid), {**data, "return": value, "success": True})
+
+
+def _job(reaction: Reaction, key: str) -> RunJob:
+    return RunJob(
+        tgt=reaction.tgt,
+        tgt_type=reaction.tgt_type,
+        fun=reaction.fun,
+        args=reaction.args,
+        kwargs=reaction.kwargs,
+        metadata=reaction.metadata,
+        idempotency_key=key,
+    )
+
+
+def _key_change(reaction: Reaction) -> KeyChange:
+    if reaction.fun not in _WHEEL:
+        raise NotFoundError(unknown("wheel function", reaction.fun, _WHEEL))
+    match = reaction.kwargs.get("match", reaction.args[0] if reaction.args else None)
+    if isinstance(match, Mapping):
+        match = ",".join(str(name) for names in match.values() for name in names)
+    if not isinstance(match, str) or not match:
+        raise NotFoundError(f"wheel.{reaction.fun} needs match: which keys")
+    return KeyChange(_WHEEL[reaction.fun], match)

@@ -1,0 +1,1 @@
+"""Jobs: stored, handed over, answered, shown."""

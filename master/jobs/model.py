@@ -1,0 +1,91 @@
+"""What the rest of the master says to and hears from the job service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from catena.core.job import (
+    DEFAULT_DEADLINE_SECONDS,
+    ChainManifest,
+    JobProgress,
+    JobReturn,
+    JobSpec,
+)
+from catena.master.jobs.delivery import Delivery
+
+#: A tag and its data, recorded in the transaction that is running.
+EventItem = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """One function call on many minions, as the caller wants it."""
+
+    user: str
+    fun: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    tgt: str = ""
+    tgt_type: str = "glob"
+    #: The minions themselves; None: resolve the target.
+    minions: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: Per minion, for jobs of mgractionchains.
+    chains: Mapping[str, ChainManifest] = field(default_factory=dict)
+    #: Seconds since the epoch until which it may be handed over; 0: `job_expiry_hours` from now.
+    not_after: float = 0.0
+    deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
+    #: "": all at once; "5" or "20%": that many at a time.
+    batch: str = ""
+    #: The same user and key again give the first answer and change nothing.
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A stored job."""
+
+    jid: str
+    minions: tuple[str, ...]
+    #: Those of them that are not connected: their deliveries wait.
+    missing: tuple[str, ...] = ()
+    #: True when an idempotency key found the job of an earlier request.
+    repeated: bool = False
+
+
+#: Runs in the transaction that stores a job, after its rows.
+Within = Callable[[sa.Connection, Submitted], None]
+
+
+class ReturnObserver(Protocol):
+    """Wants to know of deliveries inside the transaction that stores the fact.
+
+    Every method runs in the writer thread: it may use *conn*, must not block, and returns events
+    that are stored in the same transaction. It is called once per stored fact, never for a
+    duplicate. An error that it raises undoes the whole fact: the minion will send it again.
+    """
+
+    def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
+        """A return was stored."""
+
+    def on_progress(
+        self, conn: sa.Connection, minion: str, progress: JobProgress
+    ) -> Sequence[EventItem]:
+        """A step was stored."""
+
+    def on_delivery(
+        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
+    ) -> Sequence[EventItem]:
+        """A delivery moved, other than to `done` by a return (that is on_return)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A job that is to be handed to one minion now."""
+
+    minion: str
+    spec: JobSpec

@@ -1,0 +1,324 @@
+"""What minions say about their jobs: each fact is stored once, then acked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import msgpack
+import sqlalchemy as sa
+
+from catena.core import events, failpoints
+from catena.core.clock import Clock
+from catena.core.errors import LimitError, NotAllowedError, TryLaterError
+from catena.core.ids import jid as checked_jid
+from catena.core.job import JobProgress, JobReturn
+from catena.master.events.bus import EventBus, NewEvent
+from catena.master.events.feed import JobFeed
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import MACHINE, Cause, Delivery
+from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.model import Order
+from catena.master.jobs.rows import NewReturn
+from catena.master.jobs.words import Folded, Word, fold
+from catena.master.limits import RateLimit
+from catena.master.sessions import Link
+from catena.master.store.database import Bulk, Store, after_commit
+from catena.master.store.metadata import Ready
+from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
+from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
+from catena.transport.peers import Peer
+
+#: A value larger than this is not repeated in the return's event; the job has it.
+EVENT_VALUE_LIMIT = 256 * 1024
+#: Steps of one job on one minion that are kept; later ones are shown live only.
+PROGRESS_LIMIT = 20_000
+#: How far a minion's clock may be ahead of ours in the ids of jobs that it began itself.
+ADOPTED_AHEAD = timedelta(hours=1)
+#: Such jobs of one minion per second, and at once: nobody asked for them.
+ADOPTED_RATE = 0.5
+ADOPTED_BURST = 60.0
+#: The largest INTEGER of PostgreSQL.
+RETCODE_LIMIT = 2**31 - 1
+#: Times of minions, since the epoch: about the year 5000. NaN is none either.
+SECONDS_LIMIT = 1e11
+_NO_JOB = "no job of this minion has that id"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnParts:
+    """What the return service works with."""
+
+    store: Store
+    bus: EventBus
+    feed: JobFeed
+    moves: Moves
+    handover: Handover
+    link: Link
+    clock: Clock
+
+
+class Returns:
+    """Stores each fact once, tells observers in the same transaction, acks after the commit."""
+
+    def __init__(self, parts: ReturnParts) -> None:
+        self._parts = parts
+        self._words = Bulk(self._one, self._many)
+        #: Used by the writer's thread alone.
+        self._adopted = RateLimit(ADOPTED_RATE, ADOPTED_BURST, parts.clock.monotonic)
+
+    def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any]:
+        """The order is durable on the minion."""
+        jid = checked_jid(message.jid)
+        if message.runs:
+            return self._parts.store.post(lambda conn: self._runs(conn, jid, minion), lazy=True)
+        detail = f"waits behind {message.position}" if message.position > 0 else ""
+        word = Word(minion, jid, detail=detail)
+        return self._parts.store.post_item(self._words, word, lazy=True)
+
+    def rejected(self, minion: str, message: JobRejected) -> asyncio.Future[Any]:
+        """The minion will not run the order."""
+        jid = checked_jid(message.jid)
+        reason = message.reason[:1000]
+        return self._parts.store.post(lambda conn: self._reject(conn, jid, minion, reason))
+
+    def progressed(self, minion: str, progress: JobProgress) -> asyncio.Future[Any]:
+        """A running job made a step."""
+        checked_jid(progress.jid)
+        _check_time(progress.when)
+        return self._parts.store.post(
+            lambda conn: self._progress(conn, minion, progress), lazy=True
+        )
+
+    def returned(
+        self, peer: Peer, minion: str, ret: JobReturn, envelope: Envelope
+    ) -> asyncio.Future[Any]:
+        """A job ended; the minion is told so once that is durable.
+
+        Raises:
+            BadNameError: the jid is none.
+            LimitError: a number in it makes no sense.
+        """
+        checked_jid(ret.jid)
+        _check_time(ret.started)
+        _check_time(ret.duration_seconds)
+        if abs(ret.retcode) > RETCODE_LIMIT:
+            raise LimitError(f"a retcode of {ret.retcode}")
+
+        failpoints.hit("master.return.received")
+        stored = partial(self._after, peer, ret.jid, envelope.msg_id)
+        return self._parts.store.post_item(self._words, Word(minion, ret.jid, ret, "", stored))
+
+    def _after(self, peer: Peer, jid: str, msg_id: bytes, orders: list[Order]) -> None:
+        failpoints.hit("master.return.stored")
+        self._parts.link.send(peer, ReturnStored(jid), msg_id)
+        self._parts.handover.send(orders)
+
+    def _one(self, conn: sa.Connection, word: Word) -> None:
+        if word.ret is None:
+            self._step(conn, word.jid, word.minion, Cause.receive, word.detail)
+            return
+        orders = self._store(conn, word.minion, word.ret)
+        after_commit(conn, lambda: word.stored(orders))
+
+    def _many(self, conn: sa.Connection, words: Sequence[Word]) -> None:
+        """Store what `_one` would for each of *words*, by a statement per table.
+
+        Raises:
+            TryLaterError: they are no plain steps, and must be taken one by one.
+        """
+        standing = job_rows.standing(conn, ((word.jid, word.minion) for word in words))
+        folded = fold(words, standing)
+        now = self._parts.clock.now().timestamp()
+        if folded is None or not job_rows.move_many(conn, folded.moves, now):
+            raise TryLaterError("one by one")
+        job_rows.store_returns(conn, folded.returns, now)
+        self._tell_all(conn, folded, now)
+        feed = self._parts.feed
+
+        def publish() -> None:
+            for jid, item in folded.items:
+                feed.publish(jid, item)
+            for word in words:
+                if word.ret is not None:
+                    word.stored([])
+
+        after_commit(conn, publish)
+
+    def _tell_all(self, conn: sa.Connection, folded: Folded, now: float) -> None:
+        news: list[NewEvent] = []
+        for fact in folded.facts:
+            if isinstance(fact, NewReturn):
+                news += self._told(conn, fact, now)
+                continue
+            minion, jid, state, detail = fact
+            for observer in self._parts.moves.observers:
+                found = observer.on_delivery(conn, minion, jid, state, detail)
+                news += [NewEvent(tag, data) for tag, data in found]
+        self._parts.bus.record_many(conn, news)
+
+    def _step(
+        self, conn: sa.Connection, jid: str, minion: str, cause: Cause, detail: str
+    ) -> Delivery | None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        return self._parts.moves.move(conn, (jid, minion, row.state), cause, detail)
+
+    def _runs(self, conn: sa.Connection, jid: str, minion: str) -> None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is not None and row.state != Delivery.running.value:
+            self._parts.moves.move(conn, (jid, minion, row.state), Cause.progress)
+
+    def _reject(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        row = job_rows.delivery(conn, jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        cause = Cause.stopped if row.cancel else Cause.reject
+        self._parts.moves.move(conn, (jid, minion, row.state), cause, row.cancel or reason)
+        orders = self._parts.moves.release(conn, jid, row.batch)
+        after_commit(conn, lambda: self._parts.handover.send(orders))
+
+    def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
+        row = job_rows.delivery(conn, progress.jid, minion)
+        if row is None:
+            raise NotAllowedError(_NO_JOB)
+        if MACHINE.is_final(Delivery(row.state)) or not 0 < progress.seq <= PROGRESS_LIMIT:
+            return
+        if not _insert_progress(conn, minion, progress):
+            return
+        cause = Cause.receive if progress.kind == "queued" else Cause.progress
+        at = (progress.jid, minion, row.state)
+        # Only the first step moves the delivery; the others are seen by their own items.
+        if MACHINE.allows(Delivery(row.state), cause) and (
+            MACHINE.next(Delivery(row.state), cause).value != row.state
+        ):
+            self._parts.moves.move(conn, at, cause, _sentence(progress))
+        for observer in self._parts.moves.observers:
+            for tag, data in observer.on_progress(conn, minion, progress):
+                self._parts.bus.record(conn, tag, data)
+        item = {
+            "type": "progress",
+            "minion": minion,
+            "seq": progress.seq,
+            "kind": progress.kind,
+            "data": progress.data,
+        }
+        after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
+
+    def _store(self, conn: sa.Connection, minion: str, ret: JobReturn) -> list[Order]:
+        now = self._parts.clock.now().timestamp()
+        row = job_rows.delivery(conn, ret.jid, minion)
+        if row is not None and row.stored is not None:
+            return []
+        if row is None:
+            self._adopt(conn, minion, ret, now)
+            row = job_rows.delivery(conn, ret.jid, minion)
+            assert row is not None
+        # Watchers stop at the delivery's end: they must have the return before it.
+        item = {"type": "return", "minion": minion, "ret": ret}
+        after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
+        cause = Cause.stopped if row.cancel else Cause.ret
+        moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
+        new = NewReturn(minion, ret, Ready.of(ret), late=moved is None)
+        job_rows.store_returns(conn, [new], now)
+        self._parts.bus.record_many(conn, self._told(conn, new, now))
+        return self._parts.moves.release(conn, ret.jid, row.batch)
+
+    def _told(self, conn: sa.Connection, new: NewReturn, now: float) -> list[NewEvent]:
+        """Return the events of a stored return: its own, then what observers make of it."""
+        tag = events.job_ret(new.ret.jid, new.minion)
+        news = [NewEvent(tag, _event(new, now))]
+        for observer in self._parts.moves.observers:
+            for tag, data in observer.on_return(conn, new.minion, new.ret):
+                news.append(NewEvent(tag, data))
+        return news
+
+    def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
+        """Make a job of a return whose job began on the minion itself (startup_states).
+
+        Raises:
+            NotAllowedError: the jid is that of a job which this minion was not given.
+            TryLaterError: too many of them; the minion keeps it and says it again.
+        """
+        if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
+            raise NotAllowedError(_NO_JOB)
+        horizon = (self._parts.clock.now() + ADOPTED_AHEAD).strftime("%Y%m%d%H%M%S%f")
+        if ret.jid > horizon:
+            raise NotAllowedError("a job id of the future")
+        if not self._adopted.allow(minion):
+            raise TryLaterError("too many jobs that this master did not give")
+        job = {
+            "jid": ret.jid,
+            "fun": ret.fun[:255],
+            "args": list(ret.fun_args),
+            "kwargs": {},
+            "user": minion[:64],
+            "tgt": minion,
+            "tgt_type": "list",
+            "metadata": {},
+            "issued": ret.started,
+            "not_after": now,
+            "deadline_seconds": 0,
+            "open": 1,
+        }
+        conn.execute(sa.insert(JOBS).values(job))
+        state = Delivery.received.value
+        row = {"jid": ret.jid, "minion": minion, "state": state, "changed": now}
+        conn.execute(sa.insert(DELIVERIES).values(row))
+
+
+def _check_time(seconds: float) -> None:
+    if not abs(seconds) < SECONDS_LIMIT:
+        raise LimitError("a time that makes no sense")
+
+
+def _insert_progress(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:
+    rule = (PROGRESS.c.jid == progress.jid) & (PROGRESS.c.minion == minion)
+    rule = rule & (PROGRESS.c.seq == progress.seq)
+    if conn.execute(sa.select(PROGRESS.c.seq).where(rule)).first() is not None:
+        return False
+    row = {
+        "jid": progress.jid,
+        "minion": minion,
+        "seq": progress.seq,
+        "kind": progress.kind[:32],
+        "data": progress.data,
+        "when": progress.when,
+    }
+    conn.execute(sa.insert(PROGRESS).values(row))
+    return True
+
+
+def _sentence(progress: JobProgress) -> str:
+    if progress.kind == "queued":
+        return f"waits behind {progress.data.get('position', '?')}"
+    return ""
+
+
+def _event(new: NewReturn, now: float) -> dict[str, Any]:
+    """Return the data of salt/job/<jid>/ret/<id> under Salt's keys."""
+    ret = new.ret
+    data = {
+        "cmd": "_return",
+        "id": new.minion,
+        "success": ret.success,
+        "return": ret.value,
+        "retcode": ret.retcode,
+        "jid": ret.jid,
+        "fun": ret.fun,
+        "fun_args": list(ret.fun_args),
+        "ts": now,
+    }
+    if ret.out:
+        data["out"] = ret.out
+    # The whole is never smaller than the value alone, and is measured already.
+    if len(new.packed.packed) > EVENT_VALUE_LIMIT:
+        size = len(msgpack.packb(ret.value))
+        if size > EVENT_VALUE_LIMIT:
+            data |= {"return": None, "return_bytes": size}
+    return data

@@ -1,0 +1,384 @@
+"""Queries on jobs and deliveries; each runs in the transaction of its caller."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.errors import NotFoundError
+from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.records import decode, encode
+from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
+from catena.master.jobs.model import JobRequest, Order
+from catena.master.store.lists import padded
+from catena.master.store.many import ManyRows
+from catena.master.store.metadata import Ready
+from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
+
+#: A row of columns known by name.
+Row = sa.Row[Any]
+
+# Statements of the hot path are built once: building one costs more than running it.
+_INSERT_JOB = ManyRows(sa.insert(JOBS), JOBS.c.keys())
+_INSERT_DELIVERIES = ManyRows(
+    sa.insert(DELIVERIES), ("jid", "minion", "state", "changed", "epoch", "chain")
+)
+_INSERT_RETURNS = ManyRows(
+    sa.insert(RETURNS), ("jid", "minion", "success", "retcode", "ret", "stored", "late")
+)
+_THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
+    DELIVERIES.c.minion == sa.bindparam("b_minion")
+)
+_DELIVERY = (
+    sa.select(DELIVERIES, JOBS.c.batch, RETURNS.c.stored)
+    .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+    .outerjoin(
+        RETURNS,
+        (RETURNS.c.jid == DELIVERIES.c.jid) & (RETURNS.c.minion == DELIVERIES.c.minion),
+    )
+    .where(_THIS)
+)
+_MOVE = (
+    sa.update(DELIVERIES)
+    .where(_THIS, DELIVERIES.c.state == sa.bindparam("b_state"))
+    .values(
+        state=sa.bindparam("b_to"), detail=sa.bindparam("b_detail"), changed=sa.bindparam("b_now")
+    )
+)
+_MOVES = ManyRows(_MOVE, ("b_jid", "b_minion", "b_state", "b_to", "b_detail", "b_now"))
+_SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
+    sa.bindparam("b_minions", expanding=True)
+)
+_MARK_SENT = (
+    sa.update(DELIVERIES)
+    .where(_SOME, DELIVERIES.c.state == Delivery.queued.value)
+    .values(state=Delivery.sent.value, changed=sa.bindparam("b_now"))
+)
+_STANDING: sa.Select[Any] = (
+    sa.select(
+        DELIVERIES.c.minion,
+        DELIVERIES.c.state,
+        DELIVERIES.c.cancel,
+        JOBS.c.batch,
+        RETURNS.c.stored,
+    )
+    .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+    .outerjoin(
+        RETURNS,
+        (RETURNS.c.jid == DELIVERIES.c.jid) & (RETURNS.c.minion == DELIVERIES.c.minion),
+    )
+    .where(_SOME)
+)
+_CLOSE = ManyRows(
+    sa.update(JOBS)
+    .where(JOBS.c.jid == sa.bindparam("b_jid"))
+    .values(
+        open=JOBS.c.open - sa.bindparam("b_count", type_=sa.Integer),
+        ended=sa.case(
+            (JOBS.c.open <= sa.bindparam("b_count", type_=sa.Integer), sa.bindparam("b_now")),
+            else_=None,
+        ),
+    ),
+    ("b_jid", "b_count", "b_now"),
+)
+
+#: SQLite binds at most 32 766 values per statement.
+SLICE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A delivery's way from where it was seen to where it goes."""
+
+    jid: str
+    minion: str
+    seen: Delivery
+    target: Delivery
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job about to be stored."""
+
+    spec: JobSpec
+    request: JobRequest
+    #: First state of each minion's delivery.
+    deliveries: Mapping[str, Delivery]
+    #: Deliveries under way at a time; 0: all.
+    batch: int = 0
+
+
+def insert(conn: sa.Connection, new: NewJob) -> None:
+    """Store a job with one delivery per minion.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: the jid or the idempotency key is taken.
+    """
+    spec = new.spec
+    row = {
+        "jid": spec.jid,
+        "fun": spec.fun,
+        "args": encode(spec.args),
+        "kwargs": spec.kwargs,
+        "user": spec.user,
+        "tgt": spec.tgt,
+        "tgt_type": spec.tgt_type,
+        "metadata": spec.metadata,
+        "issued": spec.issued,
+        "not_after": spec.not_after,
+        "deadline_seconds": spec.deadline_seconds,
+        "batch": new.batch,
+        "idempotency": idempotency(new.request),
+        "open": len(new.deliveries),
+        "ended": None if new.deliveries else spec.issued,
+    }
+    _INSERT_JOB.run(conn, [[row[name] for name in JOBS.c.keys()]])
+    _INSERT_DELIVERIES.run(conn, [_delivery_row(new, *at) for at in new.deliveries.items()])
+
+
+def _delivery_row(new: NewJob, minion: str, state: Delivery) -> tuple[Any, ...]:
+    chain = new.request.chains.get(minion)
+    epoch = chain.epoch if chain else 0
+    stored = Ready.of(chain) if chain else None
+    return new.spec.jid, minion, state.value, new.spec.issued, epoch, stored
+
+
+def idempotency(request: JobRequest) -> str | None:
+    """Return the stored form of a request's idempotency key, or None."""
+    return f"{request.user}\n{request.idempotency_key}" if request.idempotency_key else None
+
+
+def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
+    """Return the jid of the job that an earlier request with this key made, or None."""
+    query = sa.select(JOBS.c.jid).where(JOBS.c.idempotency == idempotency(request))
+    found = conn.execute(query).scalar()
+    return None if found is None else str(found)
+
+
+def spec_of(job: Row, chain: Mapping[str, Any] | None = None, epoch: int = 0) -> JobSpec:
+    """Return the spec that a row of JOBS (and a delivery's chain) describes."""
+    return JobSpec(
+        jid=job.jid,
+        fun=job.fun,
+        args=tuple(job.args),
+        kwargs=job.kwargs,
+        user=job.user,
+        tgt=job.tgt,
+        tgt_type=job.tgt_type,
+        issued=job.issued,
+        not_after=job.not_after,
+        deadline_seconds=job.deadline_seconds,
+        epoch=epoch,
+        chain=decode(ChainManifest, chain) if chain else None,
+        metadata=job.metadata,
+    )
+
+
+def job(conn: sa.Connection, jid: str) -> Row:
+    """Return the row of a job.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    row = conn.execute(sa.select(JOBS).where(JOBS.c.jid == jid)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"no job {jid}")
+    return row
+
+
+def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
+    """Return the row of one delivery, or None.
+
+    Beside its own columns it has `batch` of its job and `stored`, when its return was stored.
+    """
+    return conn.execute(_DELIVERY, {"b_jid": jid, "b_minion": minion}).one_or_none()
+
+
+def standing(conn: sa.Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+    """Return where deliveries stand, by (jid, minion): state, cancel, batch, stored.
+
+    Those that are not there are left out.
+    """
+    minions: defaultdict[str, set[str]] = defaultdict(set)
+    for jid, minion in keys:
+        minions[jid].add(minion)
+    found: dict[tuple[str, str], Row] = {}
+    for jid, names in minions.items():
+        for row in conn.execute(_STANDING, {"b_jid": jid, "b_minions": padded(names)}):
+            found[jid, row.minion] = row
+    return found
+
+
+def deliveries(conn: sa.Connection, jid: str) -> Sequence[Row]:
+    """Return the deliveries of a job by minion id."""
+    query = sa.select(DELIVERIES).where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)
+    return conn.execute(query).all()
+
+
+_OF_DELIVERY = (
+    DELIVERIES.c.minion,
+    DELIVERIES.c.state,
+    DELIVERIES.c.cancel,
+    DELIVERIES.c.chain,
+    DELIVERIES.c.epoch,
+)
+
+
+def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
+    """Return the open deliveries of a minion joined with their jobs, oldest first."""
+    query = (
+        sa.select(JOBS, *_OF_DELIVERY)
+        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+        .where(DELIVERIES.c.minion == minion)
+        .where(DELIVERIES.c.state.in_([state.value for state in OPEN]))
+        .order_by(JOBS.c.jid)
+    )
+    return conn.execute(query).all()
+
+
+def unacknowledged(conn: sa.Connection, before: float) -> Sequence[Row]:
+    """Return deliveries that were sent before *before* and not acknowledged, with their jobs."""
+    query = (
+        sa.select(JOBS, *_OF_DELIVERY)
+        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+        .where(JOBS.c.ended.is_(None))
+        .where(DELIVERIES.c.state == Delivery.sent.value, DELIVERIES.c.changed < before)
+        .limit(SLICE)
+    )
+    return conn.execute(query).all()
+
+
+def open_batches(conn: sa.Connection) -> list[tuple[str, int]]:
+    """Return jid and batch of the batched jobs that have held deliveries."""
+    held = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state == Delivery.held.value)
+    query = sa.select(JOBS.c.jid, JOBS.c.batch).where(JOBS.c.ended.is_(None), JOBS.c.batch > 0)
+    return [(row.jid, row.batch) for row in conn.execute(query.where(JOBS.c.jid.in_(held)))]
+
+
+def touch(conn: sa.Connection, jid: str, minion: str, now: float) -> None:
+    """Record that an unacknowledged order goes out again."""
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    conn.execute(sa.update(DELIVERIES).where(rule).values(changed=now))
+
+
+def orders(conn: sa.Connection, jid: str, minions: Collection[str]) -> list[Order]:
+    """Return what must be handed to *minions* for a job."""
+    row = job(conn, jid)
+    found = {d.minion: d for d in deliveries(conn, jid) if d.minion in minions}
+    return [
+        Order(minion, spec_of(row, found[minion].chain, found[minion].epoch))
+        for minion in minions
+        if minion in found
+    ]
+
+
+def move(
+    conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str, now: float
+) -> Delivery | None:
+    """Move a delivery by its life cycle, if it still stands where it was read.
+
+    Args:
+        conn: the running transaction.
+        row: jid, minion, and the state that the caller saw.
+        cause: what happened.
+        detail: kept for people.
+        now: seconds since the epoch.
+
+    Returns:
+        The new state, or None when the table has no such row (a late or repeated message).
+    """
+    jid, minion, seen = row
+    state = Delivery(seen)
+    if not MACHINE.allows(state, cause):
+        return None
+    target = MACHINE.next(state, cause)
+    if not _MOVES.run(conn, [(jid, minion, seen, target.value, detail, now)]):
+        return None
+    if MACHINE.is_final(target):
+        _CLOSE.run(conn, [(jid, 1, now)])
+    return target
+
+
+def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
+    """Store decided moves of different deliveries; False when one does not stand where it was.
+
+    The caller then undoes all of it.
+    """
+    rows = [
+        (move.jid, move.minion, move.seen.value, move.target.value, move.detail, now)
+        for move in moves
+    ]
+    if _MOVES.run(conn, rows) != len(rows):
+        return False
+    ended = Counter(move.jid for move in moves if MACHINE.is_final(move.target))
+    _CLOSE.run(conn, [(jid, count, now) for jid, count in ended.items()])
+    return True
+
+
+def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
+    """Record that a job was handed to the connections of *minions*."""
+    every = list(minions)
+    for start in range(0, len(every), SLICE):
+        some = padded(every[start : start + SLICE])
+        conn.execute(_MARK_SENT, {"b_jid": jid, "b_minions": some, "b_now": now})
+
+
+def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
+    """Return jid, minion and state of deliveries that were not handed over by their time."""
+    waiting = (Delivery.held.value, Delivery.queued.value)
+    query = (
+        sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(JOBS.c.ended.is_(None), JOBS.c.not_after < now, DELIVERIES.c.state.in_(waiting))
+        .limit(SLICE)
+    )
+    return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
+
+
+@dataclass(frozen=True, slots=True)
+class NewReturn:
+    """A return about to be stored."""
+
+    minion: str
+    ret: JobReturn
+    #: The whole of it, packed.
+    packed: Ready
+    late: bool
+
+
+def store_returns(conn: sa.Connection, news: Sequence[NewReturn], now: float) -> None:
+    """Store returns.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: one is there already.
+    """
+    rows = [
+        (
+            new.ret.jid,
+            new.minion,
+            new.ret.success,
+            new.ret.retcode,
+            new.packed,
+            now,
+            new.late,
+        )
+        for new in news
+    ]
+    _INSERT_RETURNS.run(conn, rows)
+
+
+def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:
+    """Return the stored returns of a job by minion id."""
+    query = sa.select(RETURNS).where(RETURNS.c.jid == jid).order_by(RETURNS.c.minion)
+    return conn.execute(query).all()
+
+
+def progress(conn: sa.Connection, jid: str) -> Sequence[Row]:
+    """Return the stored steps of a job, per minion in their order."""
+    query = sa.select(PROGRESS).where(PROGRESS.c.jid == jid)
+    return conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq)).all()

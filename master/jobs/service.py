@@ -1,0 +1,265 @@
+"""Stores jobs, hands them over, cancels and expires them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.clock import Clock
+from catena.core.errors import UsageError
+from catena.core.ids import Jid, JidFactory
+from catena.core.ids import jid as checked_jid
+from catena.core.job import JobSpec
+from catena.core.redact import hide_arguments
+from catena.master.events.bus import EventBus
+from catena.master.jobs import batch
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
+from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
+from catena.master.store.database import Store
+from catena.master.store.tables import DELIVERIES, JOBS
+from catena.transport.messages import JobOrder
+from catena.transport.wire import check_outgoing, pack
+
+
+class NoMatchError(UsageError):
+    """No minions matched the target. No command was sent, no jid was assigned."""
+
+
+class Resolver(Protocol):
+    """Turns a target into minion ids."""
+
+    async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
+        """Return the accepted minions that match, sorted.
+
+        Raises:
+            UsageError: the expression is malformed.
+            NotFoundError: a named minion is unknown.
+        """
+
+    def check(self, minions: Collection[str]) -> None:
+        """Raise NotFoundError, with the nearest name, unless all *minions* are accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """What the job service works with."""
+
+    store: Store
+    bus: EventBus
+    moves: Moves
+    handover: Handover
+    targets: Resolver
+    clock: Clock
+    expiry_seconds: float
+
+
+class Jobs:
+    """The job service: a job exists in the store before any minion hears of it."""
+
+    def __init__(self, parts: JobParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._moves = parts.moves
+        self._jids = JidFactory(parts.clock.now)
+
+    async def open(self) -> None:
+        """Continue above the highest jid of the store, so that a clock set back repeats none."""
+        # A jid of the far future (a clock that was wrong for a while) is not counted from.
+        horizon = self._parts.clock.now() + timedelta(days=1)
+        query = sa.select(sa.func.max(JOBS.c.jid))
+        query = query.where(JOBS.c.jid < horizon.strftime("%Y%m%d%H%M%S%f"))
+        last = await self._store.read(lambda conn: conn.execute(query).scalar())
+        self._jids = JidFactory(self._parts.clock.now, last or "")
+
+    def observe(self, observer: ReturnObserver) -> None:
+        """Tell *observer* of every delivery from now on, inside the storing transaction."""
+        self._moves.observers.append(observer)
+
+    def new_jid(self) -> Jid:
+        """Return a job id that was never used (runners and orchestration use it too)."""
+        return self._jids()
+
+    async def submit(
+        self, request: JobRequest, within: Within | None = None, jid: str = ""
+    ) -> Submitted:
+        """Store a job and hand it to the minions that are connected.
+
+        Args:
+            request: what to run where.
+            within: runs in the same transaction, after the job's rows are stored; an error that it
+                raises undoes them and nothing is sent.
+            jid: an id from `new_jid`; "" makes one.
+
+        Returns:
+            The job; when this returns it is durable. Minions that are away get it when they
+            connect, until `not_after`.
+
+        Raises:
+            NoMatchError: the target matches no minion.
+            NotFoundError: a named minion is unknown.
+            NotPackableError, MessageTooLargeError: the arguments can't travel.
+            StoreUnavailableError: nothing was stored, nothing was sent.
+        """
+        minions = await self._minions(request)
+        spec = self._spec(request, Jid(jid or self._jids()))
+        limit = batch.size(request.batch, len(minions))
+        new = job_rows.NewJob(
+            spec,
+            request,
+            batch.first_states(minions, limit, self._moves),
+            limit,
+        )
+        orders = self._orders(new)
+        for order in orders[: None if request.chains else 1]:
+            # Before anything is stored: what can't travel would wait for ever.
+            check_outgoing(pack(JobOrder(order.spec)), socket="control", receiver="minion")
+        submitted = await self._store.write(lambda conn: self._insert(conn, new, within))
+        if not submitted.repeated:
+            self._parts.handover.send(orders)
+        return submitted
+
+    async def cancel(
+        self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
+    ) -> dict[str, str]:
+        """Cancel a job on all its minions, or on *minions*; return minion -> what was done.
+
+        "cancelled": it was never handed over. "stopping": the minion was or will be told; its
+        delivery ends with its word. Otherwise the final state in which it already stands.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        text = (reason or f"cancelled by {user}")[:255]
+        key = checked_jid(jid)
+        outcome = await self._store.write(lambda conn: self._cancel(conn, key, minions, text))
+        for minion, what in outcome.items():
+            if what == "stopping":
+                self._parts.handover.cancel(minion, jid, text)
+        return outcome
+
+    async def abandon(self, minion: str, reason: str) -> None:
+        """Cancel every open job of *minion*: whoever has its name next is another host."""
+        open_states = [state.value for state in OPEN]
+        rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(open_states)
+        query = sa.select(DELIVERIES.c.jid).where(rule)
+        for jid in await self._store.read(lambda conn: conn.execute(query).scalars().all()):
+            await self.cancel(jid, (minion,), reason=reason)
+
+    async def expire(self) -> int:
+        """End deliveries whose time is over and that were not handed over; return how many."""
+        now = self._parts.clock.now().timestamp()
+        return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
+
+    async def resend(self) -> None:
+        """Send again what connected minions have not acknowledged."""
+        handover = self._parts.handover
+        full = handover.refused()
+        orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+        handover.send(orders)
+
+    async def _minions(self, request: JobRequest) -> tuple[str, ...]:
+        if request.minions is None:
+            found = await self._parts.targets.resolve(request.tgt, request.tgt_type)
+        else:
+            found = tuple(sorted(set(request.minions)))
+            self._parts.targets.check(found)
+        if not found:
+            raise NoMatchError
+        return found
+
+    def _spec(self, request: JobRequest, jid: Jid) -> JobSpec:
+        now = self._parts.clock.now().timestamp()
+        named = request.tgt or ",".join(request.minions or ())
+        return JobSpec(
+            jid=jid,
+            fun=request.fun,
+            args=request.args,
+            kwargs=dict(request.kwargs),
+            user=request.user,
+            tgt=named,
+            tgt_type=request.tgt_type if request.tgt else "list",
+            issued=now,
+            not_after=request.not_after or now + self._parts.expiry_seconds,
+            deadline_seconds=request.deadline_seconds,
+            metadata=dict(request.metadata),
+        )
+
+    def _insert(
+        self, conn: sa.Connection, new: job_rows.NewJob, within: Within | None
+    ) -> Submitted:
+        if new.request.idempotency_key:
+            known = job_rows.with_idempotency(conn, new.request)
+            if known is not None:
+                found = tuple(row.minion for row in job_rows.deliveries(conn, known))
+                return Submitted(known, found, repeated=True)
+        job_rows.insert(conn, new)
+        missing = tuple(name for name in new.deliveries if name not in self._moves)
+        submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
+        self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
+        if within is not None:
+            within(conn, submitted)
+        return submitted
+
+    def _orders(self, new: job_rows.NewJob) -> list[Order]:
+        # Made from memory: what was just committed need not be read again.
+        chains = new.request.chains
+        orders = []
+        for minion, state in new.deliveries.items():
+            if state is not Delivery.queued:
+                continue
+            chain = chains.get(minion)
+            spec = replace(new.spec, chain=chain, epoch=chain.epoch) if chain else new.spec
+            orders.append(Order(minion, spec))
+        return orders
+
+    def _cancel(
+        self, conn: sa.Connection, jid: str, minions: Collection[str], reason: str
+    ) -> dict[str, str]:
+        job_rows.job(conn, jid)
+        outcome: dict[str, str] = {}
+        for row in job_rows.deliveries(conn, jid):
+            if minions and row.minion not in minions:
+                continue
+            if row.state in {state.value for state in UNDER_WAY}:
+                rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == row.minion)
+                conn.execute(sa.update(DELIVERIES).where(rule).values(cancel=reason))
+                outcome[row.minion] = "stopping"
+                continue
+            at = (jid, row.minion, row.state)
+            moved = self._moves.move(conn, at, Cause.cancel, reason)
+            outcome[row.minion] = moved.value if moved else row.state
+        return outcome
+
+    def _expire(self, conn: sa.Connection, now: float) -> int:
+        rows = job_rows.due_to_expire(conn, now)
+        for row in rows:
+            detail = "not handed over by its time; the minion was not connected"
+            self._moves.move(conn, row, Cause.expire, detail)
+        return len(rows)
+
+
+def _new_event(submitted: Submitted, spec: JobSpec) -> dict[str, Any]:
+    return {
+        "jid": spec.jid,
+        "tgt_type": spec.tgt_type,
+        "tgt": spec.tgt.split(",") if spec.tgt_type == "list" else spec.tgt,
+        "user": spec.user,
+        "fun": spec.fun,
+        "arg": hide_arguments(salt_arguments(spec)),
+        "minions": list(submitted.minions),
+        "missing": [],
+    }
+
+
+def salt_arguments(spec: JobSpec) -> list[Any]:
+    """Return the arguments as Salt's events carry them: keywords are one dict at the end."""
+    if not spec.kwargs:
+        return list(spec.args)
+    return [*spec.args, {"__kwarg__": True, **spec.kwargs}]

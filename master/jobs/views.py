@@ -1,0 +1,248 @@
+"""Jobs as people see them: lists, one job, and a running one from its start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import JobList
+from catena.core.ids import jid as checked_jid
+from catena.core.redact import hide_arguments
+from catena.master.events.feed import JobFeed, Watch
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import MACHINE, Delivery
+from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.jobs.service import Jobs
+from catena.master.store.database import Store
+from catena.master.store.lists import padded
+from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
+
+#: How often a follower is told whether the minions that it waits for are connected, seconds.
+PRESENCE_SECONDS = 1.0
+LIST_LIMIT = 10_000
+Item = dict[str, Any]
+FINAL = frozenset(state.value for state in Delivery if MACHINE.is_final(state))
+
+
+class JobViews:
+    """Reads of jobs; they never wait for the writer.
+
+    Args:
+        store: where jobs are.
+        feed: live items.
+        jobs: submits them.
+        connected: the minions that are connected now.
+    """
+
+    def __init__(self, store: Store, feed: JobFeed, jobs: Jobs, connected: Container[str]) -> None:
+        self._store = store
+        self._feed = feed
+        self._jobs = jobs
+        self._connected = connected
+
+    async def list(self, wanted: JobList) -> list[Item]:
+        """Return jobs, newest first, each with its deliveries by state and its failed returns."""
+        query = sa.select(JOBS).order_by(JOBS.c.jid.desc())
+        query = query.limit(max(1, min(wanted.limit, LIST_LIMIT)))
+        if wanted.fun:
+            query = query.where(JOBS.c.fun == wanted.fun)
+        if wanted.active:
+            query = query.where(JOBS.c.ended.is_(None))
+        if wanted.minion:
+            given = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.minion == wanted.minion)
+            query = query.where(JOBS.c.jid.in_(given))
+        return await self._store.read(lambda conn: _listed(conn, query))
+
+    async def show(self, jid: str) -> Item:
+        """Return one job with every delivery, step and return.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        key = checked_jid(jid)
+        return await self._store.read(lambda conn: _shown(conn, key))
+
+    async def follow_new(self, request: JobRequest) -> AsyncIterator[Item]:
+        """Submit a job and yield its items (see RunJob) until it has ended everywhere.
+
+        The last item is {"type": "end", jid, states}.
+        """
+        jid = self._jobs.new_jid()
+        with self._feed.watch(jid) as watch:
+            submitted = await self._jobs.submit(request, jid=jid)
+            if not submitted.repeated:
+                yield _new(submitted.jid, submitted.minions)
+                states = dict.fromkeys(submitted.minions, "new")
+                async for item in _live(watch, jid, states, self._connected):
+                    yield item
+                return
+        async for item in self.follow(submitted.jid):
+            yield item
+
+    async def follow(self, jid: str) -> AsyncIterator[Item]:
+        """Yield the items of a stored job from its start, then live ones until its end.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        with self._feed.watch(jid) as watch:
+            past = await self._store.read(lambda conn: _past(conn, checked_jid(jid)))
+            states = {item["minion"]: item["state"] for item in past if item["type"] == "delivery"}
+            for item in past:
+                yield item
+            async for item in _live(watch, jid, states, self._connected, past):
+                yield item
+
+
+async def _live(
+    watch: Watch,
+    jid: str,
+    states: dict[str, str],
+    connected: Container[str],
+    past: Sequence[Item] = (),
+) -> AsyncIterator[Item]:
+    """Yield new items, and between them which of the open minions come and go.
+
+    What the snapshot had already is left out. Minions are looked over once in a while, not with
+    every item: a thousand that answer at once must not cost a thousand looks at each.
+    """
+    seen = _Seen(states, past)
+    up = dict.fromkeys(seen.open, True)
+    loop = asyncio.get_running_loop()
+    looked = -PRESENCE_SECONDS
+    while seen.open:
+        if loop.time() - looked >= PRESENCE_SECONDS:
+            looked = loop.time()
+            for minion in sorted(seen.open):
+                if (minion in connected) is not up[minion]:
+                    up[minion] = not up[minion]
+                    yield {"type": "presence", "minion": minion, "up": up[minion]}
+        for item in await watch.some(looked + PRESENCE_SECONDS - loop.time()):
+            if seen.is_new(item):
+                yield item
+    yield {"type": "end", "jid": jid, "states": states}
+
+
+class _Seen:
+    """What a follower knows already, so that nothing is told twice.
+
+    Args:
+        states: minion -> state; kept up to date.
+        past: items of the snapshot.
+    """
+
+    def __init__(self, states: dict[str, str], past: Sequence[Item]) -> None:
+        self._states = states
+        #: Minions whose delivery has not ended.
+        self.open = {minion for minion, state in states.items() if state not in FINAL}
+        self._steps: dict[str, int] = {}
+        self._returned = {item["minion"] for item in past if item["type"] == "return"}
+        for item in past:
+            if item["type"] == "progress":
+                step = self._steps.get(item["minion"], 0)
+                self._steps[item["minion"]] = max(item["seq"], step)
+
+    def is_new(self, item: Item) -> bool:
+        """Return whether *item* says something new, and remember it."""
+        minion = item["minion"]
+        if item["type"] == "delivery":
+            if self._states.get(minion) in FINAL:
+                return False
+            self._states[minion] = item["state"]
+            if item["state"] in FINAL:
+                self.open.discard(minion)
+        elif item["type"] == "progress":
+            if item["seq"] <= self._steps.get(minion, 0):
+                return False
+            self._steps[minion] = item["seq"]
+        elif minion in self._returned:
+            return False
+        return True
+
+
+def submitted_reply(submitted: Submitted) -> Item:
+    """Return what job.run answers when nobody follows."""
+    return {"jid": submitted.jid, "minions": list(submitted.minions)}
+
+
+def _new(jid: str, minions: tuple[str, ...] | list[str]) -> Item:
+    return {"type": "new", "jid": jid, "minions": list(minions), "missing": []}
+
+
+def _job(row: job_rows.Row) -> Item:
+    return {
+        "jid": row.jid,
+        "fun": row.fun,
+        "args": hide_arguments(row.args),
+        "kwargs": hide_arguments([row.kwargs])[0],
+        "target": row.tgt,
+        "tgt_type": row.tgt_type,
+        "user": row.user,
+        "metadata": row.metadata,
+        "issued": row.issued,
+        "not_after": row.not_after,
+        "ended": row.ended,
+    }
+
+
+def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[Item]:
+    jobs = conn.execute(query).all()
+    counts: dict[str, Counter[str]] = {row.jid: Counter() for row in jobs}
+    failed: Counter[str] = Counter()
+    for start in range(0, len(jobs), job_rows.SLICE):
+        some = [row.jid for row in jobs[start : start + job_rows.SLICE]]
+        grouped = sa.select(DELIVERIES.c.jid, DELIVERIES.c.state, sa.func.count())
+        grouped = grouped.where(DELIVERIES.c.jid.in_(padded(some)))
+        for jid, state, count in conn.execute(grouped.group_by(*grouped.selected_columns[:2])):
+            counts[jid][state] = count
+        bad = sa.select(RETURNS.c.jid, sa.func.count()).where(RETURNS.c.jid.in_(padded(some)))
+        bad = bad.where(~RETURNS.c.success | (RETURNS.c.retcode != 0)).group_by(RETURNS.c.jid)
+        failed.update({jid: count for jid, count in conn.execute(bad)})
+    return [
+        {**_job(row), "states": dict(counts[row.jid]), "failed": failed[row.jid]} for row in jobs
+    ]
+
+
+def _shown(conn: sa.Connection, jid: str) -> Item:
+    minions: dict[str, Item] = {
+        row.minion: {"state": row.state, "detail": row.detail, "changed": row.changed, "steps": []}
+        for row in job_rows.deliveries(conn, jid)
+    }
+    for row in job_rows.progress(conn, jid):
+        if row.minion in minions:
+            step = {"seq": row.seq, "kind": row.kind, "data": row.data, "when": row.when}
+            minions[row.minion]["steps"].append(step)
+    for row in job_rows.returns(conn, jid):
+        minions.setdefault(row.minion, {})["ret"] = row.ret
+        minions[row.minion]["late"] = row.late
+    return {**_job(job_rows.job(conn, jid)), "minions": minions}
+
+
+def _past(conn: sa.Connection, jid: str) -> list[Item]:
+    job_rows.job(conn, jid)
+    rows = job_rows.deliveries(conn, jid)
+    items = [_new(jid, [row.minion for row in rows])]
+    items += [
+        {"type": "progress", "minion": r.minion, "seq": r.seq, "kind": r.kind, "data": r.data}
+        for r in job_rows.progress(conn, jid)
+    ]
+    items += [
+        {"type": "return", "minion": row.minion, "ret": row.ret}
+        for row in job_rows.returns(conn, jid)
+    ]
+    items += [
+        {"type": "delivery", "minion": row.minion, "state": row.state, "detail": row.detail}
+        for row in rows
+    ]
+    return items
+
+
+def result_map(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {minion: value} of a job as `JobViews.show` gives it (Salt's jobs.lookup_jid)."""
+    return {
+        minion: data["ret"]["value"] for minion, data in shown["minions"].items() if "ret" in data
+    }

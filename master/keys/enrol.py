@@ -1,0 +1,222 @@
+"""Answers the enrol socket: anybody may knock, nobody gets more than a word."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena import __version__
+from catena.core import events
+from catena.core.clock import Clock
+from catena.core.ids import machine_id, minion_id
+from catena.master.events.bus import EventBus
+from catena.master.keys.ring import KnownKey
+from catena.master.keys.service import Keys, insert_key
+from catena.master.limits import RateLimit
+from catena.master.sessions import Link
+from catena.master.store.database import Store, after_commit
+from catena.master.store.tables import KEYS, TOKENS
+from catena.transport.keys import proof_by_digest
+from catena.transport.messages import EnrolOffer, EnrolProbe, EnrolReply, EnrolRequest, Envelope
+from catena.transport.peers import Peer
+
+#: Keys that may wait for a decision (attack row X40).
+PENDING_LIMIT = 1000
+#: Denied keys that are kept for `catena key list`; more are denied and forgotten.
+DENIED_LIMIT = 1000
+#: A pending key that has not asked again for this long makes room when the list is full.
+UNSEEN_SECONDS = 3600.0
+REQUESTS_PER_SECOND = 5.0
+REQUEST_BURST = 50.0
+_SEEN_EVERY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolParts:
+    """What the enrol service works with."""
+
+    store: Store
+    bus: EventBus
+    keys: Keys
+    link: Link
+    clock: Clock
+    #: The master's own public key.
+    master_key: str
+    auto_accept: bool
+
+
+class Enrol:
+    """Decides what becomes of a key that asks to be accepted."""
+
+    def __init__(self, parts: EnrolParts) -> None:
+        self._parts = parts
+        self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
+        self._seen: dict[str, float] = {}
+
+    def on_message(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
+        """Handle a probe or a request; the answer goes out once it is durable.
+
+        Raises:
+            BadNameError: the id or machine id does not follow its grammar.
+        """
+        message = envelope.message
+        if not self._rate.allow(peer.address):
+            self._reply(peer, envelope, "pending", "too many requests from this address", 10.0)
+            return None
+        if isinstance(message, EnrolProbe):
+            offer = EnrolOffer(self._parts.master_key, __version__)
+            self._parts.link.send(peer, offer, envelope.msg_id)
+            return None
+        minion_id(message.id)
+        machine_id(message.machine_id)
+        known = self._parts.keys.known(peer.user_id)
+        if known is not None and not (known.state == "pending" and message.token_proof):
+            self._answer_known(peer, envelope, known)
+            return None
+        future = self._parts.store.post(lambda conn: self._enrol(conn, peer, message, known))
+        future.add_done_callback(lambda done: self._answer_stored(peer, envelope, done))
+        return future
+
+    def _answer_known(self, peer: Peer, envelope: Envelope, key: KnownKey) -> None:
+        now = self._parts.clock.now().timestamp()
+        if key.minion != envelope.message.id:
+            why = f"this key belongs to {key.minion}; delete it there first"
+            self._reply(peer, envelope, "denied", why, 60.0)
+            return
+        if now - self._seen.get(key.fingerprint, 0.0) > _SEEN_EVERY_SECONDS:
+            self._seen[key.fingerprint] = now
+            change = sa.update(KEYS).where(KEYS.c.fingerprint == key.fingerprint).values(seen=now)
+            self._parts.store.later(lambda conn: conn.execute(change))
+        self._reply(peer, envelope, *_word(key, now))
+
+    def _answer_stored(
+        self, peer: Peer, envelope: Envelope, done: asyncio.Future[KnownKey | None]
+    ) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self._reply(peer, envelope, "pending", "the master can't store keys now", 10.0)
+            return
+        key = done.result()
+        if key is None:
+            self._reply(peer, envelope, "pending", "too many keys wait for a decision", 60.0)
+            return
+        self._reply(peer, envelope, *_word(key, self._parts.clock.now().timestamp()))
+
+    def _reply(
+        self, peer: Peer, envelope: Envelope, state: str, reason: str, retry: float
+    ) -> None:
+        reply = EnrolReply(state, reason, self._parts.master_key, retry)
+        self._parts.link.send(peer, reply, envelope.msg_id)
+
+    def _enrol(
+        self, conn: sa.Connection, peer: Peer, request: EnrolRequest, known: KnownKey | None
+    ) -> KnownKey | None:
+        now = self._parts.clock.now().timestamp()
+        state, reason, by = self._verdict(conn, peer, request, now)
+        if known is None and state == "pending" and not self._room(conn, now):
+            return None
+        if known is not None and state == "pending":
+            return known
+        key = KnownKey(
+            peer.key,
+            peer.user_id,
+            request.id,
+            state,
+            request.machine_id,
+            peer.address,
+            request.version[:64],
+            reason,
+            now,
+        )
+        if state == "denied" and self._parts.keys.count("denied") >= DENIED_LIMIT:
+            return key
+        if known is not None:
+            conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == key.fingerprint))
+        insert_key(conn, key, by)
+        after_commit(conn, lambda: self._parts.keys.remember(key))
+        act = {"pending": "pend", "accepted": "accept"}.get(state, state)
+        data = {"result": state == "accepted", "act": act, "id": key.minion, "pub": key.public}
+        self._parts.bus.record(conn, events.AUTH, data)
+        return key
+
+    def _verdict(
+        self, conn: sa.Connection, peer: Peer, request: EnrolRequest, now: float
+    ) -> tuple[str, str, str]:
+        """Return state, reason and who decided, for a key that is new or still pending."""
+        rule = (KEYS.c.minion == request.id) & (KEYS.c.fingerprint != peer.user_id)
+        rule = rule & KEYS.c.state.in_(["pending", "accepted", "announced"])
+        other = conn.execute(sa.select(KEYS).where(rule)).first()
+        held = other is not None and other.state == "pending"
+        if (other is None or held) and request.token_proof:
+            if self._take_token(conn, peer, request, now):
+                if other is not None:
+                    self._give_way(conn, other, now)
+                return "accepted", "", "token"
+        if other is not None:
+            # A second key for a known id never replaces the first (attack row X38).
+            shown = f"{other.state}, {other.fingerprint[:16]}…"
+            return "denied", f"{request.id} has another key ({shown}); {_ADVICE}", ""
+        if self._parts.auto_accept:
+            return "accepted", "", "auto_accept"
+        # Said to the minion and shown in the list: whoever made the token wonders.
+        return "pending", "its token is unknown, used or expired" * bool(request.token_proof), ""
+
+    def _give_way(self, conn: sa.Connection, other: sa.Row[Any], now: float) -> None:
+        """Deny a key that only waited under the id of one that has a token."""
+        known = self._parts.keys.known(other.fingerprint)
+        if known is None:
+            return
+        why = f"{other.minion} was enrolled by a token with another key"
+        rule = KEYS.c.fingerprint == other.fingerprint
+        conn.execute(sa.update(KEYS).where(rule).values(state="denied", reason=why, since=now))
+        moved = replace(known, state="denied", reason=why, since=now)
+        after_commit(conn, lambda: self._parts.keys.remember(moved))
+
+    def _take_token(
+        self, conn: sa.Connection, peer: Peer, request: EnrolRequest, now: float
+    ) -> bool:
+        """Use up the token that the request proves to know."""
+        live = sa.select(TOKENS).where(TOKENS.c.used_by == "", TOKENS.c.expires > now)
+        rows = conn.execute(live.where(TOKENS.c.minion.in_(["", request.id]))).all()
+        for row in rows:
+            digest = bytes.fromhex(row.digest)
+            proof = proof_by_digest(digest, peer.key, self._parts.master_key, request.id)
+            if hmac.compare_digest(proof.encode(), request.token_proof.encode()):
+                change = sa.update(TOKENS).where(TOKENS.c.id == row.id)
+                conn.execute(change.values(used_by=request.id))
+                return True
+        return False
+
+    def _room(self, conn: sa.Connection, now: float) -> bool:
+        """Return whether one more key may wait; forget one that stopped asking if need be."""
+        if self._parts.keys.count("pending") < PENDING_LIMIT:
+            return True
+        oldest = sa.select(KEYS.c.fingerprint).where(KEYS.c.state == "pending")
+        oldest = oldest.where(KEYS.c.seen < now - UNSEEN_SECONDS).order_by(KEYS.c.seen).limit(1)
+        found = conn.execute(oldest).scalar()
+        key = self._parts.keys.known(found) if found else None
+        if key is None:
+            return False
+        conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == key.fingerprint))
+        after_commit(conn, lambda: self._parts.keys.forget(key))
+        return True
+
+
+_ADVICE = "see `catena key list` on the master"
+
+
+def _word(key: KnownKey, now: float) -> tuple[str, str, float]:
+    """Return state, reason and when to ask again, as EnrolReply says them."""
+    if key.state in ("accepted", "announced"):
+        return "accepted", "", 0.0
+    if key.state == "pending":
+        # Somebody is probably at the terminal during the first minutes.
+        pause = 2.0 if now - key.since < 600 else 15.0
+        why = f"waits for `catena key accept {key.minion}` on the master"
+        return "pending", f"{key.reason}; {why}" if key.reason else why, pause
+    # A wrong decision is usually taken back at once.
+    pause = 5.0 if now - key.since < 600 else 60.0
+    return key.state, key.reason or f"the key is {key.state}; {_ADVICE}", pause

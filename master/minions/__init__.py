@@ -1,0 +1,1 @@
+"""Minions: who is up, what they say, how people see them."""

@@ -1,0 +1,1 @@
+"""Processes for what costs CPU."""

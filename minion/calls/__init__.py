@@ -1,0 +1,1 @@
+"""`catena call`: one function in a process of its own."""

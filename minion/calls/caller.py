@@ -1,0 +1,193 @@
+"""A connection of `catena call` of its own, for a host whose daemon does not run.
+
+Blocking, for one process that runs one job; it is welcomed as a "caller", which gets no jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple, Type
+
+import zmq
+
+import catena
+from catena.core.errors import CatenaError, NotAllowedError, TryLaterError, UnreachableError
+from catena.core.job import JobProgress
+from catena.fileserver.remote import Request, one_by_one
+from catena.minion.link.master import link_config
+from catena.minion.start.blob import Start
+from catena.transport import wire
+from catena.transport.agent import AgentLink, Connected, EnrolState, LinkEvent, Lost, Received
+from catena.transport.failures import error_of
+from catena.transport.keys import load_or_create
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    EventFired,
+    EventStored,
+    Failure,
+    FilesReply,
+    FilesRequest,
+    Hello,
+    ManifestReply,
+    ManifestRequest,
+    PillarReply,
+    PillarRequest,
+    Refused,
+    Welcome,
+)
+
+CONNECT_SECONDS = 15.0
+_PILLAR_SECONDS = 120.0
+_SECONDS = 60.0
+
+
+class CallerService:
+    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) over an own connection.
+
+    Args:
+        start: who this minion is and where its master is.
+        boot_id: id of the running boot.
+        seconds: how long the connection may take.
+
+    Raises:
+        UnreachableError: the master is not there, or does not know this minion's key yet.
+        NotAllowedError: the master refuses this minion.
+    """
+
+    def __init__(self, start: Start, boot_id: str, seconds: float = CONNECT_SECONDS) -> None:
+        self._start, self._boot_id = start, boot_id
+        keys = load_or_create(start.settings.pki_dir)
+        self._poller = zmq.Poller()
+        self._link = AgentLink(link_config(start), keys, time.monotonic())
+        self._link.register(self._poller)
+        self._answers: Dict[bytes, Any] = {}
+        self._welcome = False
+        self._state = "no answer"
+        try:
+            self._connect(time.monotonic() + seconds)
+        except CatenaError:
+            self.close()
+            raise
+
+    def pillar(
+        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
+    ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
+        """Return (pillar, errors) fresh from the master."""
+        message = PillarRequest(saltenv, pillarenv, dict(override))
+        reply: PillarReply = self._ask("control", message, PillarReply, _PILLAR_SECONDS)
+        return dict(reply.pillar), reply.errors
+
+    def manifest(self, saltenv: str) -> ManifestReply:
+        """Return what the master has for this minion in *saltenv*."""
+        reply: ManifestReply = self._ask("bulk", ManifestRequest(saltenv), ManifestReply)
+        return reply
+
+    def chunk(self, request: ChunkRequest) -> ChunkReply:
+        """Return a piece of a file."""
+        reply: ChunkReply = self._ask("bulk", request, ChunkReply)
+        return reply
+
+    def files(self, request: FilesRequest) -> FilesReply:
+        """Return several small files."""
+        reply: FilesReply = self._ask("bulk", request, FilesReply)
+        return reply
+
+    def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
+        """Return the answers in the order asked, one after the other."""
+        return one_by_one(self, requests)
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Send an event and wait until it is stored."""
+        event = EventFired(os.urandom(16).hex(), tag, dict(data))
+        return isinstance(self._ask("control", event, EventStored), EventStored)
+
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Do what `fire` does."""
+        self.fire(tag, data)
+
+    def settle(self) -> None:
+        """Do nothing: each event was waited for."""
+
+    def progress(self, progress: JobProgress) -> None:
+        """Tell nobody: the master knows no such job."""
+
+    def grains(self, grains: Mapping[str, Any]) -> bool:
+        """Keep nothing: there is no daemon that could."""
+        return False
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return no jobs."""
+        return []
+
+    def signal(self, jid: str, signal: int) -> str:
+        """Say that there is no such job."""
+        return f"no job {jid} runs here"
+
+    def close(self) -> None:
+        """Hang up."""
+        self._link.close()
+
+    def _connect(self, end: float) -> None:
+        while not self._welcome:
+            if time.monotonic() > end:
+                raise UnreachableError(
+                    f"master {self._start.settings.master}: {self._state}; "
+                    "without a master: catena call --local"
+                )
+            self._turn(end)
+
+    def _ask(self, socket: str, message: Any, kind: Type[Any], seconds: float = _SECONDS) -> Any:
+        msg_id, end, sent = wire.new_id(), time.monotonic() + seconds, False
+        while time.monotonic() < end:
+            # False while the bulk socket connects, or after a connection broke: asked again then.
+            sent = sent or self._link.send(socket, message, wire.ZERO, msg_id)
+            self._turn(end if sent else min(end, time.monotonic() + 0.02))
+            answer = self._answers.pop(msg_id, None)
+            if isinstance(answer, Failure):
+                raise error_of(answer)
+            if answer is not None:
+                if not isinstance(answer, kind):
+                    raise UnreachableError(f"the master answers with {type(answer).__name__}")
+                return answer
+        raise TryLaterError("the master did not answer in time")
+
+    def _turn(self, end: float) -> None:
+        now = time.monotonic()
+        wait = min(self._link.timeout(now), max(0, int((end - now) * 1000)) + 1)
+        self._poller.poll(wait)
+        for event in self._link.service(time.monotonic()):
+            self._handle(event)
+
+    def _handle(self, event: LinkEvent) -> None:
+        if isinstance(event, Connected):
+            self._link.send("control", self._hello())
+        elif isinstance(event, EnrolState) and event.state != "accepted":
+            self._state = f"this minion's key is {event.state}: {event.reason}"
+            if event.state in ("denied", "untrusted", "rejected"):
+                raise NotAllowedError(self._state)
+        elif isinstance(event, Lost):
+            self._welcome = self._welcome and event.socket == "bulk"
+            raise UnreachableError(f"the connection to the master broke: {event.reason}")
+        elif isinstance(event, Received):
+            message = event.envelope.message
+            if isinstance(message, Welcome):
+                self._welcome = True
+            elif isinstance(message, Refused):
+                raise NotAllowedError(f"the master refuses this minion: {message.reason}")
+            else:
+                self._answers[event.envelope.reply_to] = message
+
+    def _hello(self) -> Hello:
+        return Hello(
+            id=self._start.id,
+            machine_id=self._start.machine_id,
+            boot_id=self._boot_id,
+            session=os.urandom(16).hex(),
+            version=catena.__version__,
+            role="caller",
+            first=False,
+            grains={},
+            open_jobs=(),
+        )

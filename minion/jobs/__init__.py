@@ -1,0 +1,1 @@
+"""Jobs from the order to the return that the master has."""

@@ -1,0 +1,163 @@
+"""What of jobs outlives a power cut: the daemon's own log, one line for each thing it must know.
+
+    cache_dir/jobs.log
+
+A job's folder (`jobs`) is what its processes share. It outlives each of them, but none waits there
+for the disk: of what lies in it, a cut may take any part. What the daemon confirms or tells is on
+disk here first, by one append and one sync. After a cut the folders are mended from it.
+
+A line is sealed (`minion.records.sealed`): one that a cut tore, the last, is known for what it is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Dict, Optional
+
+from catena.core import frozen, records
+from catena.core.errors import CatenaError
+from catena.core.files import append, read_limited, sync_folder, write_durable
+from catena.core.frozen import dataclass
+from catena.minion.records.sealed import seal, unseal_all
+from catena.transport import wire
+
+#: How long it grows before what is done is taken out of it.
+SHRINK_BYTES = 128 * 1024
+_LIMIT = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became known of a job, or all that is known of it."""
+
+    jid: str
+    #: id of the boot in which this was written.
+    boot: str
+    #: Its process may have begun in that boot.
+    begun: bool = False
+    #: The order as the folder holds it; b"": not in this line. So are the next two.
+    order: bytes = b""
+    #: Body of its JobReturned.
+    ret: bytes = b""
+    aside: bytes = b""
+    #: Until when, in seconds since the epoch, its order may come again, though the master has its
+    #: return: nothing is left to do. 0: it is open.
+    until: int = 0
+
+
+class JobLog:
+    """The log of one minion; only the daemon has one.
+
+    Args:
+        path: the file; its folder is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._is_there = path.exists()
+        self._shrink_at = SHRINK_BYTES
+        self._size = self._last = self._settle() if self._is_there else 0
+
+    def add(self, line: Line, durable: bool = True) -> None:
+        """Keep *line*, for good; one that is not *durable* as long as the power stays.
+
+        Raises:
+            OSError: nothing of it is kept.
+        """
+        data = seal(wire.pack_body(line))
+        handle = self._open(os.O_CREAT | os.O_APPEND)
+        try:
+            append(handle, data)
+            if durable:
+                os.fdatasync(handle)
+        except OSError:
+            # What a full disk took in part would hide the next line.
+            os.ftruncate(handle, self._size)
+            raise
+        finally:
+            os.close(handle)
+        if not self._is_there:
+            sync_folder(self._path.parent)
+            self._is_there = True
+        self._last, self._size = self._size, self._size + len(data)
+
+    def take_back(self) -> None:
+        """Remove the line that was added last: what it says was not done after all."""
+        handle = self._open()
+        try:
+            os.ftruncate(handle, self._last)
+        finally:
+            os.close(handle)
+        self._size = self._last
+
+    def read(self) -> Dict[str, Line]:
+        """Return what is known of each job, oldest first."""
+        known: Dict[str, Line] = {}
+        if not self._is_there:
+            return known
+        for body, _ in unseal_all(read_limited(self._path, _LIMIT)):
+            line = _decoded(body)
+            if line is not None:
+                known[line.jid] = _joined(known.get(line.jid), line)
+        return known
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time to `shrink`."""
+        return self._size >= self._shrink_at
+
+    def shrink(self) -> None:
+        """Take out the jobs that are done; that they are must be durable elsewhere.
+
+        Raises:
+            OSError: no room: it stays as it was.
+        """
+        lines = [line for line in self.read().values() if not line.until]
+        data = b"".join(seal(wire.pack_body(line)) for line in lines)
+        write_durable(self._path, data)
+        self._size = self._last = len(data)
+        self._shrink_at = max(SHRINK_BYTES, 2 * len(data))
+
+    def _settle(self) -> int:
+        """Cut off the end that a power cut tore, make the rest durable; return its size.
+
+        A daemon that was killed between a write and its sync has promised nothing, but its
+        successor goes by what it finds.
+        """
+        data = read_limited(self._path, _LIMIT)
+        good = max((end for _, end in unseal_all(data)), default=0)
+        handle = self._open()
+        try:
+            if good < len(data):
+                os.ftruncate(handle, good)
+            os.fdatasync(handle)
+        finally:
+            os.close(handle)
+        return good
+
+    def _open(self, more: int = 0) -> int:
+        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | more
+        return os.open(self._path, flags, 0o600)
+
+
+def _joined(known: Optional[Line], line: Line) -> Line:
+    if known is None:
+        return line
+    return frozen.replace(
+        line,
+        order=line.order or known.order,
+        begun=line.begun or known.begun,
+        ret=line.ret or known.ret,
+        aside=line.aside or known.aside,
+        until=line.until or known.until,
+    )
+
+
+def _decoded(body: bytes) -> Optional[Line]:
+    try:
+        limit = wire.Limit(len(body), nodes=len(body))
+        return records.decode(Line, wire.unpack_body(body, limit))
+    except CatenaError:
+        # Of a version to come: what it says of a job, its folder says too.
+        return None

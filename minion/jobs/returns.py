@@ -1,0 +1,81 @@
+"""Saying a job's return to the master: in one message, or in pieces straight from its file.
+
+A return that is larger than a control frame is never loaded as a whole: an idle daemon must not
+keep the memory of its largest job.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict
+
+from catena.core.digest import sha256
+from catena.core.errors import CatenaError
+from catena.minion.jobs.folder import JobFolder
+from catena.minion.link.relay import Sender
+from catena.minion.log import Log
+from catena.minion.records.sealed import SEAL_BYTES
+from catena.transport import wire
+from catena.transport.messages import JobReturned, ReturnPart
+
+#: A body up to this size goes as one JobReturned on the control socket.
+SMALL_BYTES = 200 * 1024
+
+
+class ReturnSender:
+    """Knows how far each large return has been said.
+
+    Args:
+        log: the agent's log.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._next: Dict[str, int] = {}
+        self._digest: Dict[str, str] = {}
+
+    def say(self, folder: JobFolder, link: Sender) -> bool:
+        """Send the return of *folder*, or go on sending it; False: the link takes no more now."""
+        path = folder.return_path
+        try:
+            size = path.stat().st_size - SEAL_BYTES
+            if size > SMALL_BYTES:
+                return self._pieces(folder.jid, path, size, link)
+            return link.send("control", JobReturned(folder.read_return(SMALL_BYTES)))
+        except (OSError, CatenaError) as error:
+            # Tried again later, ever more seldom; the folder keeps it for people to look at.
+            self._log.error(f"job {folder.jid}: its return can't be sent: {error}")
+            return True
+
+    def restart(self) -> None:
+        """Begin with the first piece again: the connection that took the others is gone."""
+        self._next.clear()
+
+    def forget(self, jid: str) -> None:
+        """The master has it."""
+        self._next.pop(jid, None)
+        self._digest.pop(jid, None)
+
+    def _pieces(self, jid: str, path: Path, size: int, link: Sender) -> bool:
+        count = -(-size // wire.CHUNK_BYTES)
+        if jid not in self._digest:
+            self._digest[jid] = _hash(path)
+        with path.open("rb") as stream:
+            for index in range(self._next.get(jid, 0), count):
+                stream.seek(SEAL_BYTES + index * wire.CHUNK_BYTES)
+                data = stream.read(wire.CHUNK_BYTES)
+                part = ReturnPart(jid, self._digest[jid], index, count, data)
+                if not link.send("bulk", part):
+                    self._next[jid] = index
+                    return False
+        self._next.pop(jid, None)
+        return True
+
+
+def _hash(path: Path) -> str:
+    digest = sha256()
+    with path.open("rb") as stream:
+        stream.seek(SEAL_BYTES)
+        for block in iter(lambda: stream.read(1024 * 1024), b""):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,259 @@
+"""The events that wait for the master, in one file (`outbox/events.log`) that is only added to.
+
+What came in one turn of the agent's loop is written and synced together by `commit`, before
+anybody hears that it is kept.
+
+What the master has stored is noted without a sync of its own: together with the next events, or a
+moment later by `settle`. After a kill or a power cut in between such an event is said once more,
+as one whose answer got lost is anyway; the master knows it by its id.
+
+The file goes when nothing waits, and is written anew when most of it waits no more. Only ids and
+places are held in memory: a minion that was cut off for days does not grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
+
+from catena.core.errors import CatenaError, LimitError
+from catena.core.files import private_folder, read_limited, sync_folder
+from catena.core.ids import BadNameError
+from catena.minion.records.record_file import Place, RecordFile
+from catena.transport import wire
+from catena.transport.messages import EventFired
+
+#: Older agents keep a file per event in this folder, and leave this one alone.
+FILE = "events.log"
+#: Events that wait at most. Returns have no such bound: each belongs to a job that was accepted.
+EVENT_LIMIT = 10_000
+#: Fits a frame of the control socket.
+EVENT_BYTES = 240 * 1024
+#: How long it may take until what the master has stored is durably noted.
+SETTLE_SECONDS = 1.0
+#: How soon what a full disk refused is tried again.
+AGAIN_SECONDS = 15.0
+#: The file is not written anew for less than this.
+WASTE_BYTES = 4 * 1024 * 1024
+
+_EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")
+#: What a record says, and when that was (seconds since the epoch). The event's id follows, then a
+#: zero, then its body as it travels.
+_HEAD = struct.Struct(">cI")
+_EVENT, _STORED = b"e", b"s"
+_RECORD_BYTES = EVENT_BYTES + 70
+
+
+class EventLog:
+    """The events that wait, oldest first.
+
+    Args:
+        cache_dir: where the folder `outbox` is.
+        wall: the time, seconds since the epoch.
+
+    Raises:
+        OSError: what is there can't be read.
+    """
+
+    def __init__(self, cache_dir: Path, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._folder = private_folder(private_folder(cache_dir) / "outbox")
+        self._file = RecordFile(self._folder / FILE, _RECORD_BYTES)
+        #: What waits: where in the file, or which file an older agent has made for it.
+        self._places: Dict[str, Union[Place, Path]] = dict(_left_by_older(self._folder))
+        #: Records of events that `commit` has to keep.
+        self._fresh: Dict[str, bytes] = {}
+        #: Records that are still to say what is stored.
+        self._marks: List[bytes] = []
+        #: Bytes of the file that wait.
+        self._live = 0
+        self._settle_due: Optional[float] = None
+        self._load()
+        #: What was found may not have been synced by who wrote it.
+        self._doubtful = self._live > 0
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._fresh)
+
+    @property
+    def damaged(self) -> int:
+        """How many records were found not to be whole."""
+        return self._file.damaged
+
+    def keys(self) -> List[str]:
+        """Return the ids of the events that are kept, oldest first."""
+        return list(self._places)
+
+    def add(self, event: EventFired, body: wire.Buffer = b"") -> bool:
+        """Take *event* for the next `commit`; False when it is here already.
+
+        Args:
+            event: what was fired.
+            body: the same as it travels, where it came so; packed here without.
+
+        Raises:
+            LimitError: too many wait, or this one is too large.
+            BadNameError: its id is none.
+        """
+        event_id = event.event_id
+        if not _EVENT_ID.match(event_id):
+            raise BadNameError(f"{event_id[:80]!r} is not an event id")
+        if event_id in self._places or event_id in self._fresh:
+            return False
+        if len(self) >= EVENT_LIMIT:
+            raise LimitError(f"{EVENT_LIMIT} events wait for the master already")
+        data = bytes(body) or wire.pack_body(event)
+        if len(data) > EVENT_BYTES:
+            raise LimitError(f"an event of {len(data)} bytes; {EVENT_BYTES} is the limit")
+        self._fresh[event_id] = self._record(_EVENT, event_id, data)
+        return True
+
+    def commit(self) -> List[str]:
+        """Make durable what was taken, and return its ids, oldest first.
+
+        Raises:
+            OSError: nothing that was taken since the last commit is kept.
+        """
+        if not self._fresh and not self._doubtful:
+            return []
+        fresh, self._fresh = self._fresh, {}
+        self._write(fresh)
+        self._doubtful = False
+        return list(fresh)
+
+    def read(self, event_id: str) -> Optional[wire.Packed]:
+        """Return a kept event, packed; None when it is gone or damaged."""
+        place = self._places.get(event_id)
+        try:
+            if place is None:
+                return None
+            if isinstance(place, Path):
+                return wire.packed_as(EventFired, read_limited(place, EVENT_BYTES))
+            return wire.packed_as(EventFired, _parts(self._file.read(place)).body)
+        except (CatenaError, OSError):
+            return None
+
+    def remove(self, event_id: str, now: float) -> None:
+        """Forget an event that is stored; for good after the next commit or `settle`."""
+        if self._fresh.pop(event_id, None) is not None:
+            return
+        place = self._places.pop(event_id, None)
+        if place is None:
+            return
+        if isinstance(place, Path):
+            place.unlink(missing_ok=True)
+        else:
+            self._live -= place.size
+            self._marks.append(self._record(_STORED, event_id))
+        if self._settle_due is None:
+            self._settle_due = now + SETTLE_SECONDS
+
+    def settle(self, now: float) -> None:
+        """Note durably what is stored, when it is time, and let go of what is of no use.
+
+        Raises:
+            OSError: not now; it is due again later.
+        """
+        wasteful = self._file.size - self._live > max(WASTE_BYTES, self._live)
+        due = self._settle_due is not None and now >= self._settle_due
+        if not due and not wasteful:
+            return
+        # For as long as it does not work.
+        self._settle_due = now + AGAIN_SECONDS
+        if not self._live:
+            self._file.drop()
+        elif wasteful:
+            self._keep_only_what_waits()
+        elif self._marks:
+            self._write({})
+        self._marks.clear()
+        # An older agent's file may have gone.
+        sync_folder(self._folder)
+        self._settle_due = None
+
+    def next_due(self) -> Optional[float]:
+        """Return when `settle` has something to do; None: nothing."""
+        return self._settle_due
+
+    def close(self, now: float) -> None:
+        """Settle, and let go of the file."""
+        if self._settle_due is not None:
+            self._settle_due = now
+            with contextlib.suppress(OSError):  # said once more, then
+                self.settle(now)
+        self._file.close()
+
+    def _record(self, kind: bytes, event_id: str, body: bytes = b"") -> bytes:
+        at = min(max(0, int(self._wall())), 2**32 - 1)
+        return b"".join((_HEAD.pack(kind, at), event_id.encode("ascii"), b"\0", body))
+
+    def _load(self) -> None:
+        for path in self._folder.glob(".*"):
+            # Left by a writer that was killed: never renamed, so never promised.
+            path.unlink()
+        for place, record in self._file.load():
+            kind, _, event_id, _ = _parts(record)
+            if kind == _EVENT:
+                self._places.setdefault(event_id, place)
+            else:
+                self._places.pop(event_id, None)
+        self._live = sum(p.size for p in self._places.values() if isinstance(p, Place))
+        if not self._live and self._file.exists():
+            self._settle_due = 0.0
+
+    def _write(self, fresh: Dict[str, bytes]) -> None:
+        marks = len(self._marks)
+        places = self._file.add([*self._marks, *fresh.values()])
+        self._marks.clear()
+        for event_id, place in zip(fresh, places[marks:]):
+            self._places[event_id] = place
+            self._live += place.size
+
+    def _keep_only_what_waits(self) -> None:
+        kept = [(key, place) for key, place in self._places.items() if isinstance(place, Place)]
+        self._places.update(
+            zip((key for key, _ in kept), self._file.rewrite([place for _, place in kept]))
+        )
+
+
+def waiting_since(cache_dir: Path) -> List[float]:
+    """Return when each event that waits was fired, seconds since the epoch. Nothing is changed."""
+    folder = cache_dir / "outbox"
+    if not folder.is_dir():
+        return []
+    since = {key: path.stat().st_mtime for key, path in _left_by_older(folder).items()}
+    for _, record in RecordFile(folder / FILE, _RECORD_BYTES).load():
+        kind, at, event_id, _ = _parts(record)
+        if kind == _EVENT:
+            since.setdefault(event_id, at)
+        else:
+            since.pop(event_id, None)
+    return list(since.values())
+
+
+def _left_by_older(folder: Path) -> Dict[str, Path]:
+    """Return the events of an older agent, a file `<number>-<event id>` each, oldest first."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        number, _, event_id = path.name.partition("-")
+        if number.isdigit() and event_id:
+            found[event_id] = path
+    return found
+
+
+class _Parts(NamedTuple):
+    """What a record holds."""
+
+    kind: bytes
+    at: int
+    event_id: str
+    body: bytes
+
+
+def _parts(record: bytes) -> _Parts:
+    kind, at = _HEAD.unpack_from(record)
+    name, _, body = record[_HEAD.size :].partition(b"\0")
+    return _Parts(kind, at, name.decode("ascii", "replace"), body)

@@ -1,0 +1,1 @@
+"""Files of records that survive a power cut."""

@@ -1,0 +1,1 @@
+"""What an agent finds out before it serves: settings, names, places."""

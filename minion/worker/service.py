@@ -1,0 +1,226 @@
+"""What a job process asks of its daemon, over the daemon's unix socket.
+
+Questions to the master wait out a daemon that is being restarted or a master that is away for a
+moment; progress never waits and may be lost, because the return has it all again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple, TypeVar
+
+from catena.core.errors import CatenaError, TryLaterError, UnreachableError
+from catena.core.job import JobProgress
+from catena.minion.start.blob import SOCKET
+from catena.minion.worker.event_sender import EventSender
+from catena.transport import wire
+from catena.transport.framing import frame
+from catena.transport.local import LocalClient
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    ClientReply,
+    ClientRequest,
+    EventFired,
+    FilesReply,
+    FilesRequest,
+    GrainsUpdate,
+    JobProgressed,
+    ManifestReply,
+    ManifestRequest,
+    PillarReply,
+    PillarRequest,
+)
+
+T = TypeVar("T")
+
+#: How long a job waits for a daemon or a master that is away, seconds.
+PATIENCE = 60.0
+_PAUSE = 0.5
+#: Compiling a pillar may take the master a while; files come in small pieces.
+_PILLAR_SECONDS = 120.0
+_SECONDS = 60.0
+
+
+class SocketService:
+    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) behind one unix socket.
+
+    Args:
+        run_dir: folder of the socket.
+        patience: see PATIENCE.
+    """
+
+    def __init__(self, run_dir: Path, patience: float = PATIENCE) -> None:
+        self._path = run_dir / SOCKET
+        self._patience = patience
+        self._client = LocalClient(self._path, "job")
+        self._progress = ProgressPipe(self._path)
+        self._events = EventSender(self._client, self._keep)
+
+    def pillar(
+        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
+    ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
+        """Return (pillar, errors) fresh from the master.
+
+        Raises:
+            UnreachableError: no daemon, or it has no master.
+        """
+        message = PillarRequest(saltenv, pillarenv, dict(override))
+        reply: PillarReply = self._patient(message, _PILLAR_SECONDS)
+        return dict(reply.pillar), reply.errors
+
+    def manifest(self, saltenv: str) -> ManifestReply:
+        """Return what the master has for this minion in *saltenv*."""
+        reply: ManifestReply = self._patient(ManifestRequest(saltenv), _SECONDS)
+        return reply
+
+    def chunk(self, request: ChunkRequest) -> ChunkReply:
+        """Return a piece of a file."""
+        reply: ChunkReply = self._patient(request, _SECONDS)
+        return reply
+
+    def files(self, request: FilesRequest) -> FilesReply:
+        """Return several small files."""
+        reply: FilesReply = self._patient(request, _SECONDS)
+        return reply
+
+    def pipelined(self, requests: Sequence[Any], window: int) -> Iterable[Any]:
+        """Yield the answers in the order asked, with up to *window* requests under way.
+
+        A break in between is waited out, and the rest asked for again.
+        """
+        self._events.drain()
+        left = list(requests)
+        while left:
+            # With only one under way until it works again: whoever is away is not to be pressed.
+            yield self._patient(left.pop(0), _SECONDS)
+            with contextlib.suppress(UnreachableError, TryLaterError):
+                for reply in self._client.pipelined(tuple(left), window, _SECONDS):
+                    del left[0]
+                    yield reply
+
+    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
+        """Hand an event to the daemon, which keeps it until the master has it."""
+        self._keep(_event(tag, data))
+        return True
+
+    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
+        """Do what `fire` does, but wait until it is kept only in `settle`."""
+        self._events.send(_event(tag, data))
+
+    def settle(self) -> None:
+        """Return when everything that was handed over is kept, or raise why not."""
+        self._events.settle()
+
+    def progress(self, progress: JobProgress) -> None:
+        """Send one step; never waits, never raises."""
+        self._progress.send(JobProgressed(progress))
+
+    def grains(self, grains: Mapping[str, Any]) -> bool:
+        """Hand grains collected anew to the daemon; False where there is none."""
+        try:
+            return isinstance(self._ask(GrainsUpdate(dict(grains))), ClientReply)
+        except UnreachableError:
+            return False
+
+    def running(self) -> List[Dict[str, Any]]:
+        """Return running and queued jobs."""
+        reply = self._ask(ClientRequest("running", {}))
+        return list(reply.value)
+
+    def signal(self, jid: str, signal: int) -> str:
+        """Signal a job's process tree, or drop it from the queue; return a sentence."""
+        reply = self._ask(ClientRequest("signal", {"jid": jid, "signal": signal}))
+        return str(reply.value)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+        self._progress.close()
+
+    def _keep(self, event: EventFired) -> None:
+        self._patient(event, _SECONDS)
+
+    def _ask(self, message: Any) -> Any:
+        self._events.drain()
+        return self._client.request(message, _SECONDS)
+
+    def _patient(self, message: Any, timeout: float) -> Any:
+        self._events.drain()
+        return patiently(lambda: self._client.request(message, timeout), self._patience)
+
+
+def _event(tag: str, data: Mapping[str, Any]) -> EventFired:
+    return EventFired(os.urandom(16).hex(), tag, dict(data))
+
+
+def patiently(ask: Callable[[], T], patience: float) -> T:
+    """Return what *ask* gives, asking again for *patience* seconds while nobody is there.
+
+    Raises:
+        CatenaError: what *ask* raised last, or at once where waiting would not help.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return ask()
+        except (UnreachableError, TryLaterError):
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_PAUSE)
+
+
+class ProgressPipe:
+    """Sends messages that need no answer; drops them while nobody reads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._socket: socket.socket | None = None
+        #: Process that connected; a copy of it (a parallel state) has a connection of its own.
+        self._owner = 0
+        self._again = 0.0
+
+    def send(self, message: Any) -> None:
+        """Send, or drop."""
+        try:
+            data = frame(wire.pack(message))
+        except CatenaError:
+            return
+        if self._owner != os.getpid():
+            self.close()
+            self._again = 0.0
+        if self._socket is None and not self._connect():
+            return
+        assert self._socket is not None
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            # A daemon that went, or that does not read for a second: a frame may be cut, so the
+            # connection is of no use any more.
+            self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connect(self) -> bool:
+        now = time.monotonic()
+        if now < self._again:
+            return False
+        self._again = now + 1.0
+        self._owner = os.getpid()
+        fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        fresh.settimeout(1.0)
+        try:
+            fresh.connect(str(self._path))
+        except OSError:
+            fresh.close()
+            return False
+        self._socket = fresh
+        return True

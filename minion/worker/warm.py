@@ -1,0 +1,98 @@
+"""What the template has ready for the jobs that it forks: modules imported, first uses behind it.
+
+A fork that imports, compiles or caches something does so for itself alone, every time anew. What a
+host's jobs never ask for is not imported either: its template stays small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+from catena.core import records
+from catena.core.clock import SystemClock
+from catena.core.errors import CatenaError
+from catena.core.job import JobReturn, JobSpec
+from catena.fileserver.remote import CachingClient
+from catena.minion.jobs.folder import Claim, StoredSpec
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.start.blob import Start
+from catena.minion.start.place import place_of
+from catena.minion.worker.service import SocketService
+from catena.runtime import session
+from catena.runtime.arguments import bind
+from catena.runtime.executor import execute
+from catena.transport import wire
+from catena.transport.messages import JobReturned
+
+#: What nearly every run of states needs.
+_STATES = (
+    "catena.runtime.functions.mgractionchains",
+    "catena.states.compiler.api",
+    "catena.states.functions.state",
+    "catena.renderers.pipeline",
+    "catena.states.file",
+    "catena.states.cmd",
+    "catena.modules.cmd.functions",
+    "catena.modules.file.functions",
+    "catena.runtime.functions.cp",
+    "catena.runtime.functions.pillar",
+    "catena.runtime.functions.saltutil",
+    "difflib",
+    "jinja2",
+    "yaml",
+)
+#: Name before the dot -> what its functions need beside their own module.
+_NEEDS: Dict[str, Tuple[str, ...]] = {"state": _STATES, "mgractionchains": _STATES}
+_JID = "20000101000000000000"
+
+
+def bring(module: str) -> None:
+    """Import what jobs of the functions of *module* need, where they are ours.
+
+    Objects that exist then are never looked at by a fork's collector: their pages stay shared.
+    """
+    home = session.execution_index().get(module)
+    needed = (*((home,) if home else ()), *_NEEDS.get(module, ()))
+    missing = [name for name in needed if name not in sys.modules]
+    for name in missing:
+        import_module(name)
+    if missing:
+        gc.collect()
+        gc.freeze()
+
+
+def rehearse(start: Start) -> None:
+    """Do once what every job does, with a function that does nothing; then be ready to fork.
+
+    No custom file is loaded here: one that is changed later must be what the next job runs.
+    """
+    import_module("ctypes")
+    spec = JobSpec(_JID, "test.ping", kwargs={})
+    _travel(StoredSpec(spec, 1), StoredSpec)
+    _travel(JobReturned(JobReturn(_JID, spec.fun, (), True, 0, True, 0.0, 0.0)), JobReturned)
+    json.dumps(records.encode(Claim(ProcessRef(1, 1, ""))))
+    if not (start.cache_dir / "extmods").exists():
+        _perform(start, spec)
+    bring("test")
+
+
+def _perform(start: Start, spec: JobSpec) -> None:
+    service = SocketService(start.run_dir)
+    # What is wrong with a folder here is each job's to tell.
+    with contextlib.suppress(OSError, CatenaError):
+        files = CachingClient(service, Path(start.cache_dir) / "files")
+        made = session.remote_session(place_of(start), spec, service, files, SystemClock())
+        bind(made.context.functions[spec.fun], (), {})
+        execute(made, spec)
+    service.close()
+
+
+def _travel(record: Any, kind: Any) -> None:
+    body = wire.unpack_body(wire.pack_body(record), wire.LIMITS["local", "minion"])
+    records.decode(kind, body)

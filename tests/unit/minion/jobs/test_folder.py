@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catena.core.errors import CatenaError
+from catena.core.ids import BadNameError
+from catena.core.job import JobReturn, JobSpec
+from catena.minion.jobs.folder import LOGGED_BYTES, Aside, Claim, JobFolderError, JobStore
+from catena.minion.jobs.processes import ProcessRef
+from catena.transport import wire
+from catena.transport.messages import JobReturned
+
+A, B, C = (f"2026010100000000000{n}" for n in (1, 2, 3))
+ME = Claim(ProcessRef(10, 20, "boot"), "a.scope")
+
+
+def body(jid: str, value: str = "v") -> bytes:
+    return wire.pack_body(JobReturned(JobReturn(jid, "f", (), True, 0, value, 0.0, 0.0)))
+
+
+def test_orders_come_back_in_the_order_of_their_receipt(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    for jid in (C, A):
+        store.add(JobSpec(jid, "test.echo", ("ä", 1, b"raw"), {"k": [None]}))
+    again = JobStore(tmp_path)
+    found, bad = again.scan()
+    assert [stored.spec.jid for stored in found] == [C, A] and bad == []
+    assert found[0].spec.args == ("ä", 1, b"raw")
+    assert again.add(JobSpec(B, "f")).received == 3
+
+
+def test_a_job_is_claimed_once(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    folder = store.folder(A)
+    assert folder.claimed_by() is None
+    assert folder.claim(ME)
+    assert not folder.claim(Claim(ProcessRef(11, 21, "boot")))
+    assert folder.claimed_by() == ME
+    folder.release()
+    assert folder.attempts() == 1 and folder.claimed_by() is None
+    assert folder.claim(ME)
+
+
+def test_the_first_outcome_counts(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    folder = store.folder(A)
+    aside = Aside({"kind": "reboot"}, 7, {"next_chunk": "x"})
+    assert folder.finish(body(A), aside)
+    assert not folder.finish(body(A, "late"))
+    assert folder.read_return(1000).value == "v"
+    assert folder.read_aside() == aside
+    folder.remove()
+    assert not folder.path.exists()
+
+
+def test_a_removal_that_a_kill_stopped_is_ended_at_the_next_start_and_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    (store.folder(A).path / "output").touch()
+    real = os.unlink
+
+    def cut(path: Path) -> None:
+        real(path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", cut)
+        with pytest.raises(KeyboardInterrupt):
+            store.end(A, 9)
+    assert JobStore(tmp_path).scan() == ([], [])
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_damaged_folders_are_put_aside_by_name_and_unconfirmed_ones_go(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(B, "f"))
+    for jid in (A, C):
+        (tmp_path / "jobs" / jid).mkdir()
+    (tmp_path / "jobs" / A / "spec").write_bytes(bytes(100))
+    found, bad = JobStore(tmp_path).scan()
+    assert [stored.spec.jid for stored in found] == [B] and bad == [A]
+    names = sorted(path.name for path in (tmp_path / "jobs").iterdir())
+    assert names == [B, f"bad-{A}"]
+    assert JobStore(tmp_path).scan()[1] == []
+
+
+def test_an_order_in_a_wrong_folder_is_not_run(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    shutil.copytree(store.folder(A).path, tmp_path / "jobs" / B)
+    found, bad = JobStore(tmp_path).scan()
+    assert [stored.spec.jid for stored in found] == [A] and bad == [B]
+
+
+@pytest.mark.parametrize("boot", ["boot", "another boot"])
+def test_what_a_cut_took_of_a_folder_is_there_again(tmp_path: Path, boot: str) -> None:
+    store = JobStore(tmp_path, "boot")
+    for jid in (A, B):
+        store.add(JobSpec(jid, "f", ("ä", b"raw")))
+    aside = Aside(open_chain=7)
+    assert store.folder(A).finish(body(A), aside)
+    store.keep_return(store.folder(A))
+    shutil.rmtree(store.folder(A).path)
+    (store.folder(B).path / "spec").write_bytes(b"\0" * 9)
+    again = JobStore(tmp_path, boot)
+    assert [stored.spec.jid for stored in again.scan()[0]] == [A, B]
+    assert again.folder(A).read_return(1000).value == "v"
+    assert again.folder(A).read_aside() == aside
+    assert again.folder(B).read_spec().spec.args == ("ä", b"raw")
+    assert not again.folder(B).is_claimed()
+
+
+@pytest.mark.parametrize(
+    ("boot", "running", "claimed"),
+    [("one", "one", False), ("one", "two", True), ("", "", True)],
+)
+def test_what_may_have_begun_before_a_boot_has_begun(
+    tmp_path: Path, boot: str, running: str, claimed: bool
+) -> None:
+    store = JobStore(tmp_path, boot)
+    store.add(JobSpec(A, "f"), begins=True)
+    store.add(JobSpec(B, "f"))
+    store.begin(B)
+    again = JobStore(tmp_path, running)
+    assert len(again.scan()[0]) == 2
+    assert again.folder(A).is_claimed() == again.folder(B).is_claimed() == claimed
+
+
+def test_a_return_that_nobody_kept_counts_where_it_is_whole(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    for jid in (A, B):
+        store.add(JobSpec(jid, "f"), begins=True)
+        store.folder(jid).finish(body(jid))
+    torn = store.folder(B).return_path
+    torn.write_bytes(torn.read_bytes()[:-1] + b"\0")
+    again = JobStore(tmp_path, "another")
+    again.scan()
+    assert again.folder(A).read_return(1000).value == "v"
+    assert not again.folder(B).has_return() and again.folder(B).is_claimed()
+
+
+def test_a_large_return_is_kept_where_it_lies(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    store.add(JobSpec(A, "f"), begins=True)
+    store.folder(A).finish(body(A, "x" * 2 * LOGGED_BYTES))
+    store.keep_return(store.folder(A))
+    assert (tmp_path / "jobs.log").stat().st_size < LOGGED_BYTES
+    again = JobStore(tmp_path, "another")
+    again.scan()
+    assert len(again.folder(A).read_return(10**6).value) == 2 * LOGGED_BYTES
+
+
+def test_a_job_id_can_not_leave_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadNameError):
+        JobStore(tmp_path).folder("../x")
+
+
+def test_too_large_or_damaged_outcomes_are_errors_not_crashes(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    folder = store.folder(A)
+    (folder.path / "process").write_text("{")
+    with pytest.raises(CatenaError):
+        folder.claimed_by()
+    (folder.path / "return").write_bytes(b"\xc1\0")
+    (folder.path / "aside").write_text("[]")
+    with pytest.raises(JobFolderError):
+        folder.read_return(1000)
+    assert folder.read_aside() == Aside()
+
+
+@pytest.mark.parametrize(
+    "writer", ["catena.minion.jobs.log.append", "catena.minion.jobs.folder.write_all"]
+)
+def test_an_order_that_can_not_be_kept_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    def full(handle: int, data: bytes) -> None:
+        os.write(handle, data[:9])
+        raise OSError(28, "No space left on device")
+
+    store = JobStore(tmp_path)
+    store.add(JobSpec(A, "f"))
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, full)
+        with pytest.raises(OSError, match="space"):
+            store.add(JobSpec(B, "f"))
+    store.add(JobSpec(C, "f"))
+    assert [stored.spec.jid for stored in JobStore(tmp_path).scan()[0]] == [A, C]
+    assert len(list((tmp_path / "jobs").iterdir())) == 2

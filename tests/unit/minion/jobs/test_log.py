@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catena.minion.jobs import log as job_log
+from catena.minion.jobs.log import JobLog, Line
+from catena.minion.records.sealed import seal
+
+A, B = "20260101000000000001", "20260101000000000002"
+
+
+def test_what_is_known_of_a_job_is_joined(tmp_path: Path) -> None:
+    log = JobLog(tmp_path / "jobs.log")
+    log.add(Line(A, "one", order=b"a"))
+    log.add(Line(B, "one", order=b"b"))
+    log.add(Line(A, "two", begun=True))
+    log.add(Line(A, "two", ret=b"r", aside=b"s"))
+    log.add(Line(A, "two", until=9), durable=False)
+    again = JobLog(tmp_path / "jobs.log").read()
+    assert list(again.values()) == [
+        Line(A, "two", True, b"a", b"r", b"s", 9),
+        Line(B, "one", order=b"b"),
+    ]
+
+
+def test_a_torn_end_is_cut_off_at_every_length(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", order=b"a"))
+    whole = path.stat().st_size
+    log.add(Line(B, "one", order=b"b"))
+    data = path.read_bytes()
+    for end in range(whole, len(data)):
+        for tail in (b"", b"\1" * 20):
+            path.write_bytes(data[:end] + tail)
+            again = JobLog(path)
+            assert list(again.read()) == [A] and path.stat().st_size == whole
+    again.add(Line(B, "one", order=b"c"))
+    assert list(JobLog(path).read()) == [A, B]
+
+
+def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_log, "SHRINK_BYTES", 2000)
+    log = JobLog(tmp_path / "jobs.log")
+    log.add(Line(A, "one", order=b"a"))
+    for number in range(200):
+        jid = str(20260101000000000100 + number)
+        log.add(Line(jid, "one", order=b"x" * 100))
+        log.add(Line(jid, "one", until=9), durable=False)
+        if log.is_long:
+            log.shrink()
+        assert (tmp_path / "jobs.log").stat().st_size < 3000
+    assert JobLog(tmp_path / "jobs.log").read()[A] == Line(A, "one", order=b"a")
+
+
+def test_a_line_of_a_version_to_come_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    path.write_bytes(seal(b"\x81\xa3new\x01"))
+    log = JobLog(path)
+    assert log.read() == {}
+    log.add(Line(A, "one", order=b"a"))
+    assert list(JobLog(path).read()) == [A]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from catena import modules
+from catena.core.plugins import FunctionMark, Registry
+from catena.minion.jobs.inline import INLINE
+from catena.minion.jobs.queue import QUEUED, Entry, JobQueue
+from catena.runtime import functions as runtime_functions
+from catena.states import functions as state_functions
+
+
+def serial(key: str, chain: int | None = None, resumes: bool = False) -> Entry:
+    return Entry(key, True, chain, resumes)
+
+
+def test_state_runs_go_one_at_a_time_and_in_order() -> None:
+    line = JobQueue()
+    for key in "abc":
+        line.add(serial(key))
+    assert [line.position(key) for key in "abc"] == [0, 1, 2]
+    assert line.start() == ["a"]
+    assert [line.position(key) for key in "abc"] == [0, 1, 2]
+    assert line.start() == []
+    line.drop("a")
+    assert line.start() == ["b"]
+    assert line.position("c") == 1
+
+
+def test_other_jobs_pass_state_runs_up_to_the_limit() -> None:
+    line = JobQueue(parallel_limit=2)
+    for entry in (serial("s"), serial("t"), *(Entry(key, False) for key in "xyz")):
+        line.add(entry)
+    assert [line.position(key) for key in "xyz"] == [0, 0, 1]
+    assert line.start() == ["s", "x", "y"]
+    assert line.position("z") == 1
+    line.drop("x")
+    assert line.start() == ["z"]
+
+
+def test_the_start_of_another_chain_waits_for_the_one_that_waits_for_its_boot() -> None:
+    line = JobQueue()
+    line.add(serial("other", chain=2))
+    line.add(serial("apply"))
+    line.add(serial("resume", resumes=True))
+    assert line.start(pending_chain=1) == ["resume"]
+    line.drop("resume")
+    assert line.start(pending_chain=1) == ["apply"]
+    line.drop("apply")
+    assert line.start(pending_chain=1) == []
+    assert line.start(pending_chain=None) == ["other"]
+
+
+def test_the_same_chain_is_not_held_back_by_itself() -> None:
+    line = JobQueue()
+    line.add(serial("again", chain=1))
+    assert line.start(pending_chain=1) == ["again"]
+
+
+def test_what_is_dropped_is_gone() -> None:
+    line = JobQueue()
+    line.add(serial("a"))
+    assert line.drop("a") and not line.drop("a")
+    assert line.start() == [] and line.waiting() == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+def test_never_two_state_runs_at_once_and_nobody_is_forgotten(
+    steps: list[tuple[bool, bool]],
+) -> None:
+    line = JobQueue(parallel_limit=3)
+    running: list[str] = []
+    for number, (is_serial, ends) in enumerate(steps):
+        line.add(Entry(str(number), is_serial))
+        running += line.start()
+        if ends and running:
+            line.drop(running.pop(0))
+        assert sum(1 for key in running if steps[int(key)][0]) <= 1
+        assert sum(1 for key in running if not steps[int(key)][0]) <= 3
+    running += line.start()
+    while running:
+        line.drop(running.pop(0))
+        running += line.start()
+    assert line.waiting() == []
+
+
+@pytest.mark.parametrize("index", [state_functions.INDEX, runtime_functions.INDEX, modules.INDEX])
+def test_the_tables_agree_with_the_marks_of_the_functions(index: dict[str, str]) -> None:
+    registry = Registry("function", index, FunctionMark)
+    marks = {name: registry[name].mark for name in registry.names()}
+    queued = {name for name, mark in marks.items() if mark.queued}
+    assert queued == {name for name in QUEUED if name in marks}
+    assert not [name for name in INLINE if name in marks and not marks[name].inline]
+
+
+def test_every_name_of_the_tables_is_a_function() -> None:
+    index = {**state_functions.INDEX, **runtime_functions.INDEX, "test": modules.INDEX["test"]}
+    registry = Registry("function", index, FunctionMark)
+    assert [name for name in {*QUEUED, *INLINE} if name not in registry] == []

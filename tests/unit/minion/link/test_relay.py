@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catena.core.errors import UnreachableError
+from catena.minion.link.relay import BULK_WINDOW, SECONDS, Relay
+from catena.transport import wire
+from catena.transport.messages import (
+    ChunkReply,
+    ChunkRequest,
+    ClientReply,
+    Envelope,
+    Failure,
+    FilePush,
+    PillarReply,
+    PillarRequest,
+)
+
+
+class Link:
+    def __init__(self) -> None:
+        self.connected = True
+        self.room = True
+        self.sent: list[tuple[str, Any, bytes]] = []
+
+    def send(
+        self,
+        socket_name: str,
+        message: Any,
+        reply_to: bytes = wire.ZERO,
+        msg_id: bytes | None = None,
+    ) -> bool:
+        if self.room:
+            self.sent.append((socket_name, message, msg_id or b""))
+        return self.room
+
+
+class Asker:
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, bytes]] = []
+
+    def send(self, message: Any, reply_to: bytes) -> None:
+        self.heard.append((message, reply_to))
+
+
+def asked(message: Any, number: int = 1) -> Envelope:
+    return Envelope(bytes([number]) * 16, wire.ZERO, message)
+
+
+def chunk(number: int) -> Envelope:
+    return asked(ChunkRequest("base", "a", "0" * 64, number), number)
+
+
+def reply(message: Any, to: bytes) -> Envelope:
+    return Envelope(wire.new_id(), to, message)
+
+
+def test_an_answer_reaches_who_asked_under_its_own_id() -> None:
+    link, first, second = Link(), Asker(), Asker()
+    relay = Relay(link)
+    relay.ask(first, asked(PillarRequest(), 1), 0.0)
+    relay.ask(second, asked(PillarRequest(), 2), 0.0)
+    (_, _, id_1), (_, _, id_2) = link.sent
+    assert relay.answer(reply(PillarReply({"n": 2}), id_2))
+    assert relay.answer(reply(PillarReply({"n": 1}), id_1))
+    assert first.heard == [(PillarReply({"n": 1}), bytes([1]) * 16)]
+    assert second.heard == [(PillarReply({"n": 2}), bytes([2]) * 16)]
+    assert not relay.answer(reply(PillarReply({}), id_1)), "an answer counts once"
+
+
+def test_without_a_master_the_asker_is_told_at_once() -> None:
+    link = Link()
+    link.connected = False
+    with pytest.raises(UnreachableError):
+        Relay(link).ask(Asker(), asked(PillarRequest()), 0.0)
+
+
+def test_bulk_questions_keep_to_their_window() -> None:
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    for number in range(1, BULK_WINDOW + 4):
+        relay.ask(asker, chunk(number), 0.0)
+    assert len(link.sent) == BULK_WINDOW and relay.waiting
+    relay.answer(reply(ChunkReply("0" * 64, 1, b"x"), link.sent[0][2]))
+    relay.service(0.0)
+    assert len(link.sent) == BULK_WINDOW + 1
+
+
+def test_a_lost_bulk_connection_asks_again_and_a_lost_control_gives_up() -> None:
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    relay.ask(asker, chunk(1), 0.0)
+    relay.ask(asker, asked(PillarRequest(), 2), 0.0)
+    relay.lost("bulk")
+    relay.service(0.0)
+    assert [name for name, _, _ in link.sent] == ["bulk", "control", "bulk"]
+    assert not relay.answer(reply(ChunkReply("0" * 64, 1, b"x"), link.sent[0][2]))
+    relay.lost("control")
+    assert {type(message) for message, _ in asker.heard} == {Failure}
+    assert len(relay) == 0
+
+
+def test_a_silent_master_is_an_answer_too() -> None:
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    relay.ask(asker, asked(PillarRequest()), 0.0)
+    relay.service(SECONDS + 1)
+    ((failure, _),) = asker.heard
+    assert failure.code == "TryLaterError" and len(relay) == 0
+
+
+def test_a_full_link_only_delays() -> None:
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    link.room = False
+    relay.ask(asker, chunk(1), 0.0)
+    assert relay.waiting and not asker.heard
+    link.room = True
+    relay.service(1.0)
+    assert len(link.sent) == 1 and not relay.waiting
+
+
+def test_who_hung_up_is_forgotten() -> None:
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    relay.ask(asker, asked(PillarRequest()), 0.0)
+    relay.gone(asker)
+    assert len(relay) == 0 and not relay.answer(reply(PillarReply({}), link.sent[0][2]))
+
+
+def test_a_pushed_piece_is_answered_when_it_is_on_its_way() -> None:
+    link, asker = Link(), Asker()
+    Relay(link).ask(asker, asked(FilePush("a", "0" * 64, 0, 1, b"x")), 0.0)
+    assert asker.heard == [(ClientReply(True), bytes([1]) * 16)]
