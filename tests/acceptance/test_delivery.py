@@ -128,7 +128,7 @@ def test_a_return_made_without_a_master_is_stored_once(fleet: Fleet) -> None:
     wait_for("the return on the minion's disk", (folder / "return").exists)
     # A second blow: the minion has to find the return on its disk.
     kill_daemon(fleet, "one")
-    fleet.start_minions(["one"])
+    fleet.tell_host("one", "agent")
     fleet.start_master()
     assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
     fleet.wait_up()
@@ -143,8 +143,9 @@ def test_a_job_outlives_the_death_of_its_daemon(fleet: Fleet) -> None:
     jid = detached(fleet, "one", "cmd.run", command)
     wait_for("the job", count.exists)
     kill_daemon(fleet, "one")
-    fleet.start_minions(["one"])
-    fleet.wait_up()
+    fleet.tell_host("one", "agent")
+    log = fleet.home("one") / "minion.log"
+    wait_for("its next daemon", lambda: f"job {jid} still runs" in log.read_text())
     gate.touch()
     assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
     assert count.read_text() == "x\n"
