@@ -1,22 +1,20 @@
 """A file to which records are added, and out of which they are read by their place.
 
-Each record is its length and its CRC-32, then its bytes. What stands behind the last whole one, or
-is not whole, was on its way at a power cut and never promised to anybody.
+Each record is sealed. What stands behind the last whole one, or is not whole, was on its way at a
+power cut and never promised to anybody.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import struct
-import zlib
 from pathlib import Path
 from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from catena.core.errors import CatenaError
 from catena.core.files import append, sync_folder, write_all
+from catena.minion.records.sealed import SEAL, SEAL_BYTES, seal, unseal
 
-_HEAD = struct.Struct(">II")
 #: What is held in memory while a file is written anew.
 _PIECE_BYTES = 1024 * 1024
 
@@ -26,7 +24,7 @@ class RecordDamagedError(CatenaError):
 
 
 class Place(NamedTuple):
-    """Where a record lies, its length and checksum included."""
+    """Where a record lies, its seal included."""
 
     at: int
     size: int
@@ -67,17 +65,19 @@ class RecordFile:
             return
         with stream:
             while True:
-                head = stream.read(_HEAD.size)
-                length, crc = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+                head = stream.read(SEAL_BYTES)
+                length = SEAL.unpack(head)[1] if len(head) == SEAL_BYTES else 0
                 data = stream.read(length) if 0 < length <= self._limit else b""
                 if not data or len(data) < length:
                     break
-                place = Place(self.size, _HEAD.size + length)
+                place = Place(self.size, SEAL_BYTES + length)
                 self.size += place.size
-                if zlib.crc32(data) == crc:
-                    yield place, data
-                else:
+                try:
+                    record = unseal(head + data)
+                except ValueError:
                     self.damaged += 1
+                    continue
+                yield place, record
             self._torn = self.size < os.fstat(stream.fileno()).st_size
 
     def exists(self) -> bool:
@@ -92,13 +92,12 @@ class RecordFile:
         """
         if self._torn:
             self.rewrite([Place(0, self.size)])
-        data: List[bytes] = []
+        data = [seal(record) for record in records]
         places: List[Place] = []
         at = self.size
-        for record in records:
-            data += (_HEAD.pack(len(record), zlib.crc32(record)), record)
-            places.append(Place(at, _HEAD.size + len(record)))
-            at += places[-1].size
+        for sealed in data:
+            places.append(Place(at, len(sealed)))
+            at += len(sealed)
         try:
             handle = self._opened()
             append(handle, b"".join(data))
@@ -119,12 +118,11 @@ class RecordFile:
             OSError: it can't be read.
         """
         whole = os.pread(self._opened(), place.size, place.at)
-        if len(whole) == place.size:
-            length, crc = _HEAD.unpack_from(whole)
-            data = whole[_HEAD.size :]
-            if length == len(data) and zlib.crc32(data) == crc:
-                return data
-        raise RecordDamagedError(f"{self._path}: the record at {place.at} is damaged")
+        try:
+            return unseal(whole)
+        except ValueError:
+            text = f"{self._path}: the record at {place.at} is damaged"
+            raise RecordDamagedError(text) from None
 
     def rewrite(self, keep: Iterable[Place]) -> List[Place]:
         """Keep only what lies at *keep*; return where that is now.

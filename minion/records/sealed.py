@@ -9,14 +9,15 @@ import struct
 import zlib
 from typing import Iterator, Tuple
 
-_SEAL = struct.Struct(">II")
+#: CRC-32 of the body, and its length.
+SEAL = struct.Struct(">II")
 #: What a seal adds to a body.
-SEAL_BYTES = _SEAL.size
+SEAL_BYTES = SEAL.size
 
 
 def seal(body: bytes) -> bytes:
     """Return *body* under its seal."""
-    return _SEAL.pack(zlib.crc32(body), len(body)) + body
+    return SEAL.pack(zlib.crc32(body), len(body)) + body
 
 
 def unseal(data: bytes) -> bytes:
@@ -26,7 +27,7 @@ def unseal(data: bytes) -> bytes:
         ValueError: it is not whole.
     """
     body = data[SEAL_BYTES:]
-    if data[:SEAL_BYTES] != _SEAL.pack(zlib.crc32(body), len(body)) or not body:
+    if data[:SEAL_BYTES] != SEAL.pack(zlib.crc32(body), len(body)) or not body:
         raise ValueError("torn or damaged")
     return body
 
@@ -35,7 +36,7 @@ def unseal_all(data: bytes) -> Iterator[Tuple[bytes, int]]:
     """Yield each body of bodies in a row, and where it ends, up to the first that is not whole."""
     start = 0
     while start + SEAL_BYTES < len(data):
-        checksum, length = _SEAL.unpack_from(data, start)
+        checksum, length = SEAL.unpack_from(data, start)
         end = start + SEAL_BYTES + length
         body = data[start + SEAL_BYTES : end]
         if not body or len(body) != length or zlib.crc32(body) != checksum:
