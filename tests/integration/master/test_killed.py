@@ -87,7 +87,8 @@ class Daemon:
                 return client
             except CatenaError:
                 time.sleep(0.05)  # the process has no other way to say that it listens
-        raise AssertionError((self.folder / "log").read_text())
+        said = (self.folder / "log").read_text()
+        raise AssertionError(f"exit {self.process.poll()} after {said or 'no word'}")
 
     def end(self, number: int) -> int:
         assert self.process is not None
