@@ -96,10 +96,13 @@ def test_what_is_stored_is_noted_with_the_next_events_and_the_log_goes_when_all_
         log.settle(SETTLE_SECONDS)
         yield "nothing waits"
 
+    lengths = set()
     for root, kept, over in Bench(below, nothing, write).states():
+        lengths.add(len(kept))
         promised = {"one"} if len(kept) == 1 else set[str]()
         gone = {"one"} if len(kept) > 2 else set[str]()
         judge_events(root, promised, gone | {"two"} if over else gone)
+    assert max(lengths) == 4
 
 
 def test_a_log_of_events_is_written_anew_without_losing_one(
@@ -126,9 +129,12 @@ def test_a_log_of_events_is_written_anew_without_losing_one(
         log.commit()
         yield "five"
 
+    lengths = set()
     for root, kept, over in Bench(below, four_events, write).states():
+        lengths.add(len(kept))
         stored = {"old", "one", "two", "three"}
         judge_events(root, {"four", "five"} if over else {"four"}, stored if kept[1:] else set())
+    assert lengths == set(range(4))
 
 
 def test_a_torn_log_of_events_is_mended_without_losing_one(below: Path) -> None:
@@ -138,7 +144,7 @@ def test_a_torn_log_of_events_is_mended_without_losing_one(below: Path) -> None:
         log.commit()
         log.close(0.0)
         with (root / "outbox" / "events.log").open("ab") as stream:
-            stream.write(b"\0\0\0\x40torn")
+            stream.write(b"seal\0\0\0\x40torn")
 
     def write(root: Path) -> Iterator[str]:
         log = EventLog(root, lambda: 7.0)
@@ -146,8 +152,11 @@ def test_a_torn_log_of_events_is_mended_without_losing_one(below: Path) -> None:
         log.commit()
         yield "two"
 
+    lengths = set()
     for root, kept, _ in Bench(below, torn, write).states():
+        lengths.add(len(kept))
         judge_events(root, {"one", *kept}, set())
+    assert lengths == {0, 1}
 
 
 # -- an agent and its master ----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import platform
 
 import pytest
 
@@ -38,6 +39,8 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_calls_are_those_of_this_system() -> None:
     heap.give_back()
+    known = [hasattr(ctypes.CDLL(None), name) for name in ("mallopt", "malloc_trim")]
+    assert known == [platform.libc_ver()[0] == "glibc"] * 2
 
 
 def test_garbage_is_looked_for_seldom_and_not_never() -> None:

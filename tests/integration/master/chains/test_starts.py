@@ -93,5 +93,6 @@ def test_events_that_are_no_starts_are_not_kept_from_pruning(
             seen = await asyncio.wait_for(saved.get(), 10)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+        assert await bench.bus.cursor(CONSUMER) >= last - 2
 
     with_bench(tmp_path, body)
