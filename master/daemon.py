@@ -26,10 +26,10 @@ from catena.fileserver.service import FileService
 from catena.master import heap, log, retention, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
-from catena.master.chains.clocks import HostClocks
 from catena.master.chains.files import SHIPPED, ChainFiles
 from catena.master.chains.parts import ChainParts, ChainRules
 from catena.master.chains.room import Chains
+from catena.master.clocks import HostClocks
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
@@ -37,6 +37,7 @@ from catena.master.gateway import Dispatcher
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.returns import ReturnParts, Returns
 from catena.master.jobs.service import JobParts, Jobs
+from catena.master.jobs.steady import SteadyTime
 from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
@@ -94,6 +95,7 @@ class Master:
         self.settings = settings
         self.config_dir = config_dir
         self.clock: Clock = clock or SystemClock()
+        self.clocks = HostClocks(self.clock, read_boot_id())
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False
@@ -152,7 +154,8 @@ class Master:
         )
         self.targets = Targets(self.sources)
         self.moves = Moves(self.bus, self.feed, self.sessions, self.clock)
-        self.handover = Handover(self.store, self.gateway, self.moves)
+        self.steady = SteadyTime(self.store, self.clocks.read)
+        self.handover = Handover(self.store, self.gateway, self.moves, self.steady)
         self.jobs = Jobs(
             JobParts(
                 self.store,
@@ -161,10 +164,13 @@ class Master:
                 self.handover,
                 self.targets,
                 self.clock,
+                self.steady,
                 self.settings.job_expiry_hours * 3600.0,
             )
         )
-        self.views = JobViews(self.store, self.feed, self.jobs, self.moves)
+        self.views = JobViews(
+            self.store, self.feed, self.jobs, self.moves, self.steady.by_wall_clock
+        )
 
     async def _roster(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = await self.workers.call("roster", {})
@@ -172,9 +178,8 @@ class Master:
 
     def _make_chains(self) -> None:
         self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")
-        clocks = HostClocks(self.clock, read_boot_id())
         wake = asyncio.Event()
-        self.ssh = SshWorker(self._ssh_parts(clocks, wake))
+        self.ssh = SshWorker(self._ssh_parts(wake))
         self.moves.elsewhere = self.ssh
         parts = ChainParts(
             self.store,
@@ -183,7 +188,7 @@ class Master:
             Targets(self.sources, with_hosts=True),
             self.blobs,
             self.chain_files,
-            clocks,
+            self.clocks,
             ChainRules.of(self.settings),
             self.ssh,
             wake,
@@ -191,7 +196,7 @@ class Master:
         self.chains = Chains(parts)
         self.jobs.observe(self.chains.results)
 
-    def _ssh_parts(self, clocks: HostClocks, wake: asyncio.Event) -> WorkerParts:
+    def _ssh_parts(self, wake: asyncio.Event) -> WorkerParts:
         settings = self.settings
         returns = ReturnParts(
             self.store, self.bus, self.feed, self.moves, self.handover, NoLink(), self.clock
@@ -203,8 +208,9 @@ class Master:
             hosts=self.ssh_hosts,
             returns=Returns(returns),
             fire=Events(self.store, self.bus),
-            looks=Looks(self.bus, clocks.read, again),
-            clocks=clocks.read,
+            looks=Looks(self.bus, self.clocks.read, again),
+            clocks=self.clocks.read,
+            steady=self.steady.now,
             overlay=self.chain_files.overlay,
             settings=encode(settings),
             config_dir=self.config_dir,
@@ -289,7 +295,6 @@ class Master:
                 self.blobs,
                 self.sessions,
                 self.gateway,
-                self.clock,
                 self.pair.fingerprint,
             )
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from catena.client import requests as r
-from catena.core.clock import Clock
 from catena.core.errors import UsageError
 from catena.core.events import is_tag
 from catena.core.job import DEFAULT_DEADLINE_SECONDS
@@ -44,7 +43,6 @@ class VerbParts:
     blobs: Blobs
     sessions: Sessions
     link: Link
-    clock: Clock
     master_fingerprint: str
 
 
@@ -84,7 +82,7 @@ class Verbs:
             tgt=asked.tgt,
             tgt_type=asked.tgt_type,
             metadata=asked.metadata,
-            not_after=self._not_after(asked.expiry_seconds),
+            expiry_seconds=_expiry(asked.expiry_seconds),
             deadline_seconds=_deadline(asked.deadline_seconds),
             batch=asked.batch,
             idempotency_key=asked.idempotency_key,
@@ -95,13 +93,6 @@ class Verbs:
 
     async def _submit(self, request: JobRequest) -> JSON:
         return submitted_reply(await self._parts.jobs.submit(request))
-
-    def _not_after(self, seconds: int | None) -> float:
-        if seconds is None:
-            return 0.0
-        if not 0 < seconds <= EXPIRY_LIMIT_SECONDS:
-            raise UsageError("expiry_seconds: from 1 to a year")
-        return self._parts.clock.now().timestamp() + seconds
 
     async def job_list(self, caller: Caller, asked: r.JobList) -> Any:
         """List jobs."""
@@ -181,6 +172,14 @@ class Verbs:
         """Keep one piece of a file."""
         whole = await asyncio.to_thread(self._parts.blobs.put, asked)
         return {"whole": whole}
+
+
+def _expiry(seconds: int | None) -> float:
+    if seconds is None:
+        return 0.0
+    if not 0 < seconds <= EXPIRY_LIMIT_SECONDS:
+        raise UsageError("expiry_seconds: from 1 to a year")
+    return float(seconds)
 
 
 def _deadline(seconds: int | None) -> int:

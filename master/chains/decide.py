@@ -13,22 +13,11 @@ from typing import Any
 
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.master.chains.lifecycle import EXECUTION, ChainEvent, ExecutionEvent, ExecutionState
+from catena.master.clocks import ClockReading
 
 PREREQUISITE_FAILED = "Prerequisite failed"
 NO_RETURN = "No job return event was received."
 EMPTY_RESULT = "Got empty result."
-
-
-@dataclass(frozen=True)
-class ClockReading:
-    """Both clocks of the master's host at one moment."""
-
-    #: Wall clock, seconds since the epoch.
-    wall: float
-    #: Seconds since boot, counting suspend.
-    mono: float
-    #: Which boot *mono* counts from.
-    boot: str
 
 
 @dataclass(frozen=True)

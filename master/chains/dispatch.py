@@ -190,7 +190,6 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
         key: the job is stored once under it.
     """
     row = found.row
-    due = row.due or parts.clocks.read().wall
     return JobRequest(
         user=row.user,
         fun=START,
@@ -198,7 +197,7 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
         minions=tuple(sorted(rendering.chains)),
         metadata={"suma-action-chain": True, "chain": row.id, "epoch": row.epoch},
         chains={minion: chain.manifest for minion, chain in rendering.chains.items()},
-        not_after=max(due, parts.clocks.read().wall) + parts.rules.due.late_seconds,
+        expiry_seconds=parts.rules.due.late_seconds,
         idempotency_key=key,
     )
 

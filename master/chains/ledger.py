@@ -19,7 +19,7 @@ from catena.core.errors import InvalidStateError, TryLaterError
 from catena.core.fsm import Actor
 from catena.core.records import encode
 from catena.master.chains import decide, rows
-from catena.master.chains.decide import Change, ClockReading, Outcome
+from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.lifecycle import (
     ACTIVE_CHAINS,
     CHAIN,
@@ -33,6 +33,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
     status,
 )
+from catena.master.clocks import ClockReading
 from catena.master.jobs.model import EventItem
 from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
 from catena.master.store.lists import padded, slices

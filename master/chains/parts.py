@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event, Stretch
-from catena.master.chains.clocks import HostClocks
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import Ledger
+from catena.master.clocks import HostClocks
 from catena.master.events.bus import NewEvent
 from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
 

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from catena.core.job import Boundary, JobProgress, JobReturn
 from catena.master.chains import decide, returned, rows
-from catena.master.chains.clocks import HostClocks
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import (
@@ -22,6 +21,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
 )
 from catena.master.chains.returned import ChainResult
+from catena.master.clocks import HostClocks
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem

@@ -14,11 +14,12 @@ from catena.core import failpoints
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.job import Boundary
 from catena.master.chains import cleanup, decide, dispatch, late, rows
-from catena.master.chains.decide import ClockReading, Due
+from catena.master.chains.decide import Due
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import CLEAN, RESUME, START
+from catena.master.clocks import ClockReading
 from catena.master.jobs.delivery import OPEN
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS, HISTORY, RUNS

@@ -18,6 +18,7 @@ from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Cause, Delivery
 from catena.master.jobs.model import Order, ReturnObserver
+from catena.master.jobs.steady import SteadyTime
 from catena.master.sessions import Link, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder
@@ -107,12 +108,20 @@ class Moves:
 
 
 class Handover:
-    """Sends orders and cancellations to the minions that are connected."""
+    """Sends orders and cancellations to the minions that are connected.
 
-    def __init__(self, store: Store, link: Link, moves: Moves) -> None:
+    Args:
+        store: where deliveries are.
+        link: sends.
+        moves: of deliveries.
+        steady: by which orders grow old.
+    """
+
+    def __init__(self, store: Store, link: Link, moves: Moves, steady: SteadyTime) -> None:
         self._store = store
         self._link = link
         self._moves = moves
+        self._steady = steady
         self._full: set[str] = set()
 
     def send(self, orders: Iterable[Order]) -> None:
@@ -120,7 +129,7 @@ class Handover:
         sent: defaultdict[str, list[str]] = defaultdict(list)
         visited: list[str] = []
         now = self._moves.clock.now().timestamp()
-        same = _Same(now)
+        same = _Same(self._steady.now())
         for order in orders:
             if self._moves.elsewhere.takes(order.minion):
                 visited.append(order.minion)

@@ -36,8 +36,8 @@ class JobRequest:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     #: Per minion, for jobs of mgractionchains.
     chains: Mapping[str, ChainManifest] = field(default_factory=dict)
-    #: Seconds since the epoch until which it may be handed over; 0: `job_expiry_hours` from now.
-    not_after: float = 0.0
+    #: For so long it may be handed over; 0: for `job_expiry_hours`.
+    expiry_seconds: float = 0.0
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
     #: "": all at once; "5" or "20%": that many at a time.
     batch: str = ""

@@ -22,6 +22,7 @@ from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
+from catena.master.jobs.steady import SteadyTime
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS
 from catena.transport.messages import JobOrder
@@ -57,6 +58,7 @@ class JobParts:
     handover: Handover
     targets: Resolver
     clock: Clock
+    steady: SteadyTime
     expiry_seconds: float
 
 
@@ -71,6 +73,7 @@ class Jobs:
 
     async def open(self) -> None:
         """Continue above the highest jid of the store, so that a clock set back repeats none."""
+        await self._parts.steady.open()
         # A jid of the far future (a clock that was wrong for a while) is not counted from.
         horizon = self._parts.clock.now() + timedelta(days=1)
         query = sa.select(sa.func.max(JOBS.c.jid))
@@ -99,7 +102,7 @@ class Jobs:
 
         Returns:
             The job; when this returns it is durable. Minions that are away get it when they
-            connect, until `not_after`.
+            connect, for `expiry_seconds`.
 
         Raises:
             NoMatchError: the target matches no minion.
@@ -154,7 +157,8 @@ class Jobs:
 
     async def expire(self) -> int:
         """End deliveries whose time is over and that were not handed over; return how many."""
-        now = self._parts.clock.now().timestamp()
+        await self._parts.steady.keep()
+        now = self._parts.steady.now()
         return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
 
     async def resend(self) -> None:
@@ -176,6 +180,7 @@ class Jobs:
 
     def _spec(self, request: JobRequest, jid: Jid) -> JobSpec:
         now = self._parts.clock.now().timestamp()
+        waits = request.expiry_seconds or self._parts.expiry_seconds
         named = request.tgt or ",".join(request.minions or ())
         return JobSpec(
             jid=jid,
@@ -186,7 +191,7 @@ class Jobs:
             tgt=named,
             tgt_type=request.tgt_type if request.tgt else "list",
             issued=now,
-            not_after=request.not_after or now + self._parts.expiry_seconds,
+            not_after=self._parts.steady.now() + waits,
             deadline_seconds=request.deadline_seconds,
             metadata=dict(request.metadata),
         )

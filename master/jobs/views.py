@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,13 +36,22 @@ class JobViews:
         feed: live items.
         jobs: submits them.
         connected: the minions that are connected now.
+        by_wall_clock: when a time by which orders grow old is, for people.
     """
 
-    def __init__(self, store: Store, feed: JobFeed, jobs: Jobs, connected: Container[str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        feed: JobFeed,
+        jobs: Jobs,
+        connected: Container[str],
+        by_wall_clock: Callable[[float], float],
+    ) -> None:
         self._store = store
         self._feed = feed
         self._jobs = jobs
         self._connected = connected
+        self._by_wall_clock = by_wall_clock
 
     async def list(self, wanted: JobList) -> list[Item]:
         """Return jobs, newest first, each with its deliveries by state and its failed returns."""
@@ -55,7 +64,8 @@ class JobViews:
         if wanted.minion:
             given = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.minion == wanted.minion)
             query = query.where(JOBS.c.jid.in_(given))
-        return await self._store.read(lambda conn: _listed(conn, query))
+        found = await self._store.read(lambda conn: _listed(conn, query))
+        return [self._dated(job) for job in found]
 
     async def show(self, jid: str) -> Item:
         """Return one job with every delivery, step and return.
@@ -64,7 +74,7 @@ class JobViews:
             NotFoundError: there is no such job.
         """
         key = checked_jid(jid)
-        return await self._store.read(lambda conn: _shown(conn, key))
+        return self._dated(await self._store.read(lambda conn: _shown(conn, key)))
 
     async def follow_new(self, request: JobRequest) -> AsyncIterator[Item]:
         """Submit a job and yield its items (see RunJob) until it has ended everywhere.
@@ -96,6 +106,9 @@ class JobViews:
                 yield item
             async for item in _live(watch, jid, states, self._connected, past):
                 yield item
+
+    def _dated(self, job: Item) -> Item:
+        return {**job, "not_after": self._by_wall_clock(job["not_after"])}
 
 
 async def _live(

@@ -41,7 +41,7 @@ class OpenJob:
     cancel: str = ""
     #: Of a job that starts a chain: another chain is before it on the host, and has not ended.
     behind: bool = False
-    #: It may not begin any more after this, seconds since the epoch; 0: at any time.
+    #: It may not begin any more after this, by `jobs.steady`; 0: at any time.
     not_after: float = 0.0
 
     @property
@@ -112,7 +112,12 @@ def _job(facts: HostFacts) -> OpenJob | None:
 
 
 def too_late(facts: HostFacts, now: float) -> list[OpenJob]:
-    """Return the jobs that were sent on their way and can't begin any more."""
+    """Return the jobs that were sent on their way and can't begin any more.
+
+    Args:
+        facts: of their host.
+        now: by `jobs.steady`.
+    """
     if facts.state is HostState.visited:
         return []
     sent = (job for job in facts.jobs if job.state is Delivery.sent)

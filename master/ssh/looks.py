@@ -12,7 +12,7 @@ from catena import __version__
 from catena.core import events
 from catena.core.events import Event
 from catena.master import hello_rows
-from catena.master.chains.decide import ClockReading
+from catena.master.clocks import ClockReading
 from catena.master.ssh import decide, rows
 from catena.master.ssh.decide import RESUME, START, Boot, Known, OpenJob, Seen, Verdict
 from catena.master.ssh.messages import Facts

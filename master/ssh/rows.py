@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
-from catena.master.chains.decide import ClockReading
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.clocks import ClockReading
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import RESUME, START, HostFacts, OpenJob

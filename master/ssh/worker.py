@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.errors import CatenaError
 from catena.core.job import JobSpec
-from catena.master.chains.decide import ClockReading
 from catena.master.chains.parts import KnownHost
+from catena.master.clocks import ClockReading
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.jobs.returns import Returns
@@ -72,6 +72,8 @@ class WorkerParts:
     fire: Fire
     looks: Looks
     clocks: Callable[[], ClockReading]
+    #: The time by which orders grow old.
+    steady: Callable[[], float]
     #: Files that one host alone sees: path below the roots -> file.
     overlay: Callable[[str], Mapping[str, Path]]
     #: The master's settings as plain data, and the folder that they are from.
@@ -206,7 +208,7 @@ class SshWorker:
             if not self.takes(name):
                 # An agent answers to this name by now.
                 continue
-            for job in decide.too_late(facts, now.wall):
+            for job in decide.too_late(facts, self._parts.steady()):
                 await self._give_up(name, job, desk.rows[name].detail)
             if decide.rests(facts):
                 await self._move(desk.rows[name], HostEvent.rest, detail="", due=0.0, tries=0)

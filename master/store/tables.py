@@ -83,6 +83,7 @@ JOBS = sa.Table(
     sa.Column("tgt_type", sa.String(32), nullable=False),
     sa.Column("metadata", Packed, nullable=False),
     sa.Column("issued", sa.Double, nullable=False),
+    #: By catena.master.jobs.steady, which setting the clock does not change.
     sa.Column("not_after", sa.Double, nullable=False),
     sa.Column("deadline_seconds", sa.Integer, nullable=False),
     #: Deliveries under way at a time; 0: all.

@@ -11,8 +11,8 @@ class JobOrder:
     """Do this. Sent again until received; done once by jid."""
 
     spec: JobSpec
-    #: The master's wall clock as this was sent: the times in *spec* are by the same clock.
-    #: 0.0: unknown.
+    #: The master's time as this was sent, by which *spec* says until when it may start. 0.0:
+    #: unknown.
     now: float = 0.0
 
 

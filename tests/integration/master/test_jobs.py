@@ -19,6 +19,7 @@ from catena.master.store.tables import RETURNS
 from catena.transport.messages import (
     Failure,
     JobCancel,
+    JobOrder,
     JobRejected,
     JobReturned,
     ReturnStored,
@@ -126,6 +127,23 @@ def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -> None
             assert web1.orders() == []
             assert await master.states(done.jid) == {"web1": "expired"}
             assert (await master.views.list(JobList(active=True))) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
+    async def scenario() -> None:
+        async with a_master(job_expiry_hours=1) as master:
+            web1 = await master.accept("web1")
+            done = await master.submit()
+            master.hand.step(86_400.0)
+            assert await master.jobs.expire() == 0
+            shown = await master.views.show(done.jid)
+            assert shown["not_after"] == pytest.approx(master.hand.now().timestamp() + 3600, abs=1)
+            master.hand.advance(1800.0)
+            await web1.hello()
+            (order,) = web1.got(JobOrder)
+            assert order.spec.not_after - order.now == pytest.approx(1800.0, abs=1)
 
     asyncio.run(scenario())
 

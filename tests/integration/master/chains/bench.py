@@ -20,14 +20,15 @@ from catena.core.clock import ManualClock
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn
 from catena.master.blobs import Blobs
-from catena.master.chains.clocks import HostClocks
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.parts import ChainParts, ChainRules
 from catena.master.chains.room import Chains
+from catena.master.clocks import HostClocks
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.service import JobParts, Jobs
+from catena.master.jobs.steady import SteadyTime
 from catena.master.sessions import Sessions
 from catena.master.store.database import Store
 from catena.master.store.tables import JOBS, KEYS, MINIONS
@@ -74,10 +75,12 @@ class Bench:
 
     def _jobs(self) -> Jobs:
         moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
-        handover = Handover(self.store, NoLink(), moves)
+        steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot).read)
+        handover = Handover(self.store, NoLink(), moves, steady)
         targets = AllMinions(self.minions)
-        parts = JobParts(self.store, self.bus, moves, handover, targets, self.clock, 24 * HOUR)
-        return Jobs(parts)
+        return Jobs(
+            JobParts(self.store, self.bus, moves, handover, targets, self.clock, steady, 24 * HOUR)
+        )
 
     def _chains(self) -> Chains:
         self.parts = ChainParts(

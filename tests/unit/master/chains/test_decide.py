@@ -11,7 +11,6 @@ from catena.core.job import Boundary
 from catena.master.chains.decide import (
     PREREQUISITE_FAILED,
     Change,
-    ClockReading,
     Due,
     DueRules,
     ExecutionFact,
@@ -34,6 +33,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
     status,
 )
+from catena.master.clocks import ClockReading
 
 HOUR = 3600.0
 DUE = 1_000_000.0

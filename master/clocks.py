@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from catena.core.clock import Clock
-from catena.master.chains.decide import ClockReading
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """Both clocks of the master's host at one moment."""
+
+    #: Wall clock, seconds since the epoch.
+    wall: float
+    #: Seconds since boot, counting suspend.
+    mono: float
+    #: Which boot *mono* counts from.
+    boot: str
 
 
 class HostClocks:
