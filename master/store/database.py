@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +25,7 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
-from catena.master.store import schema
+from catena.master.store import direct, schema
 
 log = logging.getLogger(__name__)
 
@@ -197,11 +196,12 @@ class Store:
         size = 1 if writer else READERS
         engine = sa.create_engine(self._url, pool_size=size, max_overflow=0)
         if self._sqlite:
-            begin = "BEGIN IMMEDIATE" if writer else "BEGIN"
             sa.event.listen(engine, "connect", _set_up_sqlite)
-            if not writer:
+            if writer:
+                sa.event.listen(engine, "begin", direct.begin)
+            else:
                 sa.event.listen(engine, "connect", _keep_little)
-            sa.event.listen(engine, "begin", lambda conn: conn.exec_driver_sql(begin) and None)
+                sa.event.listen(engine, "begin", _begin_to_read)
         return engine
 
     def _prepare(self) -> None:
@@ -257,7 +257,7 @@ class Store:
         give_up = time.monotonic() + LOCK_PATIENCE_SECONDS
         while True:
             try:
-                with conn.begin():
+                with direct.transaction(conn):
                     outcomes = _run_group(conn, group)
                     failpoints.hit("master.commit.before")
                 failpoints.hit("master.commit.after")
@@ -314,7 +314,7 @@ def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> list[_Outcome] | N
     bulk = works[0].bulk
     assert bulk is not None
     try:
-        with _apart(conn):
+        with direct.apart(conn):
             bulk.many(conn, [work.item for work in works])
     except sa.exc.IntegrityError:
         return None
@@ -332,7 +332,7 @@ def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
         if alone:
             value = work.run(conn)
         else:
-            with _apart(conn):
+            with direct.apart(conn):
                 value = work.run(conn)
     except sa.exc.IntegrityError as error:
         return _failed(work, error, alone)
@@ -342,25 +342,6 @@ def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
     except Exception as error:  # noqa: BLE001  # the edge of the writer: it goes to who asked
         return _failed(work, error, alone)
     return _Outcome(work, value=value, hooks=tuple(conn.info[_HOOKS]))
-
-
-@contextmanager
-def _apart(conn: sa.Connection) -> Iterator[None]:
-    """Keep nothing of the block when it raises, and all that was before it.
-
-    As `Connection.begin_nested`, which compiles each statement of its savepoint anew: that took
-    longer than a small function that runs inside.
-    """
-    conn.exec_driver_sql("SAVEPOINT one")
-    try:
-        yield
-    except BaseException:
-        # With the connection all of the transaction is gone.
-        if not conn.invalidated:
-            conn.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
-            conn.exec_driver_sql("RELEASE SAVEPOINT one")
-        raise
-    conn.exec_driver_sql("RELEASE SAVEPOINT one")
 
 
 def _failed(work: _Work, error: Exception, alone: bool) -> _Outcome:
@@ -409,6 +390,10 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _begin_to_read(conn: sa.Connection) -> None:
+    conn.exec_driver_sql("BEGIN")
 
 
 def _keep_little(connection: Any, _record: Any) -> None:

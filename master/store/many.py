@@ -13,6 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.master.store import direct
+
+_LAST = "SELECT last_insert_rowid()"
 _Bind = Callable[[Any], Any]
 
 
@@ -25,6 +28,10 @@ class _Form:
     values: tuple[tuple[str, int, _Bind | None], ...]
     #: Whether the driver takes values by their places and not by their names.
     positional: bool
+
+    def bound_one(self, row: Sequence[Any]) -> list[Any]:
+        """Return the values of a single row for a driver that takes them by their places."""
+        return [row[at] if bind is None else bind(row[at]) for _, at, bind in self.values]
 
     def bound(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
         # Column by column: most need no more than to be put in their place.
@@ -63,10 +70,31 @@ class ManyRows:
         """
         if not rows:
             return 0
+        return int(self._run(conn, rows).rowcount)
+
+    def _run(self, conn: sa.Connection, rows: Sequence[Sequence[Any]]) -> Any:
+        """Return a cursor of the driver, or what SQLAlchemy has made of it."""
         form = self._forms.get(conn.dialect.name)
         if form is None:
             form = self._forms[conn.dialect.name] = self._form(conn.dialect)
-        return conn.exec_driver_sql(form.text, form.bound(rows)).rowcount
+        raw = direct.sqlite(conn)
+        if raw is None:
+            return conn.exec_driver_sql(form.text, form.bound(rows))
+        if len(rows) == 1:
+            return direct.run(raw, form.text, form.bound_one(rows[0]))
+        return direct.run_many(raw, form.text, form.bound(rows))
+
+    def last_key(self, conn: sa.Connection, rows: Sequence[Sequence[Any]]) -> int:
+        """Run an insert of SQLite for *rows*, at least one; return the row id of the last.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: as from `Connection.execute`.
+        """
+        cursor = self._run(conn, rows)
+        if len(rows) > 1:
+            # A cursor of many statements does not know.
+            return int(direct.run(cursor.connection, _LAST).fetchone()[0])
+        return int(cursor.lastrowid)
 
     def _form(self, dialect: sa.Dialect) -> _Form:
         compiled: Any = self._statement.compile(

@@ -11,8 +11,6 @@ import sqlalchemy as sa
 
 from catena.master.store.many import ManyRows
 
-_LAST = "SELECT last_insert_rowid()"
-
 
 def insert_many(
     conn: sa.Connection, key: sa.Column[Any], rows: Sequence[Mapping[str, Any]]
@@ -26,8 +24,7 @@ def insert_many(
         return ()
     if conn.dialect.name == "sqlite":
         columns = tuple(rows[0])
-        _insert(key.table, columns).run(conn, list(map(itemgetter(*columns), rows)))
-        last = int(conn.exec_driver_sql(_LAST).scalar_one())
+        last = _insert(key.table, columns).last_key(conn, list(map(itemgetter(*columns), rows)))
         return range(last - len(rows) + 1, last + 1)
     returning = sa.insert(key.table).returning(key, sort_by_parameter_order=True)
     return [int(value) for value in conn.execute(returning, rows).scalars()]
