@@ -155,6 +155,14 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.new")
 
 
+def left_beside(target: Path) -> List[Path]:
+    """Return what processes that were killed amid a write of *target* left in its folder."""
+    if not target.parent.is_dir():
+        return []
+    beside = (path for path in target.parent.iterdir() if path.suffix == ".new")
+    return [path for path in beside if path.name.startswith(f".{target.name}.")]
+
+
 def _written(temporary: Path, data: bytes, mode: int) -> int:
     """Return the open file *temporary* with *data* in it, not synced."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -82,6 +82,7 @@ class ChainHost:
         """
         self._refuse_inside_chunk()
         with self.store.lock():
+            self.file.sweep()
             point = self.file.taken() or self.file.waiting()
             if point and point.actionchain_id != chain_id:
                 raise InvalidStateError(
@@ -144,6 +145,7 @@ class ChainHost:
         self._refuse_inside_chunk()
         merged: Dict[str, Any] = {}
         with self.store.lock():
+            self.file.sweep()
             merged.update(self._came_to(context))
             for seen in self.store.chains():
                 if _is_proven_final(seen, self.host):
@@ -527,6 +529,7 @@ def pending_after(place: Place) -> Optional[After]:
     try:
         with chains.store.lock(wait=False):
             chains.store.sweep()
+            chains.file.sweep()
             return chains.promise_again()
     except TryLaterError:
         return None  # the chunk still runs, in a process that outlived the agent

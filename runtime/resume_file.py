@@ -21,6 +21,7 @@ from catena.core import frozen
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import (
     durable_folder,
+    left_beside,
     read_limited,
     rename_durable,
     unlink_durable,
@@ -96,6 +97,15 @@ class ResumeFile:
             raise LimitError(f"resume file of {len(data)} bytes; {SIZE_LIMIT} are allowed")
         durable_folder(self.path.parent, 0o755)
         write_durable(self.path, data)
+
+    def sweep(self) -> None:
+        """Remove what a process that was killed amid a write left; the chains' lock must be held.
+
+        Raises:
+            OSError: it can't be removed.
+        """
+        for path in left_beside(self.path):
+            path.unlink(missing_ok=True)
 
     def waiting(self) -> Optional[ResumePoint]:
         """Return what the waiting file says, or None without one.

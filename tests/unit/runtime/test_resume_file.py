@@ -69,6 +69,18 @@ def test_taking_renames_it_so_that_it_is_never_missing(file: ResumeFile) -> None
     assert file.taken() is None
 
 
+def test_what_a_killed_process_left_of_it_is_swept(file: ResumeFile) -> None:
+    file.sweep()
+    file.write(POINT)
+    torn = file.path.with_name(f".{file.path.name}.4711.new")
+    other = file.path.with_name(".other.conf.4711.new")
+    torn.write_bytes(b"next_ch")
+    other.write_bytes(b"")
+    file.sweep()
+    assert sorted(file.path.parent.iterdir()) == [other, file.path]
+    assert file.waiting() == POINT
+
+
 def test_clearing_removes_both_and_says_whether_there_was_one(file: ResumeFile) -> None:
     assert file.clear() is False if file.path.parent.exists() else True
     file.write(POINT)
