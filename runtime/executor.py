@@ -23,7 +23,7 @@ from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
 from catena.runtime.host import After, RemoteHost
-from catena.runtime.results import plain, shorten
+from catena.runtime.results import is_plain, plain, shorten
 from catena.runtime.session import Session
 
 log = logger(__name__)
@@ -72,7 +72,8 @@ def execute(
             raise
         value, retcode = _fault(spec, error)
         raised = True
-    value, truncated = shorten(plain(value), spec.output_limit)
+    ready = value if is_plain(value) else plain(value)
+    value, truncated = shorten(ready, spec.output_limit)
     ret = JobReturn(
         jid=spec.jid,
         fun=spec.fun,

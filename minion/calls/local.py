@@ -31,6 +31,7 @@ from catena.pillar.compile import PillarSettings, compile_pillar
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
+from catena.runtime.results import NO_LIMIT
 from catena.runtime.session import Session, local_session, remote_session
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ FILE_ROOTS = {"base": ["/srv/salt"]}
 PILLAR_ROOTS = {"base": ["/srv/pillar"]}
 #: From the return to a reboot, so that the answer can be printed.
 _PRINT_SECONDS = 2.0
-
-#: Bytes of an answer. Nothing of it is sent: it is printed here, whole.
-_OUTPUT_LIMIT = 1 << 30
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -152,7 +150,8 @@ def _spec(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
         dict(kwargs),
         user=_user(),
         issued=issued,
-        output_limit=_OUTPUT_LIMIT,
+        # Nothing of an answer is sent: it is printed here, whole.
+        output_limit=NO_LIMIT,
     )
 
 

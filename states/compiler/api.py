@@ -12,7 +12,7 @@ from catena.core.types import SourceLine
 from catena.states.compiler.declare import Origin, declare
 from catena.states.compiler.extend import extended
 from catena.states.compiler.faults import StateArgumentsError, TopError
-from catena.states.compiler.low import low_from_chunk, low_states
+from catena.states.compiler.low import called, low_from_chunk, low_states
 from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, RunHooks
 from catena.states.compiler.order import arranged
 from catena.states.compiler.requisites import Index, Plan, apply_use, link
@@ -164,7 +164,8 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
 def high_faults(high: High) -> List[str]:
     """Return what is wrong with *high* beyond the shapes that reading it has checked."""
     errors: List[str] = []
-    low_states(high.states, errors)
+    for one in high.states:
+        called(one, errors)
     return errors
 
 

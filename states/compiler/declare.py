@@ -11,6 +11,8 @@ from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
 from catena.states.compiler.model import REQUISITES, Declaration, StateLine, sets_order
 
+#: Arguments whose values have a form.
+_CHECKED = REQUISITES | {"names"}
 #: The first state of a run that has no `order` of its own gets this one.
 FIRST_POSITION = 10000
 
@@ -50,7 +52,8 @@ def declare(data: Mapping[Any, Any], origin: Origin, errors: List[str]) -> List[
             )
         elif isinstance(body, str) and "." in body:
             state, fun = body.split(".")[:2]
-            found.append(_declaration(id_, state, (fun,), origin.place(id_), origin))
+            line = StateLine((), partial(origin.place, id_))
+            found.append(_declaration(id_, state, (fun,), line, origin))
         elif not isinstance(body, Mapping):
             dotted = isinstance(body, list) and "." in id_
             hint = "; is it a state, to be indented below its id?" if dotted else ""
@@ -82,17 +85,17 @@ def _body(
     for key, items in pairs:
         if isinstance(key, str) and key.startswith("__"):
             continue
-        place = origin.place(id_, key)
         state, _, fun = str(key).partition(".")
         sound = isinstance(items, list) and isinstance(key, str) and state not in seen
         fault = "" if sound else _shape(id_, origin.sls, key, items)
         if fault:
-            errors.append(f"{fault}{at(place)}")
+            errors.append(f"{fault}{at(origin.place(id_, key))}")
             continue
         seen.add(state)
         listed = (*items, fun.partition(".")[0]) if fun else tuple(items)
-        line = StateLine(place.file, place.line, items, partial(origin.place, id_, key))
-        faults = [f"{text}{at(where)}" for text, where in _items(id_, listed, origin.sls, line)]
+        line = StateLine(items, partial(origin.place, id_, key))
+        told = _items(id_, listed, origin.sls, line) if _wants_look(listed) else ()
+        faults = [f"{text}{at(where)}" for text, where in told]
         errors += faults
         if not faults:
             yield _declaration(id_, state, listed, line, origin)
@@ -112,6 +115,18 @@ def _shape(id_: str, sls: Any, key: Any, items: Any) -> str:
     return f"ID {where} contains multiple state declarations of the same type: {state}"
 
 
+def _wants_look(items: Sequence[Any]) -> bool:
+    """Return whether there may be a fault in *items*: a quick answer, mostly no."""
+    for item in items:
+        if type(item) is dict:
+            for key in item:
+                if type(key) is not str or key in _CHECKED:
+                    return True
+        elif type(item) is not str or " " in item:
+            return True
+    return False
+
+
 #: What is wrong, and where.
 _Fault = Tuple[str, SourceLine]
 
@@ -127,7 +142,7 @@ def _items(id_: str, items: Sequence[Any], sls: Any, line: StateLine) -> Iterato
                 )
         elif type(item) is dict or isinstance(item, Mapping):
             for key, value in item.items():
-                if type(key) is not str or key == "names" or key in REQUISITES:
+                if type(key) is not str or key in _CHECKED:
                     yield from _argument(f"state '{id_}' in SLS '{sls}'", key, value, line)
 
 

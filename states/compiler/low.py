@@ -39,7 +39,8 @@ class _Call:
         self.step = step
 
 
-def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
+def called(one: Declaration, errors: List[str]) -> Optional[str]:
+    """Return the function that a declaration calls; None, with a fault, for none or several."""
     functions = [item for item in one.items if isinstance(item, str)]
     if len(functions) != 1:
         what = "Too many functions" if functions else "No function declared"
@@ -48,6 +49,13 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
         hint = f"; a space is missing behind the ':' of {glued!r}" if glued else ""
         line = one.line.of(glued) if isinstance(one.line, StateLine) and glued else one.line
         errors.append(f"{what} in state '{one.id}' in SLS '{one.sls}'{listed}{hint}{at(line)}")
+        return None
+    return functions[0]
+
+
+def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
+    fun = called(one, errors)
+    if fun is None:
         return
     arguments: Dict[str, Any] = {}
     for item in one.items:
@@ -63,10 +71,10 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
     if not isinstance(name, str):
         name = one.id
     if names is None:
-        yield _Call(one, functions[0], name, arguments, 0)
+        yield _Call(one, fun, name, arguments, 0)
         return
     for step, (each, own) in enumerate(_names(names).items(), 1):
-        yield _Call(one, functions[0], each, {**arguments, **own}, step)
+        yield _Call(one, fun, each, {**arguments, **own}, step)
 
 
 def _names(names: Sequence[Any]) -> Dict[str, Dict[str, Any]]:

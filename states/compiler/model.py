@@ -76,14 +76,32 @@ KEYWORDS = REQUISITES | frozenset(
 )
 
 
-@dataclass(frozen=True)
 class StateLine(SourceLine):
-    """Where a module stands below its id; finds the lines of its arguments when one is wrong."""
+    """Where a module stands below its id; finds the lines of its arguments when one is wrong.
 
-    #: The list below `module:`, as written.
-    written: Sequence[Any] = field(default=(), compare=False, repr=False)
-    #: Line of a path below that list.
-    find: Optional[Callable[..., SourceLine]] = field(default=None, compare=False, repr=False)
+    It looks for lines when somebody asks, which is seldom: of a sound state nobody does.
+
+    Args:
+        written: the list below `module:`, as written.
+        find: line of a path below that list; without a path that of the module.
+    """
+
+    written: Sequence[Any]
+    find: Callable[..., SourceLine]
+
+    def __init__(self, written: Sequence[Any], find: Callable[..., SourceLine]) -> None:
+        # The record that it stands for can't be changed.
+        self.__dict__.update(written=written, find=find)
+
+    @property
+    def file(self) -> str:
+        """Path or address of the file."""
+        return self.find().file
+
+    @property
+    def line(self) -> int:
+        """Line of the module."""
+        return self.find().line
 
     def of(self, argument: Any, entry: Any = None) -> SourceLine:
         """Return the line of an argument (or function), or of one entry of its list.
@@ -92,12 +110,12 @@ class StateLine(SourceLine):
             argument: its name, or the whole item.
             entry: the entry as written, or a (module, id) pair of it.
         """
-        for index, item in enumerate(self.written if self.find else ()):
+        for index, item in enumerate(self.written):
             named = isinstance(item, Mapping) and isinstance(argument, Hashable)
             if item == argument:
-                return self.find(index)  # type: ignore[misc]  # the loop is empty without it
+                return self.find(index)
             if named and argument in item:
-                return self.find(index, argument, *_position(item[argument], entry))  # type: ignore[misc]
+                return self.find(index, argument, *_position(item[argument], entry))
         return self
 
 
@@ -177,13 +195,20 @@ def first_key(item: Any) -> Any:
     People write several arguments as one item (the lines below `- context:` not indented). They
     all count, but by its first key alone Salt tells what an item is.
     """
-    # The first question is the quicker one, and nearly always enough.
     return next(iter(item), None) if type(item) is dict or isinstance(item, Mapping) else None
 
 
 def sets_order(items: Sequence[Any]) -> bool:
     """Return whether a declaration has its own `order`."""
-    return any(first_key(item) == "order" for item in items)
+    for item in items:
+        if type(item) is not dict:
+            found = first_key(item) == "order"
+        else:
+            # The first question is the quicker one, and nearly always enough.
+            found = "order" in item and first_key(item) == "order"
+        if found:
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.runtime.results import plain, shorten, size_of, state_ret
+from catena.runtime.results import NO_LIMIT, is_plain, plain, shorten, size_of, state_ret
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates(),
@@ -24,6 +24,15 @@ anything = st.recursive(
 @given(anything)
 def test_everything_becomes_json(value: Any) -> None:
     json.dumps(plain(value), allow_nan=False)
+
+
+@given(anything)
+def test_what_is_plain_already_stays_as_it_is(value: Any) -> None:
+    made = plain(value)
+    assert is_plain(made) == json.dumps(made, ensure_ascii=False).isascii()
+    if is_plain(value):
+        # Types too: True is 1 to `==`.
+        assert repr(made) == repr(value)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +56,11 @@ def test_a_loop_in_the_data_ends(value: Any = None) -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert isinstance(plain(loop), list)
+    assert not is_plain(loop)
+
+
+def test_what_goes_nowhere_has_no_limit() -> None:
+    assert shorten("x" * 10_000_000, NO_LIMIT)[1] is False
 
 
 def test_a_file_name_in_no_encoding_can_be_sent() -> None:
