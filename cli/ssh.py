@@ -25,6 +25,7 @@ from catena.core.job import DEFAULT_DEADLINE_SECONDS, JobReturn, JobSpec
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
     from catena.ssh.client_config import ClientFiles
+    from catena.ssh.knock import Knocks
     from catena.ssh.ledger import Ledger
     from catena.ssh.link import Connector, Watch
     from catena.ssh.target import Target
@@ -185,13 +186,15 @@ def with_password(hosts: List[Target], password: str) -> List[Target]:
 
 def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -> int:
     """Work on all hosts, so many at a time; print answers as they come."""
+    from catena.ssh.knock import Knocks
     from catena.ssh.ledger import Ledger
 
     if work.raw:
         tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
         return Hosts(tasks, printer, "interrupted").run(width)
     spec, pages = _spec(work), Ledger(work.settings.state_dir)
-    tasks = [_function(host, work, spec, pages) for host in hosts]
+    knocks = Knocks(work.settings, spec)
+    tasks = [_function(host, work, spec, pages, knocks) for host in hosts]
     renders = work.function.partition(".")[0] in _RENDER
     if renders and len(tasks) > 1:
         # Before there are processes, each of which would do it again.
@@ -214,7 +217,7 @@ def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
     return {"value": found, "out": "", "code": found["retcode"]}
 
 
-def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
+def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger, knocks: Knocks) -> Task:
     """Return the task of a function on one host, with a page on which it is kept."""
     from catena.ssh.ledger import Begun, named
 
@@ -223,10 +226,14 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger) -> Task:
     def run(watch: Watch) -> Answer:
         from catena.ssh.errors import Phase, SshError
 
-        link = Ahead(connector(work.files, work.settings, watch), host, work.settings)
-        from catena.ssh import push
-
+        short = knocks.suit(host)
+        connect = connector(work.files, work.settings, watch)
+        link = Ahead(connect, host, work.settings, loads=not short)
         try:
+            if short and knocks.answered(link.first):
+                return {"value": True, "out": "", "code": 0}
+            from catena.ssh import push
+
             return answer_of(
                 push.run(host, link, spec, work.settings, watch, page.keep, page.begins)
             )

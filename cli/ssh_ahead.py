@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def load(settings: MasterSettings) -> None:
     """Load what every visit needs, our program for hosts too."""
     from catena.ssh import library, push
-    from catena.ssh.compile import cache_of
+    from catena.ssh.cache import cache_of
     from catena.ssh.kept_bundle import kept_bundle
 
     library.paramiko()
@@ -38,21 +38,27 @@ class Ahead:
         connect: connects.
         host: to whom.
         settings: of this master.
+        loads: whether to load the rest, too.
 
     Raises:
         SshError: as *connect*.
     """
 
-    def __init__(self, connect: Connector, host: Target, settings: MasterSettings) -> None:
+    def __init__(
+        self, connect: Connector, host: Target, settings: MasterSettings, loads: bool = True
+    ) -> None:
         from catena.ssh import library
 
         self._connect = connect
         # What connecting needs comes first.
         library.paramiko()
+        if not loads:
+            self._first: Optional[Connection] = connect(host)
+            return
         loading = threading.Thread(target=_load, args=(settings,), daemon=True)
         loading.start()
         try:
-            self._first: Optional[Connection] = connect(host)
+            self._first = connect(host)
         finally:
             loading.join()
 
@@ -60,6 +66,12 @@ class Ahead:
         """Return the first connection once, then new ones."""
         first, self._first = self._first, None
         return first if first is not None else self._connect(target)
+
+    @property
+    def first(self) -> Connection:
+        """The first connection, which nobody has taken yet."""
+        assert self._first is not None
+        return self._first
 
     def close(self) -> None:
         """End the first connection where nobody took it. Never raises."""

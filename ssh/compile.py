@@ -17,7 +17,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.config.minion import SALT_KEYS, MinionSettings
 from catena.core.config.schema import load
 from catena.core.context import Context, FileClient, Running
-from catena.core.errors import CatenaError, CommandExecutionError, ConfigError
+from catena.core.errors import CatenaError, CommandExecutionError
 from catena.core.files import private_folder
 from catena.core.frozen import dataclass, field
 from catena.core.job import JobSpec
@@ -32,7 +32,9 @@ from catena.runtime.loader import CustomRegistry, Loader
 from catena.runtime.master_session import master_session
 from catena.runtime.session import LazyMapping, Session, execution_index
 from catena.runtime.ssh.protocol import Fault, Identity, Welcome
-from catena.ssh.functions import CustomNames, Remote, TargetRegistry
+from catena.ssh.cache import cache_of
+from catena.ssh.custom_names import CustomNames
+from catena.ssh.functions import Remote, TargetRegistry
 from catena.ssh.roots import Shipment, custom_files
 from catena.ssh.target import Target
 
@@ -211,23 +213,6 @@ def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
         grains=grains,
         module_options=loaded.module_options,
     )
-
-
-def cache_of(settings: MasterSettings) -> Path:
-    """Return the private folder of this user for what is kept of hosts and compilations.
-
-    Raises:
-        ConfigError: there can be none.
-    """
-    folder = Path(settings.cache_dir)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return private_folder(folder / "ssh")
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: {error.strerror}; this user must be able to write to cache_dir",
-            "cache_dir",
-        ) from None
 
 
 def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegistry:

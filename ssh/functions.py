@@ -16,6 +16,7 @@ from catena.core.context import Context
 from catena.core.errors import NotFoundError
 from catena.core.plugins import FunctionMark, Plugin, StateMark
 from catena.runtime.loader import CustomRegistry, Loader
+from catena.ssh.custom_names import CustomNames
 
 #: Modules whose functions that change nothing need no more than grains, pillar, options, files.
 _HERE = frozenset(("config", "defaults", "grains", "jinja", "match", "pillar", "slsutil"))
@@ -32,7 +33,6 @@ _ALSO_HERE = frozenset(
 _THERE = frozenset(("jinja.host_filter",))
 #: Here where what they are given lies in the roots; a path is one of the target's.
 _BY_ADDRESS = frozenset(("cp.get_file_str", "cp.hash_file", "slsutil.renderer"))
-_QUOTED = re.compile(r"""['"]([A-Za-z0-9_]+)['"]""")
 _SCHEME = "salt://"
 
 
@@ -55,27 +55,6 @@ def runs_here(name: str, mark: Any) -> bool:
     """Return whether a built-in function is answered here, on behalf of the target."""
     reads = isinstance(mark, FunctionMark) and mark.reads and name not in _THERE
     return name in _ALSO_HERE or (reads and name.partition(".")[0] in _HERE)
-
-
-class CustomNames:
-    """The names before the dot that the custom files of a kind may have there.
-
-    A file serves its own name, or one that stands in quotes in its text; whether it really does
-    (`__virtual__`) only the target can tell.
-
-    Args:
-        files: path of each custom file by its path below `_modules/` or `_states/`.
-    """
-
-    def __init__(self, files: Mapping[str, Path]) -> None:
-        self._names: set[str] = set()
-        for path, local in files.items():
-            self._names.add(path.partition("/")[0].removesuffix(".py"))
-            text = local.read_text(encoding="utf-8", errors="replace")
-            self._names.update(_QUOTED.findall(text))
-
-    def __contains__(self, prefix: object) -> bool:
-        return prefix in self._names
 
 
 class _Unlisted(dict[str, Plugin]):

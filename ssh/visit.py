@@ -18,7 +18,8 @@ from catena.core.logs import logger
 from catena.runtime.ssh import asking
 from catena.runtime.ssh import protocol as p
 from catena.runtime.ssh.asking import Reply
-from catena.ssh.compile import Seat, cache_of
+from catena.ssh.cache import cache_of
+from catena.ssh.compile import Seat
 from catena.ssh.errors import ChannelLostError, Phase, SshError
 from catena.ssh.kept_bundle import kept_bundle
 from catena.ssh.link import Connection, Connector, Watch

@@ -151,7 +151,10 @@ ROWS = (
         aim=Times(5),
         repeats=11,
         quick=3,
-        note="pyinfra has no ping: it runs `true` in a shell of the host. " + _NOTE,
+        note=(
+            "pyinfra has no ping: it runs `true` in a shell of the host. catena starts Python "
+            "there, and looks whether its program is in place. " + _NOTE
+        ),
     ),
     Row(
         name="ssh-20",

@@ -167,6 +167,17 @@ def test_a_function_answers_as_catena_run_does(catena: Cli) -> None:
     assert "test.pong" in unknown.stdout + unknown.stderr
 
 
+def test_a_ping_of_a_host_that_lost_our_program_brings_it_again(catena: Cli) -> None:
+    trusted(catena)
+    for _ in range(2):
+        assert catena("ssh", "plain", "test.ping", "--out", "txt").stdout == "plain: true\n"
+    bundles = catena.server.folder / "thin-plain" / "bundles"
+    for path in bundles.iterdir():
+        path.unlink()
+    assert catena("ssh", "plain", "test.ping", "--out", "txt").stdout == "plain: true\n"
+    assert list(bundles.iterdir())
+
+
 def test_exit_codes(catena: Cli) -> None:
     trusted(catena)
     assert catena("ssh", "plain", "-r", "true").returncode == 0

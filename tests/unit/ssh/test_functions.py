@@ -13,7 +13,8 @@ from catena.core.errors import NotFoundError
 from catena.core.plugins import FunctionMark, StateMark
 from catena.renderers.calls import FunctionCalls
 from catena.runtime.session import execution_index
-from catena.ssh.functions import CustomNames, TargetRegistry, addresses, runs_here
+from catena.ssh.custom_names import CustomNames
+from catena.ssh.functions import TargetRegistry, addresses, runs_here
 
 
 class There:

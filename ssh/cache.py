@@ -1,0 +1,26 @@
+"""Where this user keeps what is known of hosts, and what was made for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catena.core.config.master import MasterSettings
+from catena.core.errors import ConfigError
+from catena.core.files import private_folder
+
+
+def cache_of(settings: MasterSettings) -> Path:
+    """Return the private folder of this user for what is kept of hosts and compilations.
+
+    Raises:
+        ConfigError: there can be none.
+    """
+    folder = Path(settings.cache_dir)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return private_folder(folder / "ssh")
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: {error.strerror}; this user must be able to write to cache_dir",
+            "cache_dir",
+        ) from None
