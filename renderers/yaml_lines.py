@@ -29,6 +29,12 @@ _MAX_KEY = 1000
 _UNUSUAL = lazy_pattern("[\x00-\x09\x0b-\x1f\x7f]")
 #: The same of all characters. Compiled where it is needed: it takes as long as the other ten.
 _UNUSUAL_OF_ALL = "[^\n -~\xa1-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+#: What most lines are: a key of words, with nothing, words or a number behind it.
+_COMMON = lazy_pattern(
+    r"( *)(- +)?([A-Za-z_/][\w/.-]{0,99}(?: [\w/.-]{1,99}){0,8}):"
+    r"(?: +(?:([A-Za-z/][\w/.,-]*(?: [\w/.,-]+)*)|(0|[1-9][0-9]{0,16})))? *$",
+    re.ASCII,
+)
 #: A key without quotes; a colon in it has something behind it.
 _KEY = lazy_pattern(r"[A-Za-z0-9_/.$][^:#]*(?::[^ :#][^:#]*)*(?<! )$")
 _QUOTED_KEY = lazy_pattern(r"""(?:'([^']*)'|"([^"\\]*)"):(?: +|$)""")
@@ -61,9 +67,9 @@ _ABSENT: Any = object()
 
 #: What the rest of a line is.
 _SKIPPED_KIND, _COMPLETE, _AWAITING, _LITERAL, _WORD_LIST, _EMPTY = range(6)
-#: It is an item; how far behind its dash the rest stands; key, value, kind of the value.
-_Line = Tuple[bool, int, Any, Any, int]
-_SKIPPED: _Line = (False, 0, None, None, _SKIPPED_KIND)
+#: Its column; it is an item; how far behind its dash the rest stands; key, value, kind of the value.
+_Line = Tuple[int, bool, int, Any, Any, int]
+_SKIPPED: _Line = (0, False, 0, None, None, _SKIPPED_KIND)
 #: A collection that is open: column, data, lines.
 _Level = Tuple[int, Any, Dict[Any, Any]]
 
@@ -160,15 +166,21 @@ class _Reader:
         is_list = False
         #: The key whose value may stand in the lines that follow.
         awaiting: Any = _ABSENT
+        #: The mapping that an item has begun. It is open once a line goes on with it: few do.
+        begun: Optional[_Level] = None
         passed = self._marker()
         for number, line in enumerate(self._lines, 1):
             if number <= passed:
                 continue
-            text = line.lstrip(" ")
-            is_item, shift, key, value, kind = known.get(text) or self._read(text)
+            column, is_item, shift, key, value, kind = known.get(line) or self._read(line)
             if kind is _SKIPPED_KIND:
                 continue
-            column = len(line) - len(text)
+            if begun is not None:
+                if not is_item or column != level:
+                    opened.append(begun)
+                    level, into, noted = begun
+                    is_list = False
+                begun = None
             if key is _ABSENT and not is_item:
                 # A value in the line behind its key, as in `motd:` and `  pkg.installed`.
                 if awaiting is _ABSENT or column <= level:
@@ -178,24 +190,21 @@ class _Reader:
             if column != level or is_item is not is_list:
                 level, into, noted = self._moved(column, is_item, awaiting)
                 is_list = is_item
-            if is_item:
-                if key is _ABSENT:
-                    key = len(into)
-                    into.append(None)
-                else:
-                    made: _Level = (column + shift, {}, {})
-                    noted[len(into)] = number, made[2]
-                    into.append(made[1])
-                    opened.append(made)
-                    level, into, noted = made
-                    is_list = False
-            if not is_list and key in into:
+            if is_item and key is not _ABSENT:
+                begun = column + shift, {}, {}
+                noted[len(into)] = number, begun[2]
+                into.append(begun[1])
+            elif is_item:
+                key = len(into)
+                into.append(None)
+            elif key in into:
                 raise _OtherFormError
-            into[key], noted[key], awaiting = value, number, _ABSENT
+            _, target, notes = begun or (level, into, noted)
+            target[key], notes[key], awaiting = value, number, _ABSENT
             if kind is _AWAITING:
                 awaiting = key
             elif kind is not _COMPLETE:
-                passed = self._fill(kind, opened[-1], key, number)
+                passed = self._fill(kind, begun or opened[-1], key, number)
         return self._open[0][1:]
 
     def _marker(self) -> int:
@@ -227,9 +236,9 @@ class _Reader:
             raise _OtherFormError
         return level, into, noted
 
-    def _read(self, text: str) -> _Line:
-        """Return what a line says that begins with *text*."""
-        found = self._known[text] = _line(text)
+    def _read(self, line: str) -> _Line:
+        """Return what *line* says, and keep it: lines come again and again."""
+        found = self._known[line] = _common(line) or _line(line)
         return found
 
     def _fill(self, kind: int, level: _Level, key: Any, number: int) -> int:
@@ -266,32 +275,48 @@ class _Reader:
         return text if header == "|-" else f"{text}\n", number + len(rows)
 
 
-def _line(text: str) -> _Line:
-    """Return what a line says, from its first character that is no blank."""
-    text = text.rstrip(" ")
+def _common(line: str) -> Optional[_Line]:
+    """Return what a line of the most common form says; None for another form."""
+    found = _COMMON.match(line)
+    if found is None:
+        return None
+    blanks, dash, key, text, digits = found.groups()
+    column, shift = len(blanks), len(dash or "")
+    key = _WORDS.get(key, key)
+    if text:
+        return column, shift > 0, shift, key, _WORDS.get(text, text), _COMPLETE
+    if digits:
+        return column, shift > 0, shift, key, int(digits), _COMPLETE
+    return column, shift > 0, shift, key, None, _AWAITING
+
+
+def _line(line: str) -> _Line:
+    """Return what a line of any form says that is read here."""
+    text = line.strip(" ")
     if not text or text[0] == "#":
         return _SKIPPED
+    column = len(line) - len(line.lstrip(" "))
     rest = text[2:].lstrip(" ") if text[:2] == "- " else text
     is_item, shift = rest is not text, len(text) - len(rest)
     key, rest = _split(rest)
     if key is _ABSENT and rest[0] == "#":
         raise _OtherFormError
     if key is _ABSENT and not is_item:
-        return False, 0, key, _scalar(rest), _COMPLETE
+        return column, False, 0, key, _scalar(rest), _COMPLETE
     if not rest or rest[0] == "#":
-        return is_item, shift, key, None, _AWAITING
+        return column, is_item, shift, key, None, _AWAITING
     if rest[0] == "|":
         if rest not in ("|", "|-"):
             raise _OtherFormError
-        return is_item, shift, key, rest, _LITERAL
+        return column, is_item, shift, key, rest, _LITERAL
     if rest[0] == "[":
         if not _WORDS_IN_BRACKETS.match(rest):
             raise _OtherFormError
         words = [_plain(word) for word in _WORD_IN_BRACKETS.findall(rest)]
-        return is_item, shift, key, words, _WORD_LIST
+        return column, is_item, shift, key, words, _WORD_LIST
     if rest == "{}":
-        return is_item, shift, key, None, _EMPTY
-    return is_item, shift, key, _scalar(rest), _COMPLETE
+        return column, is_item, shift, key, None, _EMPTY
+    return column, is_item, shift, key, _scalar(rest), _COMPLETE
 
 
 def _split(text: str) -> Tuple[Any, str]:
