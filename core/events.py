@@ -77,6 +77,12 @@ def job_ret(jid: str, minion: str) -> str:
     return f"salt/job/{jid}/ret/{minion}"
 
 
+def returned_by(tag: str) -> tuple[str, str]:
+    """Return jid and minion of a tag that `job_ret` made."""
+    _, _, jid, _, minion = tag.split("/", 4)
+    return jid, minion
+
+
 def job_prog(jid: str, minion: str, step: int) -> str:
     """Tag of one state's result in a running job."""
     return f"salt/job/{jid}/prog/{minion}/{step}"

@@ -8,7 +8,8 @@ store never keeps the master from storing a return.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -16,9 +17,10 @@ from typing import Protocol, TypeVar
 import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
+from catena.master.events import return_events
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.lists import padded
-from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, SESSIONS
+from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, RETURNS, SESSIONS
 from catena.master.store.upkeep import used_bytes
 
 log = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ T = TypeVar("T")
 
 MIB = 1024 * 1024
 #: Rows that one transaction drops.
-BATCH = {"jobs": 200, "events": 5000, "chains": 20, "sessions": 5000}
+BATCH = {"jobs": 200, "returns": 2000, "events": 5000, "chains": 20, "sessions": 5000}
 #: Agent processes whose start event was made are remembered for so long.
 SESSION_SECONDS = 30 * 24 * 3600.0
 RECENT_SECONDS = 3600.0
@@ -63,6 +65,8 @@ class Dropped:
     events: int = 0
     chains: int = 0
     sessions: int = 0
+    #: Of those jobs, where their events had to be dropped, or to be kept, by themselves.
+    returns: int = 0
 
     def __add__(self, other: Dropped) -> Dropped:
         return Dropped(
@@ -70,10 +74,11 @@ class Dropped:
             self.events + other.events,
             self.chains + other.chains,
             self.sessions + other.sessions,
+            self.returns + other.returns,
         )
 
     def __bool__(self) -> bool:
-        return any((self.jobs, self.events, self.chains, self.sessions))
+        return any((self.jobs, self.events, self.chains, self.sessions, self.returns))
 
 
 def limits(settings: MasterSettings, now: float) -> Limits:
@@ -121,29 +126,55 @@ def _shrink(conn: sa.Connection, kept: Limits) -> Dropped:
 
 
 def _drop(conn: sa.Connection, kept: Limits) -> Dropped:
-    return Dropped(
-        _drop_jobs(conn, kept.jobs_before),
-        _drop_events(conn, kept.events_before),
-        _drop_chains(conn, kept.chains_before),
-        _drop_sessions(conn, kept.sessions_before),
+    return _drop_jobs(conn, kept) + Dropped(
+        events=_drop_events(conn, kept.events_before),
+        chains=_drop_chains(conn, kept.chains_before),
+        sessions=_drop_sessions(conn, kept.sessions_before),
     )
 
 
-def _drop_jobs(conn: sa.Connection, before: float) -> int:
+def _drop_jobs(conn: sa.Connection, kept: Limits) -> Dropped:
     # A chain that is under way may still be asked what its jobs returned.
     running = sa.select(RUNS.c.jid).where(RUNS.c.open == sa.true())
-    old = sa.select(JOBS.c.jid).where(JOBS.c.ended < before, JOBS.c.jid.not_in(running))
+    old = sa.select(JOBS.c.jid).where(JOBS.c.ended < kept.jobs_before, JOBS.c.jid.not_in(running))
     jids = conn.execute(old.order_by(JOBS.c.ended).limit(BATCH["jobs"])).scalars().all()
     if not jids:
-        return 0
-    return conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(padded(jids)))).rowcount
+        return Dropped()
+    told = _drop_told(conn, jids, kept.events_before)
+    if told.returns == BATCH["returns"]:
+        return told
+    jobs = conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(padded(jids)))).rowcount
+    return told + Dropped(jobs=jobs)
+
+
+def _drop_told(conn: sa.Connection, jids: Sequence[str], before: float) -> Dropped:
+    """Drop returns that have the data of their events: those go as well, or get it."""
+    query = sa.select(RETURNS.c.jid, RETURNS.c.minion, RETURNS.c.event)
+    query = query.where(RETURNS.c.jid.in_(padded(jids)), RETURNS.c.event.is_not(None))
+    rows = conn.execute(query.limit(BATCH["returns"])).all()
+    if not rows:
+        return Dropped()
+    seqs = padded([row.event for row in rows])
+    gone = conn.execute(sa.delete(EVENTS).where(EVENTS.c.seq.in_(seqs), _seen(conn, before)))
+    return_events.give_back(conn, seqs)
+    minions: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        minions[row.jid].append(row.minion)
+    for jid, names in minions.items():
+        rule = (RETURNS.c.jid == jid) & RETURNS.c.minion.in_(padded(names))
+        conn.execute(sa.delete(RETURNS).where(rule))
+    return Dropped(events=gone.rowcount, returns=len(rows))
+
+
+def _seen(conn: sa.Connection, before: float) -> sa.ColumnElement[bool]:
+    """Return which events are old and known to every consumer."""
+    rule = EVENTS.c.at < before
+    slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
+    return rule if slowest is None else rule & (EVENTS.c.seq <= slowest)
 
 
 def _drop_events(conn: sa.Connection, before: float) -> int:
-    rule = EVENTS.c.at < before
-    slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
-    if slowest is not None:
-        rule = rule & (EVENTS.c.seq <= slowest)
+    rule = _seen(conn, before)
     last = sa.select(EVENTS.c.seq).where(rule).order_by(EVENTS.c.seq)
     seqs = conn.execute(last.limit(BATCH["events"])).scalars().all()
     if not seqs:

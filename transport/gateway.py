@@ -233,7 +233,7 @@ class Gateway:
             port.cut(live)
             return
         try:
-            envelope = wire.unpack(frame.buffer, socket=peer.socket, receiver="master")
+            envelope = wire.unpack(frame.buffer, socket=peer.socket, receiver="master", keep=True)
         except wire.WireError as error:
             self._answer(peer, failure_of(error), error.msg_id)
             port.bad(live, str(error))

@@ -282,6 +282,17 @@ def _read(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
         raise FieldError(str(error)[:TEXT_LIMIT], msg_id) from None
 
 
+def only_field(body: Buffer, name: str) -> bytes:
+    """Return the packed value of a message's only field, as it came; b"" where it is another way.
+
+    Args:
+        body: of a message that was unpacked, and so is MessagePack of that type.
+        name: of its only field, at most 31 characters.
+    """
+    head = b"\x81" + bytes((0xA0 | len(name),)) + name.encode()
+    return bytes(body[len(head) :]) if body[: len(head)] == head else b""
+
+
 def unpack_body(body: Buffer, limit: Limit) -> Any:
     """Return the plain value of a MessagePack body within *limit*.
 

@@ -120,7 +120,7 @@ class Bus(Protocol):
     def record(self, conn: sa.Connection, tag: str, data: Mapping[str, Any]) -> Event:
         """Store an event in the running transaction."""
 
-    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
+    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> object:
         """Store events in the running transaction, in their order."""
 
     def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:

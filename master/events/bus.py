@@ -13,10 +13,11 @@ import sqlalchemy as sa
 from catena.core.clock import Clock
 from catena.core.errors import UsageError
 from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
+from catena.master.events import return_events
 from catena.master.events.ring import EventRing
 from catena.master.store.database import Store, after_commit
 from catena.master.store.lists import padded
-from catena.master.store.metadata import Ready
+from catena.master.store.metadata import WITH_ANOTHER, Ready
 from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
@@ -47,6 +48,8 @@ class NewEvent:
     data: Mapping[str, Any]
     source: str = ""
     event_id: str | None = None
+    #: Bytes of its data, packed, that another row keeps (`events.return_events`); 0: none does.
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +114,17 @@ class EventBus:
         after_commit(conn, lambda: self._publish([stored]))
         return stored.event
 
-    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> None:
+    def record_many(self, conn: sa.Connection, news: Sequence[NewEvent]) -> Sequence[int]:
         """Store events in the running transaction, in their order; as `record` for each.
+
+        Returns:
+            Their positions.
 
         Raises:
             UsageError, sqlalchemy.exc.IntegrityError: as `record`, for any of them.
         """
         if not news:
-            return
+            return ()
         now = self._clock.now().timestamp()
         rows = [_row(new, now) for new in news]
         seqs = insert_many(conn, EVENTS.c.seq, rows)
@@ -127,6 +133,7 @@ class EventBus:
             _stored(seq, new, row, at) for seq, new, row in zip(seqs, news, rows, strict=True)
         ]
         after_commit(conn, lambda: self._publish(stored))
+        return seqs
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
@@ -200,7 +207,17 @@ class EventBus:
             heads = conn.execute(_HEADS, {"b_after": position}).all()
             seqs = [seq for seq, tag in heads if asked(tag)]
             rows = conn.execute(_THESE, {"b_seqs": padded(seqs)}).all() if seqs else ()
-            found = [Event(r.seq, r.tag, r.data, _stamp(r.at), r.source) for r in rows]
+            bare = return_events.put_together(conn, [r for r in rows if r.data is None])
+            found = [
+                Event(
+                    r.seq,
+                    r.tag,
+                    bare.get(r.seq, {}) if r.data is None else r.data,
+                    _stamp(r.at),
+                    r.source,
+                )
+                for r in rows
+            ]
             return Stretch(heads[-1].seq if heads else max(position, older), found)
 
         return await self._store.read(read)
@@ -218,7 +235,7 @@ def _row(new: NewEvent, now: float) -> dict[str, Any]:
         raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
     return {
         "tag": new.tag,
-        "data": Ready.of(dict(new.data)),
+        "data": WITH_ANOTHER if new.kept else Ready.of(dict(new.data)),
         "at": now,
         "source": new.source,
         "event_id": new.event_id,
@@ -227,7 +244,7 @@ def _row(new: NewEvent, now: float) -> dict[str, Any]:
 
 def _stored(seq: int, new: NewEvent, row: Mapping[str, Any], at: str) -> _Stored:
     event = Event(seq, new.tag, dict(new.data), at, new.source)
-    return _Stored(event, len(row["data"].packed))
+    return _Stored(event, new.kept or len(row["data"].packed))
 
 
 def _stamp(at: float) -> str:

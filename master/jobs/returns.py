@@ -9,7 +9,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import msgpack
 import sqlalchemy as sa
 
 from catena.core import events, failpoints
@@ -17,6 +16,7 @@ from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobProgress, JobReturn
+from catena.master.events import return_events
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.events.feed import JobFeed
 from catena.master.jobs import rows as job_rows
@@ -33,8 +33,6 @@ from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
 
-#: A value larger than this is not repeated in the return's event; the job has it.
-EVENT_VALUE_LIMIT = 256 * 1024
 #: Steps of one job on one minion that are kept; later ones are shown live only.
 PROGRESS_LIMIT = 20_000
 #: How far a minion's clock may be ahead of ours in the ids of jobs that it began itself.
@@ -95,9 +93,16 @@ class Returns:
         )
 
     def returned(
-        self, peer: Peer, minion: str, ret: JobReturn, envelope: Envelope
+        self, peer: Peer, minion: str, ret: JobReturn, envelope: Envelope, packed: bytes = b""
     ) -> asyncio.Future[Any]:
         """A job ended; the minion is told so once that is durable.
+
+        Args:
+            peer: its connection.
+            minion: who says so.
+            ret: what it says.
+            envelope: with what.
+            packed: *ret* as it came, MessagePack; b"" where it came in pieces.
 
         Raises:
             BadNameError: the jid is none.
@@ -111,7 +116,9 @@ class Returns:
 
         failpoints.hit("master.return.received")
         stored = partial(self._after, peer, ret.jid, envelope.msg_id)
-        return self._parts.store.post_item(self._words, Word(minion, ret.jid, ret, "", stored))
+        kept = Ready(packed) if packed else None
+        word = Word(minion, ret.jid, ret, "", stored, kept)
+        return self._parts.store.post_item(self._words, word)
 
     def _after(self, peer: Peer, jid: str, msg_id: bytes, orders: list[Order]) -> None:
         failpoints.hit("master.return.stored")
@@ -122,7 +129,7 @@ class Returns:
         if word.ret is None:
             self._step(conn, word.jid, word.minion, Cause.receive, word.detail)
             return
-        orders = self._store(conn, word.minion, word.ret)
+        orders = self._store(conn, word, word.ret)
         after_commit(conn, lambda: word.stored(orders))
 
     def _many(self, conn: sa.Connection, words: Sequence[Word]) -> None:
@@ -136,8 +143,8 @@ class Returns:
         now = self._parts.clock.now().timestamp()
         if folded is None or not job_rows.move_many(conn, folded.moves, now):
             raise TryLaterError("one by one")
-        job_rows.store_returns(conn, folded.returns, now)
-        self._tell_all(conn, folded, now)
+        seqs = self._tell_all(conn, folded, now)
+        job_rows.store_returns(conn, folded.returns, seqs, now)
         feed = self._parts.feed
 
         def publish() -> None:
@@ -149,17 +156,22 @@ class Returns:
 
         after_commit(conn, publish)
 
-    def _tell_all(self, conn: sa.Connection, folded: Folded, now: float) -> None:
+    def _tell_all(self, conn: sa.Connection, folded: Folded, now: float) -> list[int | None]:
+        """Store the events of what is folded; return what `store_returns` asks for."""
         news: list[NewEvent] = []
+        #: Places of the returns' own events in *news*.
+        places: list[int] = []
         for fact in folded.facts:
             if isinstance(fact, NewReturn):
+                places.append(len(news))
                 news += self._told(conn, fact, now)
                 continue
             minion, jid, state, detail = fact
             for observer in self._parts.moves.observers:
                 found = observer.on_delivery(conn, minion, jid, state, detail)
                 news += [NewEvent(tag, data) for tag, data in found]
-        self._parts.bus.record_many(conn, news)
+        seqs = self._parts.bus.record_many(conn, news)
+        return [seqs[place] if news[place].kept else None for place in places]
 
     def _step(
         self, conn: sa.Connection, jid: str, minion: str, cause: Cause, detail: str
@@ -210,7 +222,8 @@ class Returns:
         }
         after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
 
-    def _store(self, conn: sa.Connection, minion: str, ret: JobReturn) -> list[Order]:
+    def _store(self, conn: sa.Connection, word: Word, ret: JobReturn) -> list[Order]:
+        minion = word.minion
         now = self._parts.clock.now().timestamp()
         row = job_rows.delivery(conn, ret.jid, minion)
         if row is not None and row.stored is not None:
@@ -224,18 +237,17 @@ class Returns:
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
-        new = NewReturn(minion, ret, Ready.of(ret), late=moved is None)
-        job_rows.store_returns(conn, [new], now)
-        self._parts.bus.record_many(conn, self._told(conn, new, now))
+        new = NewReturn(minion, ret, word.packed or Ready.of(ret), late=moved is None)
+        seqs = self._tell_all(conn, Folded(facts=[new]), now)
+        job_rows.store_returns(conn, [new], seqs, now)
         return self._parts.moves.release(conn, ret.jid, row.batch)
 
     def _told(self, conn: sa.Connection, new: NewReturn, now: float) -> list[NewEvent]:
         """Return the events of a stored return: its own, then what observers make of it."""
-        tag = events.job_ret(new.ret.jid, new.minion)
-        news = [NewEvent(tag, _event(new, now))]
+        news = [_event(new, now)]
         for observer in self._parts.moves.observers:
-            for tag, data in observer.on_return(conn, new.minion, new.ret):
-                news.append(NewEvent(tag, data))
+            found = observer.on_return(conn, new.minion, new.ret)
+            news += [NewEvent(tag, data) for tag, data in found]
         return news
 
     def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
@@ -300,25 +312,9 @@ def _sentence(progress: JobProgress) -> str:
     return ""
 
 
-def _event(new: NewReturn, now: float) -> dict[str, Any]:
-    """Return the data of salt/job/<jid>/ret/<id> under Salt's keys."""
-    ret = new.ret
-    data = {
-        "cmd": "_return",
-        "id": new.minion,
-        "success": ret.success,
-        "return": ret.value,
-        "retcode": ret.retcode,
-        "jid": ret.jid,
-        "fun": ret.fun,
-        "fun_args": list(ret.fun_args),
-        "ts": now,
-    }
-    if ret.out:
-        data["out"] = ret.out
-    # The whole is never smaller than the value alone, and is measured already.
-    if len(new.packed.packed) > EVENT_VALUE_LIMIT:
-        size = len(msgpack.packb(ret.value))
-        if size > EVENT_VALUE_LIMIT:
-            data |= {"return": None, "return_bytes": size}
-    return data
+def _event(new: NewReturn, now: float) -> NewEvent:
+    tag = events.job_ret(new.ret.jid, new.minion)
+    data = return_events.told(new.minion, new.ret, now)
+    size = len(new.packed.packed)
+    less = return_events.cut(data, size)
+    return NewEvent(tag, data, kept=size) if less is None else NewEvent(tag, less)

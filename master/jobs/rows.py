@@ -28,7 +28,8 @@ _INSERT_DELIVERIES = ManyRows(
     sa.insert(DELIVERIES), ("jid", "minion", "state", "changed", "epoch", "chain")
 )
 _INSERT_RETURNS = ManyRows(
-    sa.insert(RETURNS), ("jid", "minion", "success", "retcode", "ret", "stored", "late")
+    sa.insert(RETURNS),
+    ("jid", "minion", "success", "retcode", "ret", "stored", "late", "event"),
 )
 _THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
     DELIVERIES.c.minion == sa.bindparam("b_minion")
@@ -351,8 +352,16 @@ class NewReturn:
     late: bool
 
 
-def store_returns(conn: sa.Connection, news: Sequence[NewReturn], now: float) -> None:
+def store_returns(
+    conn: sa.Connection, news: Sequence[NewReturn], seqs: Sequence[int | None], now: float
+) -> None:
     """Store returns.
+
+    Args:
+        conn: the running transaction.
+        news: the returns.
+        seqs: for each of them the event that has its data here; None: its event has its own.
+        now: seconds since the epoch.
 
     Raises:
         sqlalchemy.exc.IntegrityError: one is there already.
@@ -366,8 +375,9 @@ def store_returns(conn: sa.Connection, news: Sequence[NewReturn], now: float) ->
             new.packed,
             now,
             new.late,
+            seq,
         )
-        for new in news
+        for new, seq in zip(news, seqs, strict=True)
     ]
     _INSERT_RETURNS.run(conn, rows)
 

@@ -28,6 +28,8 @@ class Word:
     detail: str = ""
     #: Called in the loop once a return is durable, with what must be handed out after it.
     stored: Callable[[list[Order]], object] = lambda orders: None
+    #: The return as it came; None where it came otherwise than by itself.
+    packed: Ready | None = None
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class _Fold:
             item = {"type": "return", "minion": word.minion, "ret": word.ret}
             self.out.items.append((word.jid, item))
             late = not self._move(key, Cause.ret, "")
-            new = NewReturn(word.minion, word.ret, Ready.of(word.ret), late)
+            new = NewReturn(word.minion, word.ret, word.packed or Ready.of(word.ret), late)
             self.out.returns.append(new)
             self.out.facts.append(new)
 

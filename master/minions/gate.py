@@ -34,6 +34,7 @@ from catena.transport import messages as m
 from catena.transport.failures import failure_of
 from catena.transport.peers import Peer
 from catena.transport.return_parts import join_return
+from catena.transport.wire import only_field
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +248,8 @@ class MinionGate:
         return self._parts.returns.progressed(minion, envelope.message.progress)
 
     def _returned(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
-        return self._parts.returns.returned(peer, minion, envelope.message.ret, envelope)
+        packed = only_field(envelope.body, "ret")
+        return self._parts.returns.returned(peer, minion, envelope.message.ret, envelope, packed)
 
     def _event(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         fired: m.EventFired = envelope.message

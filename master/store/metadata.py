@@ -48,6 +48,10 @@ class Ready:
         return cls(msgpack.packb(value, default=plain, use_bin_type=True))
 
 
+#: Stands where a value would: a row of another table has it. (Nothing packs to no bytes.)
+WITH_ANOTHER = Ready(b"")
+
+
 class Packed(sa.types.TypeDecorator[Any]):
     """Plain data (dicts, lists, str, bytes, numbers) as MessagePack.
 
@@ -65,7 +69,7 @@ class Packed(sa.types.TypeDecorator[Any]):
         return (value if type(value) is Ready else Ready.of(value)).packed
 
     def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> Any:
-        """Return the stored value; NULL is None."""
-        if value is None:
+        """Return the stored value; NULL is None, and so is what is WITH_ANOTHER."""
+        if not value:
             return None
         return msgpack.unpackb(value, raw=False, strict_map_key=False)

@@ -125,6 +125,9 @@ RETURNS = sa.Table(
     sa.Column("stored", sa.Double, nullable=False),
     #: True when its delivery had ended otherwise before.
     sa.Column("late", sa.Boolean(), nullable=False, server_default=sa.false()),
+    #: The event that told of it, which has its data here (`events.return_events`); NULL: it has
+    #: its own.
+    sa.Column("event", sa.BigInteger),
 )
 
 PROGRESS = sa.Table(
@@ -143,6 +146,7 @@ EVENTS = sa.Table(
     METADATA,
     sa.Column("seq", Serial, primary_key=True, autoincrement=True),
     sa.Column("tag", sa.String(1024), nullable=False),
+    #: WITH_ANOTHER: the return that the tag names has it.
     sa.Column("data", Packed, nullable=False),
     sa.Column("at", sa.Double, nullable=False, index=True),
     #: Minion id; "" for the master's own.

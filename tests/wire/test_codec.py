@@ -342,3 +342,13 @@ def test_a_message_that_is_not_read_is_checked_by_who_reads_it() -> None:
         wire.unpack(wire.pack(passed.message), socket="local", receiver="job")
     with pytest.raises(wire.WrongPlaceError):
         wire.unpack(broken, socket="control", receiver="minion", unread=UNREAD)
+
+
+def test_the_only_field_of_a_message_is_given_as_it_came() -> None:
+    ret = {"jid": "1", "value": b"\xff"}
+    usual = msgpack.packb({"ret": ret})
+    assert msgpack.unpackb(wire.only_field(memoryview(usual), "ret")) == ret
+    # The same value in another form of MessagePack, or another message.
+    assert wire.only_field(b"\xde\x00\x01" + usual[1:], "ret") == b""
+    assert wire.only_field(msgpack.packb({"more": 1, "ret": ret}), "ret") == b""
+    assert wire.only_field(b"", "ret") == b""

@@ -1,0 +1,105 @@
+"""The events of returns: what a job came to is stored once, with the return, and told from there.
+
+The row of such an event has no data of its own. Its tag names job and minion, whose return has all
+that was told; the return's row names the event, for when one of them goes before the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgpack
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.job import JobReturn
+from catena.core.records import decode
+from catena.master.store.lists import padded
+from catena.master.store.metadata import WITH_ANOTHER
+from catena.master.store.tables import EVENTS, RETURNS
+
+#: A value larger than this is not repeated in the return's event; the job has it.
+EVENT_VALUE_LIMIT = 256 * 1024
+_OF_JOB = sa.select(RETURNS).where(
+    RETURNS.c.jid == sa.bindparam("b_jid"),
+    RETURNS.c.minion.in_(sa.bindparam("b_minions", expanding=True)),
+)
+_GIVE = (
+    sa.update(EVENTS)
+    .where(EVENTS.c.seq == sa.bindparam("b_seq"))
+    .values(data=sa.bindparam("b_data"))
+)
+
+
+def told(minion: str, ret: JobReturn, at: float) -> dict[str, Any]:
+    """Return the data of salt/job/<jid>/ret/<id> under Salt's keys.
+
+    Args:
+        minion: who returned.
+        ret: the return.
+        at: when it was stored, seconds since the epoch.
+    """
+    data = {
+        "cmd": "_return",
+        "id": minion,
+        "success": ret.success,
+        "return": ret.value,
+        "retcode": ret.retcode,
+        "jid": ret.jid,
+        "fun": ret.fun,
+        "fun_args": list(ret.fun_args),
+        "ts": at,
+    }
+    if ret.out:
+        data["out"] = ret.out
+    return data
+
+
+def cut(data: Mapping[str, Any], size: int) -> Mapping[str, Any] | None:
+    """Return the data of an event whose value is too large to be told; None where it is not.
+
+    Args:
+        data: as from `told`.
+        size: bytes of the whole return, packed.
+    """
+    # The whole is never smaller than the value alone, and is measured already.
+    if size <= EVENT_VALUE_LIMIT:
+        return None
+    value = len(msgpack.packb(data["return"]))
+    return {**data, "return": None, "return_bytes": value} if value > EVENT_VALUE_LIMIT else None
+
+
+def put_together(conn: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Mapping[int, dict[str, Any]]:
+    """Return the data of events that have none of their own, by their positions.
+
+    Args:
+        conn: a snapshot.
+        rows: of EVENTS.
+    """
+    wanted: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        jid, minion = events.returned_by(row.tag)
+        wanted[jid][minion] = row.seq
+        # Whoever deletes a return gives its event the data first; by hand it may go without.
+        found[row.seq] = {"cmd": "_return", "id": minion, "jid": jid, "return": None}
+    for jid, seqs in wanted.items():
+        for row in conn.execute(_OF_JOB, {"b_jid": jid, "b_minions": padded(seqs)}):
+            found[seqs[row.minion]] = told(row.minion, decode(JobReturn, row.ret), row.stored)
+    return found
+
+
+def give_back(conn: sa.Connection, seqs: Sequence[int]) -> None:
+    """Give events whose returns are about to go the data that these have kept for them.
+
+    Args:
+        conn: the running transaction.
+        seqs: at most some thousands.
+    """
+    bare = sa.select(EVENTS.c.seq, EVENTS.c.tag)
+    bare = bare.where(EVENTS.c.seq.in_(padded(seqs)), EVENTS.c.data == WITH_ANOTHER)
+    found = put_together(conn, conn.execute(bare))
+    if found:
+        conn.execute(_GIVE, [{"b_seq": seq, "b_data": data} for seq, data in found.items()])

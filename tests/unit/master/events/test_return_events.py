@@ -1,0 +1,191 @@
+"""A return is stored once; its event is told from it, and goes on to be told when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from catena.core.clock import SystemClock
+from catena.core.config.master import MasterSettings
+from catena.core.events import Event
+from catena.core.job import JobReturn, JobSpec
+from catena.master import retention
+from catena.master.events.bus import EventBus
+from catena.master.events.feed import JobFeed
+from catena.master.events.return_events import EVENT_VALUE_LIMIT
+from catena.master.jobs import rows
+from catena.master.jobs.delivery import Delivery
+from catena.master.jobs.handover import Moves
+from catena.master.jobs.model import JobRequest
+from catena.master.jobs.returns import ReturnParts, Returns
+from catena.master.sessions import Sessions
+from catena.master.store.database import Store
+from catena.master.store.metadata import Ready
+from catena.master.store.tables import CURSORS, EVENTS, RETURNS
+from catena.transport.messages import Envelope
+from catena.transport.peers import Peer
+
+JID = "20260101000000000001"
+HOUR = 3600.0
+PEER = Peer("control", b"r", "user", "127.0.0.1", "key")
+
+
+def a_return(value: Any, **more: Any) -> JobReturn:
+    given: dict[str, Any] = {"success": True, "retcode": 0, "started": 1.0}
+    return JobReturn(JID, "cmd.run", ("true",), value=value, duration_seconds=1.5, **given | more)
+
+
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'master.db'}"
+
+
+def run(folder: Path, scenario: Callable[[Store], Awaitable[Any]]) -> Any:
+    async def whole() -> Any:
+        store = Store(url(folder))
+        await store.open()
+        try:
+            return await scenario(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(whole())
+
+
+async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
+    """Store a job and what minions return of it; return the bus that told of it."""
+    clock = SystemClock()
+    bus = EventBus(store, clock)
+    await bus.open()
+    spec = JobSpec(JID, "cmd.run", ("true",), issued=1.0)
+    new = rows.NewJob(spec, JobRequest("root", "cmd.run"), dict.fromkeys(returns, Delivery.sent))
+    await store.write(lambda conn: rows.insert(conn, new))
+    feed = JobFeed()
+    nobody: Any = SimpleNamespace(send=lambda *_: True)
+    moves = Moves(bus, feed, Sessions(), clock)
+    service = Returns(ReturnParts(store, bus, feed, moves, nobody, nobody, clock))
+    envelope = Envelope(b"i" * 16, b"", None)
+    waiting = [
+        service.returned(PEER, minion, ret, envelope, Ready.of(ret).packed)
+        for minion, ret in returns.items()
+    ]
+    await asyncio.gather(*waiting)
+    return bus
+
+
+async def told(bus: EventBus) -> Sequence[Event]:
+    stretch = await anext(bus.follow(("salt/job/*",), 0))
+    return stretch.events
+
+
+async def read_again(store: Store) -> Sequence[Event]:
+    later = EventBus(store, SystemClock())  # as after a restart: nothing in memory
+    await later.open()
+    return await told(later)
+
+
+async def age(store: Store, **hours: float) -> None:
+    """Drop what is older than so many hours, as of an hour and a second from now."""
+    settings = replace(MasterSettings(), **cast("Any", hours))
+    now = SystemClock().now().timestamp() + HOUR + 1
+    await retention.prune(store, retention.limits(settings, now))
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_an_event_is_told_alike_from_memory_and_from_the_return(tmp_path: Path, many: int) -> None:
+    value = {"stdout": "x", "raw": b"\xff\x00", "n": [1, None, 2.5], 7: "seven"}
+    returns = {f"web{n}": a_return(value, out="nested" if n else "") for n in range(many)}
+
+    async def scenario(store: Store) -> None:
+        at_once = await told(await returned(store, returns))
+        assert [event.data["return"] for event in at_once] == [value] * many
+        assert await read_again(store) == at_once
+        bare = sa.select(sa.func.count()).where(EVENTS.c.data == Ready(b""))
+        assert await store.read(lambda conn: conn.execute(bare).scalar()) == many
+
+    run(tmp_path, scenario)
+
+
+def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        large = a_return("x" * (EVENT_VALUE_LIMIT + 1))
+        (at_once,) = await told(await returned(store, {"web": large}))
+        assert at_once.data["return"] is None
+        assert at_once.data["return_bytes"] > EVENT_VALUE_LIMIT
+        assert await read_again(store) == [at_once]
+
+    run(tmp_path, scenario)
+
+
+def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        returns = {f"web{n}": a_return(n) for n in range(5)}
+        at_once = await told(await returned(store, returns))
+        await age(store, keep_jobs_hours=1, keep_events_hours=24)
+        left = sa.select(sa.func.count()).select_from(RETURNS)
+        assert await store.read(lambda conn: conn.execute(left).scalar()) == 0
+        assert await read_again(store) == at_once
+
+    run(tmp_path, scenario)
+
+
+def test_events_go_with_their_returns_but_not_before_every_consumer_has_seen_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So few at a time that one job takes several transactions.
+    monkeypatch.setitem(retention.BATCH, "returns", 2)
+
+    async def scenario(store: Store) -> None:
+        returns = {f"web{n}": a_return(n) for n in range(5)}
+        at_once = await told(await returned(store, returns))
+        seen = {"consumer": "reactor", "seq": at_once[2].seq}
+        await store.write(lambda conn: conn.execute(sa.insert(CURSORS).values(seen)) and None)
+        await age(store, keep_jobs_hours=1, keep_events_hours=1)
+        assert await read_again(store) == at_once[3:]
+        rest = sa.select(sa.func.count()).select_from(RETURNS)
+        assert await store.read(lambda conn: conn.execute(rest).scalar()) == 0
+
+    run(tmp_path, scenario)
+
+
+def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        await returned(store, {"web": a_return(True)})
+        await store.write(lambda conn: conn.execute(sa.delete(RETURNS)) and None)
+        (event,) = await read_again(store)
+        assert event.data == {"cmd": "_return", "id": "web", "jid": JID, "return": None}
+
+    run(tmp_path, scenario)
+
+
+def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
+    tmp_path: Path,
+) -> None:
+    engine = sa.create_engine(url(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", "catena.master.store:migrations")
+    config.set_main_option("path_separator", "os")
+    data = {"id": "web", "return": "as ever"}
+    old = {"tag": f"salt/job/{JID}/ret/web", "data": data, "at": 1.0}
+    with engine.connect() as conn:
+        config.attributes["connection"] = conn
+        command.upgrade(config, "0004")
+        conn.execute(sa.insert(EVENTS).values(old))
+        conn.commit()
+    engine.dispose()
+
+    async def scenario(store: Store) -> None:
+        (event,) = await read_again(store)
+        assert event.data == data
+        await returned(store, {"new": a_return("new")})
+        assert [event.data["return"] for event in await read_again(store)] == ["as ever", "new"]
+
+    run(tmp_path, scenario)
