@@ -11,6 +11,7 @@ YAML's, never wider; the tests compare.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.patterns import lazy_pattern
@@ -66,8 +67,9 @@ _WORDS: Mapping[str, Any] = {
 _ABSENT: Any = object()
 
 #: What the rest of a line is.
+#: Those behind _AWAITING are filled in afterwards.
 _SKIPPED_KIND, _COMPLETE, _AWAITING, _LITERAL, _WORD_LIST, _EMPTY = range(6)
-#: Its column; it is an item; how far behind its dash the rest stands; key, value, kind of the value.
+#: Column; it is an item; how far behind its dash the rest stands; key, value, kind of the value.
 _Line = Tuple[int, bool, int, Any, Any, int]
 _SKIPPED: _Line = (0, False, 0, None, None, _SKIPPED_KIND)
 #: A collection that is open: column, data, lines.
@@ -168,10 +170,9 @@ class _Reader:
         awaiting: Any = _ABSENT
         #: The mapping that an item has begun. It is open once a line goes on with it: few do.
         begun: Optional[_Level] = None
-        passed = self._marker()
-        for number, line in enumerate(self._lines, 1):
-            if number <= passed:
-                continue
+        numbered = enumerate(self._lines, 1)
+        _pass(numbered, self._marker())
+        for number, line in numbered:
             column, is_item, shift, key, value, kind = known.get(line) or self._read(line)
             if kind is _SKIPPED_KIND:
                 continue
@@ -183,9 +184,7 @@ class _Reader:
                 begun = None
             if key is _ABSENT and not is_item:
                 # A value in the line behind its key, as in `motd:` and `  pkg.installed`.
-                if awaiting is _ABSENT or column <= level:
-                    raise _OtherFormError
-                into[awaiting], awaiting = value, _ABSENT
+                into[_waiting(awaiting, column > level)], awaiting = value, _ABSENT
                 continue
             if column != level or is_item is not is_list:
                 level, into, noted = self._moved(column, is_item, awaiting)
@@ -200,11 +199,10 @@ class _Reader:
             elif key in into:
                 raise _OtherFormError
             _, target, notes = begun or (level, into, noted)
-            target[key], notes[key], awaiting = value, number, _ABSENT
-            if kind is _AWAITING:
-                awaiting = key
-            elif kind is not _COMPLETE:
-                passed = self._fill(kind, begun or opened[-1], key, number)
+            target[key], notes[key] = value, number
+            awaiting = key if kind is _AWAITING else _ABSENT
+            if kind > _AWAITING:
+                _pass(numbered, self._fill(kind, begun or opened[-1], key, number) - number)
         return self._open[0][1:]
 
     def _marker(self) -> int:
@@ -273,6 +271,19 @@ class _Reader:
             raise _OtherFormError
         text = "\n".join(row[indent:] for row in rows).rstrip("\n")
         return text if header == "|-" else f"{text}\n", number + len(rows)
+
+
+def _pass(lines: Iterator[Any], count: int) -> None:
+    """Leave out some of *lines*."""
+    for _ in islice(lines, count):
+        pass
+
+
+def _waiting(key: Any, is_behind: bool) -> Any:
+    """Return the key that a value in a line of its own belongs to."""
+    if key is _ABSENT or not is_behind:
+        raise _OtherFormError
+    return key
 
 
 def _common(line: str) -> Optional[_Line]:
