@@ -316,15 +316,20 @@ def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
     ]
 
 
-def prove_by_progress(facts: Sequence[ExecutionFact], chunk: int) -> list[Change]:
-    """Return the boundaries that an action of chunk number *chunk* proves by having begun.
+def prove_by_progress(facts: Sequence[ExecutionFact], change: Change) -> list[Change]:
+    """Return the actions that another one proves by what its progress changed.
 
-    The minion begins a chunk when it has the proof, and its actions require the verify state.
+    An action begins when those before it have succeeded: each requires the one before, and the
+    first of a chunk the proof of the boundary. Word of their ends may have met a master that was
+    away; their return will say more of them. One that failed may never have begun.
     """
+    if change.event not in (ExecutionEvent.begin, ExecutionEvent.succeed):
+        return []
+    order = next((f.sort_order for f in facts if f.action_id == change.action_id), 0)
     return [
         Change(fact.action_id, ExecutionEvent.succeed)
         for fact in facts
-        if fact.is_open and fact.picked_up and fact.chunk < chunk
+        if fact.is_open and fact.sort_order < order
     ]
 
 

@@ -162,7 +162,7 @@ class ChainResults:
         ledger = Ledger(conn, self._clocks.read(), minion)
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
-        ledger.apply(found, decide.prove_by_progress(facts, row.chunk), "")
+        ledger.apply(found, decide.prove_by_progress(facts, change), "")
         ledger.move_execution(row, change, _boot_of(conn, minion) or run.boot_id)
         if change.event is not ExecutionEvent.begin:
             ledger.settle(chain_id, (minion,))

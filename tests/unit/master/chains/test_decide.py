@@ -123,17 +123,24 @@ def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
     assert told(judge_report(picked, report)) == {0: ("succeed", ""), 1: ("succeed", "")}
 
 
-def test_an_action_that_begins_proves_the_boundaries_before_its_chunk() -> None:
-    upgrade = Boundary.agent_upgrade
+def test_an_action_that_goes_well_proves_those_before_it() -> None:
     facts = [
-        fact(0, RUNNING, waits_for=upgrade, picked_up=True),
-        fact(1, RUNNING, 2, waits_for=upgrade, picked_up=True),
+        fact(0, RUNNING, waits_for=Boundary.agent_upgrade, picked_up=True),
+        fact(1, RUNNING, 2),
         fact(2, NEW, 2),
         fact(3, NEW, 3),
     ]
-    assert told(prove_by_progress(facts, 1)) == {}
-    assert told(prove_by_progress(facts, 2)) == {0: ("succeed", "")}
-    assert told(prove_by_progress(facts, 3)) == {0: ("succeed", ""), 1: ("succeed", "")}
+
+    def proven(at: int, event: ExecutionEvent) -> dict[int, tuple[str, str]]:
+        return told(prove_by_progress(facts, Change(facts[at].action_id, event)))
+
+    success = ("succeed", "")
+    assert proven(0, ExecutionEvent.begin) == {}
+    assert proven(1, ExecutionEvent.begin) == {0: success}
+    # Word of the ends of 1 and 2 met a master that was away.
+    assert proven(3, ExecutionEvent.succeed) == {0: success, 1: success, 2: success}
+    # It may have failed because one before it did.
+    assert proven(3, ExecutionEvent.fail) == {}
 
 
 def test_a_return_from_before_the_boot_needs_no_further_proof() -> None:
