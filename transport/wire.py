@@ -221,13 +221,16 @@ def pack_body(value: Any) -> bytes:
     return packed
 
 
-def check_outgoing(frame: Buffer, *, socket: str, receiver: str) -> None:
+def check_outgoing(frame: Union[Buffer, Packed], *, socket: str, receiver: str) -> None:
     """Raise MessageTooLargeError when the other side would refuse *frame* for its size."""
     limit = LIMITS[socket, receiver].frame_bytes
-    if len(frame) > limit:
-        kind = TYPES[frame[0]]
+    if isinstance(frame, Packed):
+        number, size = frame.number, HEADER_BYTES + len(frame.body)
+    else:
+        number, size = frame[0], len(frame)
+    if size > limit:
         raise MessageTooLargeError(
-            f"{kind}: {len(frame)} bytes, the {socket} socket takes {limit}"
+            f"{TYPES[number]}: {size} bytes, the {socket} socket takes {limit}"
         )
 
 

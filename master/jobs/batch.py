@@ -36,21 +36,21 @@ def size(text: str, total: int) -> int:
 
 
 def first_states(
-    minions: Sequence[str], limit: int, connected: Container[str]
+    minions: Sequence[str], limit: int, connected: Container[str], sent: Container[str] = ()
 ) -> dict[str, Delivery]:
     """Return the first state of each delivery: at most *limit* connected minions begin.
 
     A minion that is away takes no place of the batch; it waits until it connects and a place is
-    free.
+    free. What begins is stored as `sent` at once for those of *sent*, whom the order reaches next:
+    to say so after it had gone would be another statement for each.
     """
-    if not limit:
-        return dict.fromkeys(minions, Delivery.queued)
     states = {}
     begun = 0
     for minion in minions:
-        begins = begun < limit and minion in connected
+        begins = not limit or (begun < limit and minion in connected)
         begun += begins
-        states[minion] = Delivery.queued if begins else Delivery.held
+        first = Delivery.sent if minion in sent else Delivery.queued
+        states[minion] = first if begins else Delivery.held
     return states
 
 

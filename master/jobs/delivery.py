@@ -12,7 +12,7 @@ class Delivery(StrEnum):
 
     held = "held"  #: waits for its turn in a batch
     queued = "queued"  #: stored; the minion is not connected, or it was not handed over yet
-    sent = "sent"  #: handed to the connection; the minion has not said that it has it
+    sent = "sent"  #: handed to the connection, or about to; the minion has not said that it has it
     received = "received"  #: durable on the minion
     running = "running"  #: the minion reported a step
     done = "done"  #: the return is stored
@@ -27,6 +27,7 @@ class Cause(StrEnum):
 
     release = "release"
     send = "send"
+    keep = "keep"
     receive = "receive"
     progress = "progress"
     ret = "return"
@@ -53,11 +54,12 @@ MACHINE: Machine[Delivery, Cause] = Machine(
         _D.cancelled: Kind.final,
         _D.lost: Kind.final,
     },
-    (_D.held, _D.queued),
+    (_D.held, _D.queued, _D.sent),
     [
         Row(_D.held, _C.release, _D.queued, _A.system, "its turn in the batch has come"),
         Row(_D.queued, _C.send, _D.sent, _A.system, "the connection took it"),
         Row(_D.sent, _C.send, _D.sent, _A.system, "sent again on a new connection"),
+        Row(_D.sent, _C.keep, _D.queued, _A.system, "its connection was gone, or took no more"),
         *(
             Row(state, cause, target, _A.agent, why)
             for state in (_D.queued, _D.sent)

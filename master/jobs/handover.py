@@ -22,10 +22,12 @@ from catena.master.jobs.steady import SteadyTime
 from catena.master.sessions import Link, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder
-from catena.transport.wire import Packed, packed
+from catena.transport.wire import Packed, check_outgoing, packed
 
 #: An order that a connected minion has not acknowledged after this long is sent again.
 RESEND_SECONDS = 30.0
+#: How old the time in an order may be when it goes out.
+FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Moves:
     def __contains__(self, minion: object) -> bool:
         """Return whether a job reaches *minion* now: it is connected, or needs no connection."""
         return minion in self.sessions or self.elsewhere.takes(str(minion))
+
+    def linked(self, minions: Iterable[str]) -> set[str]:
+        """Return those of *minions* whom a connection brings their jobs now."""
+        takes = self.elsewhere.takes
+        return {name for name in minions if name in self.sessions and not takes(name)}
 
     def move(
         self, conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str = ""
@@ -124,31 +131,51 @@ class Handover:
         self._steady = steady
         self._full: set[str] = set()
 
-    def send(self, orders: Iterable[Order]) -> None:
-        """Send *orders* now where there is a connection; the others go when one is made."""
-        sent: defaultdict[str, list[str]] = defaultdict(list)
+    def messages(self) -> Messages:
+        """Return what packs the orders that are sent now."""
+        return Messages(self._steady.now())
+
+    def send(self, orders: Iterable[Order], messages: Messages | None = None) -> None:
+        """Send *orders* now where there is a connection; the others go when one is made.
+
+        Args:
+            orders: stored; what becomes of them is stored in a moment.
+            messages: may have packed some of them already.
+        """
+        moved: defaultdict[tuple[str, Delivery], list[str]] = defaultdict(list)
         visited: list[str] = []
-        now = self._moves.clock.now().timestamp()
-        same = _Same(self._steady.now())
+        same = self._fresh(messages)
         for order in orders:
             if self._moves.elsewhere.takes(order.minion):
                 visited.append(order.minion)
                 continue
-            session = self._moves.sessions.get(order.minion)
-            if session is None:
-                self._show(order, "queued", "not connected")
-                continue
-            failpoints.hit("master.order.send")
-            if self._link.send(session.peer, same.message(order.spec)):
-                sent[order.spec.jid].append(order.minion)
-                self._show(order, "sent", "")
-            else:
-                self._full.add(order.minion)
-                self._show(order, "queued", "its connection takes no more")
-        for jid, minions in sent.items():
-            self._store.later(_marking(jid, minions, now))
+            state, why = self._send(order, same)
+            self._show(order, state, why)
+            if (state is Delivery.sent) is not order.stored_as_sent:
+                moved[order.spec.jid, state].append(order.minion)
+        now = self._moves.clock.now().timestamp()
+        for (jid, state), minions in moved.items():
+            self._store.later(_marking(jid, minions, state, now))
         if visited:
             self._moves.elsewhere.wake(visited)
+
+    def _fresh(self, messages: Messages | None) -> Messages:
+        """Return *messages*, unless the disk kept them waiting: a minion goes by their time."""
+        now = self._steady.now()
+        if messages is not None and now - messages.now < FRESH_SECONDS:
+            return messages
+        return Messages(now)
+
+    def _send(self, order: Order, messages: Messages) -> tuple[Delivery, str]:
+        """Send one order; return how its delivery stands then, and why."""
+        session = self._moves.sessions.get(order.minion)
+        if session is None:
+            return Delivery.queued, "not connected"
+        failpoints.hit("master.order.send")
+        if self._link.send(session.peer, messages.of(order.spec)):
+            return Delivery.sent, ""
+        self._full.add(order.minion)
+        return Delivery.queued, "its connection takes no more"
 
     def cancel(self, minion: str, jid: str, reason: str) -> bool:
         """Tell a connected minion to stop a job; False when it isn't reached now."""
@@ -223,28 +250,42 @@ class Handover:
             orders += self._moves.release(conn, jid, limit)
         return orders
 
-    def _show(self, order: Order, state: str, detail: str) -> None:
-        item = {"type": "delivery", "minion": order.minion, "state": state, "detail": detail}
+    def _show(self, order: Order, state: Delivery, detail: str) -> None:
+        item = {"type": "delivery", "minion": order.minion, "state": state.value, "detail": detail}
         self._moves.feed.publish(order.spec.jid, item)
 
 
-class _Same:
-    """The message of one spec, packed once for all minions that get it."""
+class Messages:
+    """The messages of orders; that of one spec is packed once for all minions that get it.
+
+    Args:
+        now: the master's time as they are sent.
+    """
 
     def __init__(self, now: float) -> None:
-        self._now = now
+        self.now = now
         self._spec: JobSpec | None = None
         self._message: Packed | None = None
 
-    def message(self, spec: JobSpec) -> Packed:
+    def of(self, spec: JobSpec) -> Packed:
+        """Return the order to do *spec*.
+
+        Raises:
+            NotPackableError: it holds a value that can't travel.
+        """
         if self._message is None or spec is not self._spec:
-            self._spec, self._message = spec, packed(JobOrder(spec, self._now))
+            self._spec, self._message = spec, packed(JobOrder(spec, self.now))
         return self._message
+
+    def check(self, spec: JobSpec) -> None:
+        """Raise NotPackableError or MessageTooLargeError unless the order can travel."""
+        check_outgoing(self.of(spec), socket="control", receiver="minion")
 
 
 def _order(row: sa.Row[Any], minion: str) -> Order:
     return Order(minion, job_rows.spec_of(row, row.chain, row.epoch))
 
 
-def _marking(jid: str, minions: list[str], now: float) -> Any:
-    return lambda conn: job_rows.mark_sent(conn, jid, minions, now)
+def _marking(jid: str, minions: list[str], state: Delivery, now: float) -> Any:
+    mark = job_rows.mark_sent if state is Delivery.sent else job_rows.mark_kept
+    return lambda conn: mark(conn, jid, minions, now)

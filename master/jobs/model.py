@@ -89,3 +89,5 @@ class Order:
 
     minion: str
     spec: JobSpec
+    #: Its delivery was stored as `sent` already.
+    stored_as_sent: bool = False

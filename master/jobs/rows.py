@@ -14,7 +14,7 @@ from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.model import JobRequest, Order
-from catena.master.store.lists import padded
+from catena.master.store.lists import padded, slices
 from catena.master.store.many import ManyRows
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
@@ -54,10 +54,10 @@ _MOVES = ManyRows(_MOVE, ("b_jid", "b_minion", "b_state", "b_to", "b_detail", "b
 _SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
     sa.bindparam("b_minions", expanding=True)
 )
-_MARK_SENT = (
+_MARK = (
     sa.update(DELIVERIES)
-    .where(_SOME, DELIVERIES.c.state == Delivery.queued.value)
-    .values(state=Delivery.sent.value, changed=sa.bindparam("b_now"))
+    .where(_SOME, DELIVERIES.c.state == sa.bindparam("b_seen"))
+    .values(state=sa.bindparam("b_to"), changed=sa.bindparam("b_now"))
 )
 _STANDING: sa.Select[Any] = (
     sa.select(
@@ -323,10 +323,26 @@ def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
 
 def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
     """Record that a job was handed to the connections of *minions*."""
-    every = list(minions)
-    for start in range(0, len(every), SLICE):
-        some = padded(every[start : start + SLICE])
-        conn.execute(_MARK_SENT, {"b_jid": jid, "b_minions": some, "b_now": now})
+    _mark(conn, jid, minions, now, Cause.send, Delivery.queued)
+
+
+def mark_kept(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
+    """Record that the connections of *minions* did not take a job that was stored as sent."""
+    _mark(conn, jid, minions, now, Cause.keep, Delivery.sent)
+
+
+def _mark(
+    conn: sa.Connection,
+    jid: str,
+    minions: Iterable[str],
+    now: float,
+    cause: Cause,
+    seen: Delivery,
+) -> None:
+    to = MACHINE.next(seen, cause)
+    for some in slices(list(minions), SLICE):
+        values = {"b_jid": jid, "b_minions": padded(some), "b_now": now}
+        conn.execute(_MARK, {**values, "b_seen": seen.value, "b_to": to.value})
 
 
 def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:

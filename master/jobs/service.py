@@ -25,8 +25,6 @@ from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitte
 from catena.master.jobs.steady import SteadyTime
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS
-from catena.transport.messages import JobOrder
-from catena.transport.wire import check_outgoing, pack
 
 
 class NoMatchError(UsageError):
@@ -116,16 +114,17 @@ class Jobs:
         new = job_rows.NewJob(
             spec,
             request,
-            batch.first_states(minions, limit, self._moves),
+            batch.first_states(minions, limit, self._moves, self._moves.linked(minions)),
             limit,
         )
         orders = self._orders(new)
+        messages = self._parts.handover.messages()
         for order in orders[: None if request.chains else 1]:
             # Before anything is stored: what can't travel would wait for ever.
-            check_outgoing(pack(JobOrder(order.spec)), socket="control", receiver="minion")
+            messages.check(order.spec)
         submitted = await self._store.write(lambda conn: self._insert(conn, new, within))
         if not submitted.repeated:
-            self._parts.handover.send(orders)
+            self._parts.handover.send(orders, messages)
         return submitted
 
     async def cancel(
@@ -217,11 +216,11 @@ class Jobs:
         chains = new.request.chains
         orders = []
         for minion, state in new.deliveries.items():
-            if state is not Delivery.queued:
+            if state is Delivery.held:
                 continue
             chain = chains.get(minion)
             spec = replace(new.spec, chain=chain, epoch=chain.epoch) if chain else new.spec
-            orders.append(Order(minion, spec))
+            orders.append(Order(minion, spec, stored_as_sent=state is Delivery.sent))
         return orders
 
     def _cancel(

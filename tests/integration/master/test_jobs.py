@@ -71,6 +71,23 @@ def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
     asyncio.run(scenario())
 
 
+def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            with monkeypatch.context() as patch:
+                patch.setattr(master.wire, "send", lambda *_: False)
+                done = await master.submit()
+                assert await master.states(done.jid) == {"web1": "queued"}
+            await master.jobs.resend()
+            assert await master.states(done.jid) == {"web1": "sent"}
+            assert [spec.jid for spec in web1.orders()] == [done.jid]
+
+    asyncio.run(scenario())
+
+
 def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_does_not() -> None:
     async def scenario() -> None:
         async with a_master() as master:

@@ -124,6 +124,13 @@ def test_what_is_away_takes_no_place_of_a_batch() -> None:
     assert states == {"a": Delivery.held, "b": Delivery.queued, "c": Delivery.held}
 
 
+def test_what_begins_is_stored_as_sent_where_a_connection_takes_it_next() -> None:
+    states = batch.first_states(["a", "b", "c"], 0, {"b", "c"}, {"b"})
+    assert states == {"a": Delivery.queued, "b": Delivery.sent, "c": Delivery.queued}
+    states = batch.first_states(["a", "b", "c"], 1, {"b", "c"}, {"b", "c"})
+    assert states == {"a": Delivery.held, "b": Delivery.sent, "c": Delivery.held}
+
+
 def test_no_cause_leads_out_of_an_end() -> None:
     ends = set(Delivery) - set(OPEN)
     assert ends == {
