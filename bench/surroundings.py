@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from bench.errors import BenchError
 from bench.measure import MARK
 
 T = TypeVar("T")
+
+#: Where servers may listen: connections get theirs from 32768 on.
+PORTS = range(10_000, 32_000)
 
 
 def environment(mark: str = "") -> dict[str, str]:
@@ -29,18 +33,15 @@ def environment(mark: str = "") -> dict[str, str]:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of *count* ports in a row that are free on the loopback device."""
-    for _ in range(200):
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                for offset in range(1, count):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
-            except (OSError, OverflowError):
-                continue
-            return port
+    """Return the first of *count* ports in a row that are free on the loopback device.
+
+    Somewhere below those that Linux gives to connections: nobody else takes them before their use.
+    """
+    for first in random.SystemRandom().sample(PORTS, 200):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
     raise BenchError(f"no {count} ports in a row are free")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from fleet import free_ports
 
 from catena.core.ids import minion_id
 from catena.ssh.client_config import ClientFiles
@@ -35,18 +35,6 @@ def find_sshd() -> str:
     if found is None:
         pytest.skip("there is no sshd here")
     return found
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of loopback that nobody listens on."""
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def make_key(path: Path, kind: str = "ed25519", password: str = "") -> str:
@@ -73,7 +61,8 @@ class SshServer:
         self.folder = Path(tempfile.mkdtemp(prefix="cat-ssh-"))
         self.home = self.folder / "home"
         self._shells = {"plain": "", **(shells or {})}
-        self.ports = dict(zip(self._shells, free_ports(len(self._shells)), strict=True))
+        first = free_ports(len(self._shells))
+        self.ports = {kind: port for port, kind in enumerate(self._shells, first)}
         self._path = path
         self._options = options
         self._process: subprocess.Popen[str] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 from bench.errors import BenchError
 from bench.measure import MARK, Tree
+from bench.surroundings import free_ports
 from bench.swarm.population import Member, accept, make
 from bench.swarm.swarm import Swarm
 from catena.client.connection import MasterClient
@@ -53,7 +53,7 @@ class Station:
         #: The master and its workers (the swarm is not part of it).
         self.tree = Tree(mark)
         self.members: list[Member] = make(minions)
-        self.port = _free_port()
+        self.port = free_ports(3)
         text = {**SETTINGS, **(settings or {}), "port": self.port}
         (self.folder / "master").write_text(json.dumps(text), encoding="utf-8")
         state = self.folder / "state" / "master"
@@ -144,23 +144,3 @@ def _runner(fun: str) -> Any:
     from catena.client.requests import RunnerCall
 
     return RunnerCall(fun)
-
-
-def _free_port() -> int:
-    """Return a port whose next two are free as well (control, bulk, enrol)."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port < 65000 and all(_is_free(port + offset) for offset in range(3)):
-            return port
-    raise BenchError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

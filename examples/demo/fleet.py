@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,26 +21,25 @@ import yaml
 
 #: How long anything may take that the fleet waits for.
 PATIENCE_SECONDS = 60.0
+#: Where servers may listen: connections get theirs from 32768 on.
+PORTS = range(10_000, 32_000)
 
 
 class FleetError(Exception):
     """Something of the fleet did not come up."""
 
 
-def free_ports() -> int:
-    """Return a port of the loopback device that is free together with the next two."""
-    for _ in range(100):
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                for offset in (1, 2):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + offset))
-            except OSError:
-                continue
-            return port
-    raise FleetError("no three ports in a row are free")
+def free_ports(count: int = 3) -> int:
+    """Return the first of *count* ports in a row that are free on the loopback device.
+
+    Somewhere below those that Linux gives to connections: nobody else takes them before their use.
+    """
+    for first in random.SystemRandom().sample(PORTS, 200):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+    raise FleetError(f"no {count} ports in a row are free")
 
 
 def wait_for(what: str, ready: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from fleet import free_ports
 
 from catena.cli.commands import run
 from catena.cli.settings import master_settings
 from catena.core.job import JobSpec
 from catena.ssh.ledger import Begun, Ledger
-from tests.ssh_server import USER, SshServer, free_ports
+from tests.ssh_server import USER, SshServer
 from tests.unit.ssh.test_target import INJECTIONS
 
 CATENA = str(Path(sys.executable).with_name("catena"))
@@ -185,7 +186,7 @@ def test_exit_codes(catena: Cli) -> None:
     near = catena("ssh", "plian", "-r", "true")
     assert near.returncode == 2
     assert "did you mean 'plain'" in near.stderr
-    (port,) = free_ports(1)
+    port = free_ports(1)
     away = catena("ssh", f"{USER}@127.0.0.1:{port}", "-r", "true")
     assert away.returncode == 3
     assert "connect: 127.0.0.1" in away.stderr
@@ -251,7 +252,7 @@ def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> Non
 def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> None:
     spec = JobSpec("20261121214500000000", "cmd.run", ("true",))
     settings, _ = master_settings(str(catena.folder))
-    (port,) = free_ports(1)
+    port = free_ports(1)
     begun = Begun("127.0.0.1", f"{USER}@127.0.0.1:{port}", "", spec)
     child = os.fork()
     if child == 0:
@@ -287,7 +288,7 @@ def test_a_roster_with_passwords_that_others_may_read_is_told(catena: Cli) -> No
 
 
 def test_one_host_that_is_away_does_not_hold_the_others(catena: Cli) -> None:
-    (port,) = free_ports(1)
+    port = free_ports(1)
     with (catena.folder / "roster").open("a") as stream:
         stream.write(f"away:\n  host: 127.0.0.1\n  port: {port}\n")
     done = trusted(catena)("ssh", "*", "-r", "echo here", "--out", "json")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 import zmq
+from fleet import free_ports
 
 from catena.client.connection import MasterClient
 from catena.client.requests import JobList, JobShow, KeyList, RunJob
@@ -35,25 +34,12 @@ from catena.transport.messages import (
 START_SECONDS = 20.0
 
 
-def three_free_ports() -> int:
-    """Return a port that is free together with the two after it."""
-    for port in range(20000 + os.getpid() % 10000, 60000, 3):
-        with socket.socket() as a, socket.socket() as b, socket.socket() as c:
-            try:
-                for offset, one in enumerate((a, b, c)):
-                    one.bind(("127.0.0.1", port + offset))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free ports")
-
-
 class Daemon:
     """`catena master` below one folder, as systemd would run it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = three_free_ports()
+        self.port = free_ports()
         settings = {
             "root_dir": str(folder),
             "log_file": "-",

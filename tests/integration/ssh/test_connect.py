@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fleet import free_ports
 
 from catena.core.ids import minion_id
 from catena.ssh.client_config import ClientFiles, route
@@ -19,7 +20,7 @@ from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
 from catena.ssh.host_keys import judge, read
 from catena.ssh.target import Target
 from catena.ssh.transport import shown_keys
-from tests.ssh_server import USER, SshServer, free_ports, make_key
+from tests.ssh_server import USER, SshServer, make_key
 
 
 def works(target: Target, files: ClientFiles) -> bool:
@@ -198,7 +199,7 @@ def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Pa
     address = "::1" if has_ipv6() else "127.0.0.1"
     authority = make_key(tmp_path / "ca")
     certificate = tmp_path / "host-cert.pub"
-    (port,) = free_ports(1)
+    port = free_ports(1)
     with SshServer(
         options=[f"ListenAddress [{address}]:{port}", f"HostCertificate {certificate}"]
     ) as found:
