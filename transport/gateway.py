@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Protocol
 
 import zmq
 
@@ -32,10 +32,21 @@ from catena.transport.zap import ZapThread
 
 log = logging.getLogger(__name__)
 
+
+class Ending(Protocol):
+    """The end of the work on a message: a future, or what tells as much."""
+
+    def done(self) -> bool:
+        """Return whether it has come."""
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> object:
+        """Call *fn* in the loop when it has come."""
+
+
 #: Called in the loop for each good message. It must not block. A CatenaError that it raises is
-#: answered with a Failure. If it returns a future, the message's bytes count against the peer's
-#: budget until that future is done; a peer over its budget gets TryLaterError.
-OnMessage = Callable[[Peer, Envelope], "Optional[asyncio.Future[Any]]"]
+#: answered with a Failure. If it returns an Ending, the message's bytes count against the peer's
+#: budget until that is done; a peer over its budget gets TryLaterError.
+OnMessage = Callable[[Peer, Envelope], Optional[Ending]]
 
 IO_THREADS = 2
 MAX_SOCKETS = 8192

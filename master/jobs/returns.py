@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,9 +28,12 @@ from catena.master.limits import RateLimit
 from catena.master.sessions import Link
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.metadata import Ready
+from catena.master.store.pending import Pending
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
+from catena.transport.wire import Packed
+from catena.transport.wire import packed as packed_once
 
 #: Steps of one job on one minion that are kept; later ones are shown live only.
 PROGRESS_LIMIT = 20_000
@@ -69,7 +71,7 @@ class Returns:
         #: Used by the writer's thread alone.
         self._adopted = RateLimit(ADOPTED_RATE, ADOPTED_BURST, parts.clock.monotonic)
 
-    def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any]:
+    def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any] | Pending:
         """The order is durable on the minion."""
         jid = checked_jid(message.jid)
         if message.runs:
@@ -94,7 +96,7 @@ class Returns:
 
     def returned(
         self, peer: Peer, minion: str, ret: JobReturn, envelope: Envelope, packed: bytes = b""
-    ) -> asyncio.Future[Any]:
+    ) -> Pending:
         """A job ended; the minion is told so once that is durable.
 
         Args:
@@ -115,22 +117,34 @@ class Returns:
             raise LimitError(f"a retcode of {ret.retcode}")
 
         failpoints.hit("master.return.received")
-        stored = partial(self._after, peer, ret.jid, envelope.msg_id)
         kept = Ready(packed) if packed else None
-        word = Word(minion, ret.jid, ret, "", stored, kept)
+        word = Word(minion, ret.jid, ret, "", peer, envelope.msg_id, kept)
         return self._parts.store.post_item(self._words, word)
 
-    def _after(self, peer: Peer, jid: str, msg_id: bytes, orders: list[Order]) -> None:
-        failpoints.hit("master.return.stored")
-        self._parts.link.send(peer, ReturnStored(jid), msg_id)
-        self._parts.handover.send(orders)
+    def _acknowledge(self, words: Iterable[Word]) -> None:
+        """Tell minions that their returns are durable."""
+        # A job of a thousand minions has an answer that differs in its header alone.
+        answers: dict[str, Packed] = {}
+        for word in words:
+            if word.ret is None or word.peer is None:
+                continue
+            failpoints.hit("master.return.stored")
+            if word.jid not in answers:
+                answers[word.jid] = packed_once(ReturnStored(word.jid))
+            self._parts.link.send(word.peer, answers[word.jid], word.msg_id)
 
     def _one(self, conn: sa.Connection, word: Word) -> None:
         if word.ret is None:
             self._step(conn, word.jid, word.minion, Cause.receive, word.detail)
             return
         orders = self._store(conn, word, word.ret)
-        after_commit(conn, lambda: word.stored(orders))
+
+        def follow() -> None:
+            self._acknowledge([word])
+            if orders:
+                self._parts.handover.send(orders)
+
+        after_commit(conn, follow)
 
     def _many(self, conn: sa.Connection, words: Sequence[Word]) -> None:
         """Store what `_one` would for each of *words*, by a statement per table.
@@ -150,9 +164,7 @@ class Returns:
         def publish() -> None:
             for jid, item in folded.items:
                 feed.publish(jid, item)
-            for word in words:
-                if word.ret is not None:
-                    word.stored([])
+            self._acknowledge(words)
 
         after_commit(conn, publish)
 

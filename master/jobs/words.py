@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from catena.core.job import JobReturn
 from catena.master.jobs.delivery import MACHINE, Cause, Delivery
-from catena.master.jobs.model import Order
 from catena.master.jobs.rows import Move, NewReturn, Row
 from catena.master.store.metadata import Ready
+from catena.transport.peers import Peer
 
 #: jid and minion.
 Key = tuple[str, str]
@@ -26,8 +26,9 @@ class Word:
     ret: JobReturn | None = None
     #: For people, beside a confirmation.
     detail: str = ""
-    #: Called in the loop once a return is durable, with what must be handed out after it.
-    stored: Callable[[list[Order]], object] = lambda orders: None
+    #: Who is told that a return is durable, in answer to which message.
+    peer: Peer | None = None
+    msg_id: bytes = b""
     #: The return as it came; None where it came otherwise than by itself.
     packed: Ready | None = None
 

@@ -30,6 +30,7 @@ from catena.master.limits import RateLimit
 from catena.master.minions.presence import Presence
 from catena.master.sessions import Link
 from catena.master.store.database import Bulk, Store, after_commit
+from catena.master.store.pending import Pending
 from catena.transport import messages as m
 from catena.transport.failures import failure_of
 from catena.transport.peers import Peer
@@ -102,7 +103,7 @@ class GateParts:
     push: PushService | None = None
 
 
-Outcome = asyncio.Future[Any] | None
+Outcome = asyncio.Future[Any] | Pending | None
 #: A minion's event, and what acknowledges it.
 _Fired = tuple[NewEvent, Callable[[], object]]
 _Handler = Callable[[Peer, str, m.Envelope], Outcome]
@@ -372,8 +373,10 @@ class MinionGate:
             done.add_done_callback(partial(self._fail, peer, envelope))
         return done
 
-    def _fail(self, peer: Peer, envelope: m.Envelope, future: asyncio.Future[Any]) -> None:
-        error = None if future.cancelled() else future.exception()
+    def _fail(
+        self, peer: Peer, envelope: m.Envelope, ended: asyncio.Future[Any] | Pending
+    ) -> None:
+        error = None if ended.cancelled() else ended.exception()
         if error is None:
             return
         if isinstance(error, CatenaError):

@@ -16,6 +16,7 @@ from catena.master.jobs.returns import Returns
 from catena.master.ssh import messages as m
 from catena.master.ssh.decide import OpenJob
 from catena.master.store.database import Store
+from catena.master.store.pending import Pending
 from catena.transport.messages import Envelope, JobReceived, JobRejected
 from catena.transport.peers import Peer
 
@@ -69,7 +70,7 @@ class Reports:
         self._fire = fire
         self._host = host
         self._jid = job.jid if job is not None else ""
-        self._last: asyncio.Future[Any] | None = None
+        self._last: asyncio.Future[Any] | Pending | None = None
 
     async def take(self, word: Any) -> None:
         """Take in a word of the visit; what is stored later is stored in this order."""
@@ -100,13 +101,13 @@ class Reports:
         if self._last is not None:
             await asyncio.gather(self._last, return_exceptions=True)
 
-    def _keep(self, future: asyncio.Future[Any]) -> None:
-        self._last = future
-        future.add_done_callback(_look_at)
+    def _keep(self, ended: asyncio.Future[Any] | Pending) -> None:
+        self._last = ended
+        ended.add_done_callback(_look_at)
 
 
-def _look_at(future: asyncio.Future[Any]) -> None:
+def _look_at(ended: asyncio.Future[Any] | Pending) -> None:
     """A step that makes no sense is left out, as a minion's would be."""
-    error = None if future.cancelled() else future.exception()
+    error = None if ended.cancelled() else ended.exception()
     if error is not None and not isinstance(error, (LimitError, NotAllowedError, UsageError)):
         raise error

@@ -26,6 +26,7 @@ from catena.core import failpoints
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
 from catena.master.store import direct, schema
+from catena.master.store.pending import Pending
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +68,12 @@ class Bulk:
     many: Callable[[sa.Connection, Sequence[Any]], object]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as it should be: of the thousands that wait each would take three times as long.
+@dataclass(slots=True)
 class _Work:
-    """One function, or one item of a bulk: thousands wait at a time, so each is a few objects."""
+    """One function, or one item of a bulk."""
 
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | Pending
     lazy: bool
     fn: Callable[[sa.Connection], Any] | None = None
     bulk: Bulk | None = None
@@ -86,7 +88,7 @@ class _Work:
 
 @dataclass(slots=True)
 class _Outcome:
-    work: _Work
+    works: Sequence[_Work]
     value: Any = None
     error: BaseException | None = None
     hooks: tuple[Callable[[], object], ...] = ()
@@ -158,20 +160,21 @@ class Store:
             fn: called in the writer thread; it must neither block nor touch the loop's objects.
             lazy: may wait up to 50 ms for company. Order is kept all the same.
         """
-        future: asyncio.Future[T] = self._future()
+        future: asyncio.Future[T] = self._opened().create_future()
         self._queue.put(_Work(future, lazy, fn))
         return future
 
-    def post_item(self, bulk: Bulk, item: Any, *, lazy: bool = False) -> asyncio.Future[None]:
-        """Queue one item of a kind of work, as `post`; the future tells no value."""
-        future: asyncio.Future[None] = self._future()
-        self._queue.put(_Work(future, lazy, None, bulk, item))
-        return future
+    def post_item(self, bulk: Bulk, item: Any, *, lazy: bool = False) -> Pending:
+        """Queue one item of a kind of work, as `post`; what is pending tells no value."""
+        self._opened()
+        pending = Pending()
+        self._queue.put(_Work(pending, lazy, None, bulk, item))
+        return pending
 
-    def _future(self) -> asyncio.Future[Any]:
+    def _opened(self) -> asyncio.AbstractEventLoop:
         if self._writer is None or self._loop is None:
             raise StoreUnavailableError("the store is closed")
-        return self._loop.create_future()
+        return self._loop
 
     def later(self, fn: Callable[[sa.Connection], object]) -> None:
         """Queue *fn* as lazy work that nobody waits for; its error is logged."""
@@ -247,10 +250,10 @@ class Store:
                 for work in group:
                     self._commit_group(conn, [work])
                 return
-            outcomes = [_Outcome(group[0], error=_translated(error))]
+            outcomes = [_Outcome(group, error=_translated(error))]
         except Exception as error:  # the edge of the writer's thread, which must go on
             log.exception("the store's writer failed")
-            outcomes = [_Outcome(work, error=error) for work in group]
+            outcomes = [_Outcome(group, error=error)]
         self._report(outcomes)
 
     def _commit(self, conn: sa.Connection, group: list[_Work]) -> list[_Outcome]:
@@ -263,7 +266,7 @@ class Store:
                 failpoints.hit("master.commit.after")
                 return outcomes
             except _SingleError as error:
-                return [_Outcome(group[0], error=error.cause)]
+                return [_Outcome(group, error=error.cause)]
             except sa.exc.DBAPIError as error:
                 passing = error.connection_invalidated or _is_locked(error)
                 if not passing or time.monotonic() > give_up:
@@ -293,7 +296,7 @@ def _run_group(conn: sa.Connection, group: Sequence[_Work]) -> list[_Outcome]:
     outcomes: list[_Outcome] = []
     for works in _alike(group):
         found = _run_many(conn, works) if len(works) > 1 else None
-        outcomes += found or [_run_one(conn, work, alone=False) for work in works]
+        outcomes += [found] if found else [_run_one(conn, work, alone=False) for work in works]
     return outcomes
 
 
@@ -308,8 +311,8 @@ def _alike(group: Sequence[_Work]) -> Iterator[list[_Work]]:
     yield works
 
 
-def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> list[_Outcome] | None:
-    """Return the outcomes of items that were done together; None where they could not be."""
+def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> _Outcome | None:
+    """Return the outcome of items that were done together; None where they could not be."""
     conn.info[_HOOKS] = []
     bulk = works[0].bulk
     assert bulk is not None
@@ -322,8 +325,7 @@ def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> list[_Outcome] | N
         raise
     except Exception:  # noqa: BLE001  # one of them is at fault: each by itself shows which
         return None
-    first, *others = works
-    return [_Outcome(first, hooks=tuple(conn.info[_HOOKS])), *map(_Outcome, others)]
+    return _Outcome(works, hooks=tuple(conn.info[_HOOKS]))
 
 
 def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
@@ -341,13 +343,13 @@ def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
         raise
     except Exception as error:  # noqa: BLE001  # the edge of the writer: it goes to who asked
         return _failed(work, error, alone)
-    return _Outcome(work, value=value, hooks=tuple(conn.info[_HOOKS]))
+    return _Outcome((work,), value=value, hooks=tuple(conn.info[_HOOKS]))
 
 
 def _failed(work: _Work, error: Exception, alone: bool) -> _Outcome:
     if alone:
         raise _SingleError(error)
-    return _Outcome(work, error=error)
+    return _Outcome((work,), error=error)
 
 
 def _log_error(future: asyncio.Future[Any]) -> None:
@@ -357,7 +359,7 @@ def _log_error(future: asyncio.Future[Any]) -> None:
 
 
 def _settle(outcomes: list[_Outcome]) -> None:
-    """In the loop: hooks first, in order of commit, then the futures."""
+    """In the loop: hooks first, in order of commit, then those who wait."""
     for outcome in outcomes:
         for hook in outcome.hooks:
             try:
@@ -365,13 +367,13 @@ def _settle(outcomes: list[_Outcome]) -> None:
             except Exception:  # one hook's fault must not keep the others waiting for ever
                 log.exception("something that follows a commit failed")
     for outcome in outcomes:
-        future = outcome.work.future
-        if future.done():
-            continue
-        if outcome.error is not None:
-            future.set_exception(outcome.error)
-        else:
-            future.set_result(outcome.value)
+        for work in outcome.works:
+            if work.future.done():
+                continue
+            if outcome.error is not None:
+                work.future.set_exception(outcome.error)
+            else:
+                work.future.set_result(outcome.value)
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

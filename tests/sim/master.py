@@ -21,6 +21,7 @@ from catena.master import daemon
 from catena.master.chains.parts import ChainRules
 from catena.master.daemon import Master
 from catena.master.store.database import Store, StoreUnavailableError, _Work
+from catena.master.store.pending import Pending
 from catena.master.workers import tasks as worker_tasks
 from catena.transport.gateway import Gateway
 from catena.transport.keys import fingerprint
@@ -78,18 +79,23 @@ class SimStore(Store):
 
     def post(self, fn: Any, *, lazy: bool = False) -> asyncio.Future[Any]:
         """As in Store, without its thread."""
-        return self._take(_Work(self._future(), lazy, fn))
+        future: asyncio.Future[Any] = self._opened().create_future()
+        self._take(_Work(future, lazy, fn))
+        return future
 
-    def post_item(self, bulk: Any, item: Any, *, lazy: bool = False) -> asyncio.Future[Any]:
+    def post_item(self, bulk: Any, item: Any, *, lazy: bool = False) -> Pending:
         """As in Store, without its thread."""
-        return self._take(_Work(self._future(), lazy, None, bulk, item))
+        self._opened()
+        pending = Pending()
+        self._take(_Work(pending, lazy, None, bulk, item))
+        return pending
 
-    def _future(self) -> asyncio.Future[Any]:
+    def _opened(self) -> asyncio.AbstractEventLoop:
         if self._closed or self._loop is None:
             raise StoreUnavailableError("the store is closed")
-        return self._loop.create_future()
+        return self._loop
 
-    def _take(self, work: _Work) -> asyncio.Future[Any]:
+    def _take(self, work: _Work) -> None:
         assert self._loop is not None
         self._pending.append(work)
         delay = self.host.stage.rng.choice((0.001, 0.01)) + (0.05 if work.lazy else 0.0)
@@ -98,7 +104,6 @@ class SimStore(Store):
             if self._due is not None:
                 self._due.cancel()
             self._due = self._loop.call_at(when, self._commit_pending)
-        return work.future
 
     def _commit_pending(self) -> None:
         self._due = None
