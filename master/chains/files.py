@@ -66,6 +66,7 @@ class ChainFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = private_folder(folder)
+        self._chunks = self._folder / FOLDER
         #: Writers in two threads would replace each other's temporary file.
         self._writing = threading.Lock()
         self._seen: dict[str, Mapping[str, Path]] = {}
@@ -82,16 +83,16 @@ class ChainFiles:
     def write_chunks(self, texts: Mapping[str, str]) -> None:
         """Write chunk files (name -> text), durably."""
         with self._writing:
-            folder = private_folder(self._folder / FOLDER)
+            folder = private_folder(self._chunks)
             write_many_durable(folder, {name: text.encode() for name, text in texts.items()})
 
     def remove_chunk(self, name: str) -> None:
         """Remove a chunk file; fine if it has gone."""
-        (self._folder / FOLDER / name).unlink(missing_ok=True)
+        (self._chunks / name).unlink(missing_ok=True)
 
     def expose(self, minion: str, names: Iterable[str], plans: Iterable[PlannedAction]) -> None:
         """Let *minion* see chunk files and its actions' uploads, beside what it sees already."""
-        found = {f"{FOLDER}/{name}": self._folder / FOLDER / name for name in names}
+        found = {f"{FOLDER}/{name}": self._chunks / name for name in names}
         for plan in plans:
             for upload in uploads(plan):
                 found[upload.path] = self._upload(upload)

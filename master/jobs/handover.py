@@ -283,7 +283,7 @@ class Messages:
 
 
 def _order(row: sa.Row[Any], minion: str) -> Order:
-    return Order(minion, job_rows.spec_of(row, row.chain, row.epoch))
+    return Order(minion, job_rows.spec_of(row, minion, row.chain))
 
 
 def _marking(jid: str, minions: list[str], state: Delivery, now: float) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from catena.core.errors import NotFoundError
+from catena.core.frozen import replace
 from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
@@ -87,12 +88,24 @@ _CLOSE = ManyRows(
     ("b_jid", "b_count", "b_now"),
 )
 
+# To ask the enumeration takes ten times as long, either way.
+_STATES = {state.value: state for state in Delivery}
+_TEXT = {state: state.value for state in Delivery}
+
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Standing(NamedTuple):
+    """Where a delivery stands."""
+
+    state: Delivery
+    #: It is not to be cancelled, and no other waits for its end.
+    plain: bool
+    returned: bool
+
+
+class Move(NamedTuple):
     """A delivery's way from where it was seen to where it goes."""
 
     jid: str
@@ -161,9 +174,17 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
     return None if found is None else str(found)
 
 
-def spec_of(job: Row, chain: Mapping[str, Any] | None = None, epoch: int = 0) -> JobSpec:
-    """Return the spec that a row of JOBS (and a delivery's chain) describes."""
-    return JobSpec(
+def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:
+    """Return the spec that *minion* gets of a job with chains: it names nobody else.
+
+    The list of a fleet, sent to each of it, would grow by its square.
+    """
+    return replace(spec, chain=chain, epoch=chain.epoch, tgt=minion, tgt_type="list")
+
+
+def spec_of(job: Row, minion: str, chain: Mapping[str, Any] | None) -> JobSpec:
+    """Return the spec that a row of JOBS, and what a delivery has of a chain, describe."""
+    spec = JobSpec(
         jid=job.jid,
         fun=job.fun,
         args=tuple(job.args),
@@ -174,10 +195,9 @@ def spec_of(job: Row, chain: Mapping[str, Any] | None = None, epoch: int = 0) ->
         issued=job.issued,
         not_after=job.not_after,
         deadline_seconds=job.deadline_seconds,
-        epoch=epoch,
-        chain=decode(ChainManifest, chain) if chain else None,
         metadata=job.metadata,
     )
+    return with_chain(spec, minion, decode(ChainManifest, chain)) if chain else spec
 
 
 def job(conn: sa.Connection, jid: str) -> Row:
@@ -200,18 +220,19 @@ def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
     return conn.execute(_DELIVERY, {"b_jid": jid, "b_minion": minion}).one_or_none()
 
 
-def standing(conn: sa.Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
-    """Return where deliveries stand, by (jid, minion): state, cancel, batch, stored.
-
-    Those that are not there are left out.
-    """
+def standing(
+    conn: sa.Connection, keys: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Standing]:
+    """Return where deliveries stand, by (jid, minion). Those that are not there are left out."""
     minions: defaultdict[str, set[str]] = defaultdict(set)
     for jid, minion in keys:
         minions[jid].add(minion)
-    found: dict[tuple[str, str], Row] = {}
+    found: dict[tuple[str, str], Standing] = {}
     for jid, names in minions.items():
-        for row in conn.execute(_STANDING, {"b_jid": jid, "b_minions": padded(names)}):
-            found[jid, row.minion] = row
+        rows = conn.execute(_STANDING, {"b_jid": jid, "b_minions": padded(names)})
+        for minion, state, cancel, limit, stored in rows:
+            plain = not (cancel or limit)
+            found[jid, minion] = Standing(_STATES[state], plain, stored is not None)
     return found
 
 
@@ -272,7 +293,7 @@ def orders(conn: sa.Connection, jid: str, minions: Collection[str]) -> list[Orde
     row = job(conn, jid)
     found = {d.minion: d for d in deliveries(conn, jid) if d.minion in minions}
     return [
-        Order(minion, spec_of(row, found[minion].chain, found[minion].epoch))
+        Order(minion, spec_of(row, minion, found[minion].chain))
         for minion in minions
         if minion in found
     ]
@@ -311,8 +332,8 @@ def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
     The caller then undoes all of it.
     """
     rows = [
-        (move.jid, move.minion, move.seen.value, move.target.value, move.detail, now)
-        for move in moves
+        (jid, minion, _TEXT[seen], _TEXT[target], detail, now)
+        for jid, minion, seen, target, detail in moves
     ]
     if _MOVES.run(conn, rows) != len(rows):
         return False
@@ -357,8 +378,7 @@ def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]
     return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
 
 
-@dataclass(frozen=True, slots=True)
-class NewReturn:
+class NewReturn(NamedTuple):
     """A return about to be stored."""
 
     minion: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -219,7 +219,7 @@ class Jobs:
             if state is Delivery.held:
                 continue
             chain = chains.get(minion)
-            spec = replace(new.spec, chain=chain, epoch=chain.epoch) if chain else new.spec
+            spec = job_rows.with_chain(new.spec, minion, chain) if chain else new.spec
             orders.append(Order(minion, spec, stored_as_sent=state is Delivery.sent))
         return orders
 
