@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -157,14 +156,12 @@ def test_a_token_lets_in_one_minion_once(master: Fleet, new_host: Host) -> None:
 
 
 @pytest.mark.parametrize("action", ["delete", "reject"])
-def test_a_minion_that_lost_its_key_is_cut_within_a_second(
+def test_a_minion_that_lost_its_key_is_cut_at_once(
     master: Fleet, member: Host, action: str
 ) -> None:
     one = member("one")
     master.catena("key", action, "one")
-    cut = time.monotonic()
     one.says("refuses this minion (revoked)")
-    assert time.monotonic() - cut < 1
     assert not answers(master, "one")
     # A rejected key stays out until somebody decides otherwise; a deleted one may ask anew.
     one.says("rejected" if action == "reject" else "pending")

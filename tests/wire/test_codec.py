@@ -87,7 +87,7 @@ def places(kind: type[Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 @given(data=st.data(), msg_id=st.binary(min_size=16, max_size=16))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_every_message_arrives_as_it_was_sent(
     kind: type[Any], data: st.DataObject, msg_id: bytes
 ) -> None:
@@ -109,7 +109,7 @@ def test_every_message_may_arrive_somewhere_and_nowhere_else(kind: type[Any]) ->
 
 
 @given(st.sampled_from(sorted(ALLOWED)), st.binary(max_size=400))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_noise_is_a_peer_error_and_nothing_else(place: tuple[str, str], noise: bytes) -> None:
     try:
         wire.unpack(noise, socket=place[0], receiver=place[1])
@@ -119,7 +119,7 @@ def test_noise_is_a_peer_error_and_nothing_else(place: tuple[str, str], noise: b
 
 
 @given(st.sampled_from(sorted(ALLOWED)), st.data(), st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_noise_behind_a_true_header_is_a_peer_error(
     place: tuple[str, str], data: st.DataObject, noise: bytes
 ) -> None:
@@ -132,7 +132,7 @@ def test_noise_behind_a_true_header_is_a_peer_error(
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_one_changed_byte_never_escapes_as_another_error(data: st.DataObject) -> None:
     frame = bytearray(
         wire.pack(Hello("m", "x", "b", "s", "1", "minion", True, {"os": ["a", 1]}, ("1",)))
@@ -281,7 +281,7 @@ def a_return(size: int) -> JobReturn:
 
 
 @given(st.integers(0, 5000), st.integers(1, 700), st.randoms())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_return_in_pieces_is_the_return(size: int, piece: int, chance: Any) -> None:
     parts = return_parts.split_return(a_return(size), piece)
     chance.shuffle(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -31,7 +32,8 @@ from catena.transport.messages import (
     Welcome,
 )
 
-START_SECONDS = 20.0
+#: How long anything may take on a busy machine.
+PATIENCE_SECONDS = 60.0
 
 
 class Daemon:
@@ -64,22 +66,27 @@ class Daemon:
             "master",
         ]
         self.log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        traced = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=traced)
         client = MasterClient(self.socket, 10.0)
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             try:
                 client.request("key.list", KeyList())
                 return client
             except CatenaError:
                 time.sleep(0.05)  # the process has no other way to say that it listens
+        code = self.process.poll()
+        if code is None:
+            # It then says where it stands.
+            self.end(signal.SIGABRT)
         said = (self.folder / "log").read_text()
-        raise AssertionError(f"exit {self.process.poll()} after {said or 'no word'}")
+        raise AssertionError(f"exit {code} after {said or 'no word'}")
 
     def end(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(20)
+        code = self.process.wait(PATIENCE_SECONDS)
         self.log.close()
         self.process = None
         return code
@@ -109,7 +116,7 @@ class Agent:
         self.open_jobs: tuple[str, ...] = ()
         self.got: list[object] = []
 
-    def until(self, kind: type, count: int = 1, seconds: float = 20.0) -> list[object]:
+    def until(self, kind: type, count: int = 1, seconds: float = PATIENCE_SECONDS) -> list[object]:
         """Serve the link until *count* messages of *kind* have come; say Hello when asked."""
         end = time.monotonic() + seconds
         while len(found := [m for m in self.got if isinstance(m, kind)]) < count:
@@ -181,10 +188,10 @@ def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
     threads = [threading.Thread(target=submit) for _ in range(4)]
     for thread in threads:
         thread.start()
-    assert enough.wait(30)
+    assert enough.wait(PATIENCE_SECONDS)
     daemon.end(signal.SIGKILL)
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
     client = daemon.start()
     kept = {row["jid"] for row in client.request("job.list", JobList(limit=10000))}
     assert len(set(answered)) == len(answered)

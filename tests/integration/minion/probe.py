@@ -6,7 +6,6 @@ import logging
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 
@@ -41,14 +40,15 @@ def flood(size):
 
 def stubborn(path):
     """Leave a double-forked child that ignores TERM in a session of its own; then hang."""
-    code = (
-        "import os, signal, sys, time\n"
-        "if os.fork(): os._exit(0)\n"
-        "os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, path], check=True)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    between = os.fork()
+    if between == 0:
+        if os.fork() == 0:
+            os.setsid()
+            pathlib.Path(path).write_text(str(os.getpid()))
+            time.sleep(60)
+        os._exit(0)
+    os.waitpid(between, 0)
     time.sleep(60)
 
 

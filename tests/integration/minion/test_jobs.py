@@ -123,7 +123,7 @@ def test_a_deadline_ends_the_whole_tree(run: Callable[..., None], tmp_path: Path
     pid_file = tmp_path / "pid"
 
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        master.order(FIRST, "probe.stubborn", str(pid_file), deadline_seconds=-4)
+        master.order(FIRST, "probe.stubborn", str(pid_file), deadline_seconds=2)
         await until(lambda: FIRST in master.returns, "the return")
         ret = master.returns[FIRST]
         assert not ret.success and "not done after" in ret.value

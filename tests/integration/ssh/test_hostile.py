@@ -27,7 +27,7 @@ def refused(server: HostileSshd, phase: Phase, **fields: object) -> SshError:
     begun = time.monotonic()
     with pytest.raises(SshError) as caught:
         server.connect(**fields)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
     assert caught.value.phase is phase
     assert "\n" not in str(caught.value)
     return caught.value
@@ -151,7 +151,7 @@ def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
     hold = threading.Event()
 
     def hang() -> None:
-        hold.wait(20)
+        hold.wait(100)
 
     with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
         error = refused(server, Phase.authenticate, timeout_seconds=1)
@@ -182,7 +182,7 @@ def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: 
     hold = threading.Event()
 
     def hang() -> None:
-        hold.wait(20)
+        hold.wait(100)
 
     script = Script()
     setattr(script, place, hang)
@@ -191,7 +191,7 @@ def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: 
         begun = time.monotonic()
         with pytest.raises(SshError, match="bad: probe: no answer of sshd in 1 s") as caught:
             connection.probe()
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
         hold.set()
         connection.close()
     assert caught.value.waits

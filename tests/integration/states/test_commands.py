@@ -14,7 +14,7 @@ from catena.states import cmd
 
 
 def gone(pid: int) -> bool:
-    limit = time.monotonic() + 5
+    limit = time.monotonic() + 30
     while time.monotonic() < limit:
         if pid not in tree.members(pid):
             return True
@@ -36,10 +36,10 @@ def test_the_deadline_ends_the_whole_tree(context: Context, tmp_path: Path) -> N
     pid_file = tmp_path / "pid"
     script = f"(setsid sleep 60 & echo $! > {pid_file}; wait) & echo started; wait"
     begun = time.monotonic()
-    ran = context.call("cmd.run_all", script, python_shell=True, timeout=0.5)
-    assert time.monotonic() - begun < 10
+    ran = context.call("cmd.run_all", script, python_shell=True, timeout=2)
+    assert time.monotonic() - begun < 50
     assert ran["retcode"] == 1
-    assert ran["stdout"].splitlines() == ["started", f"{script} : Timed out after 0.5 seconds"]
+    assert ran["stdout"].splitlines() == ["started", f"{script} : Timed out after 2 seconds"]
     assert gone(int(pid_file.read_text()))
 
 

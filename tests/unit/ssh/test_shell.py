@@ -32,7 +32,7 @@ def obeyed(text: str) -> bytes:
     return done.stdout.partition(b"\n")[2]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(WORDS, min_size=1, max_size=5))
 def test_every_word_arrives_as_it_was(words: list[str]) -> None:
     text = for_login_shell(

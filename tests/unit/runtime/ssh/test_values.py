@@ -35,7 +35,7 @@ ANY = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(ANY)
 def test_a_value_comes_back_as_it_went(value: Any) -> None:
     assert values.loads(values.dumps(value)) == value
