@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from catena.client.requests import VERBS, RunJob, record
 from catena.core import failpoints
@@ -78,20 +79,25 @@ class Dispatcher:
             raise NotFoundError(f"verbs without a handler or right: {sorted(missing)}")
         self._handlers = dict(handlers)
         self._users = users
+        #: Who is on each connection; the system's list of users is a file, read anew each time.
+        self._callers: WeakKeyDictionary[LocalConnection, Caller] = WeakKeyDictionary()
 
     async def serve(self, connection: LocalConnection, envelope: Envelope) -> None:
         """Answer one ClientRequest of the unix socket; its CatenaErrors become Failures."""
         request: ClientRequest = envelope.message
-        caller = self._users.caller(connection.peer)
+        caller = self._callers.get(connection)
+        if caller is None:
+            caller = self._callers[connection] = self._users.caller(connection.peer)
         failpoints.hit("master.request")
         result = self._begin(caller, request.verb, request.params)
         last: Any = None
         if isinstance(result, AsyncIterator):
+            # To its very end: what is left behind half-way is ended by a task of its own.
             async for item in result:
                 if isinstance(item, End):
                     last = item.value
-                    break
-                await connection.send(ClientItem(item), envelope.msg_id)
+                else:
+                    await connection.send(ClientItem(item), envelope.msg_id)
         else:
             last = await result
         failpoints.hit("master.request.done")

@@ -194,5 +194,5 @@ async def _job_stream(items: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any
     async for item in items:
         if item["type"] == "end":
             yield End({"jid": item["jid"], "states": item["states"]})
-            return
-        yield item
+        else:
+            yield item

@@ -226,8 +226,21 @@ class LocalClient:
                     return
                 yield answer.value
         finally:
-            if not ended and self._socket is not None:
+            if not ended and self._socket is not None and not self._has_reply(msg_id):
                 self._send(ClientStop(), _end(1.0), msg_id)
+
+    def _has_reply(self, msg_id: bytes) -> bool:
+        """Drop what came of a stream that nobody reads on; return whether that was all of it."""
+        kept: List[bytes] = []
+        ended = False
+        for raw in self._frames:
+            name, reply_to = wire.head(raw)
+            if reply_to != msg_id:
+                kept.append(raw)
+            elif name != ClientItem.__name__:
+                ended = True
+        self._frames = deque(kept)
+        return ended
 
     def notify(self, message: Any) -> None:
         """Send a message that nobody answers (JobProgressed)."""

@@ -275,6 +275,15 @@ def unpack(
     return Envelope(msg_id, reply_to, message, view[1], body if keep else b"")
 
 
+def head(frame: bytes) -> Tuple[str, bytes]:
+    """Return the name of a frame's message, "" for none, and what it answers; nothing is checked.
+
+    For who throws the frame away; all others `unpack` it.
+    """
+    name = TYPES.get(frame[0], "") if frame else ""
+    return name, frame[2 + ID_BYTES : HEADER_BYTES]
+
+
 def _read(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
     try:
         return decode(record(name), unpack_body(body, limit), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +27,9 @@ _KNOWN = sa.select(EVENTS.c.seq).where(
 
 #: Events read from the table at a time.
 PAGE = 500
+#: When followers are told of events that none of them asked for: so late may they know how far
+#: the table is.
+QUIET_SECONDS = 0.2
 _HEADS = (
     sa.select(EVENTS.c.seq, EVENTS.c.tag)
     .where(EVENTS.c.seq > sa.bindparam("b_after"))
@@ -72,7 +75,9 @@ class EventBus:
         self._clock = clock
         self._ring = EventRing()
         self._last = 0
-        self._news = asyncio.Event()
+        #: Followers that have seen everything, and what each of them asks for.
+        self._waiting: dict[asyncio.Future[None], TagTest] = {}
+        self._round: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         """Learn where the table ends; call it before anything is recorded."""
@@ -166,9 +171,8 @@ class EventBus:
         asked = any_tag(tags)
         position = self._last if after < 0 else after
         while True:
-            news = self._news
             if position >= self._last:
-                await news.wait()
+                await self._word(asked)
                 continue
             kept = self._ring.after(position, PAGE)
             if kept is None:
@@ -195,8 +199,30 @@ class EventBus:
         for stored in news:
             self._ring.add(stored.event, stored.size)
         self._last = news[-1].event.seq
-        self._news.set()
-        self._news = asyncio.Event()
+        if not self._waiting:
+            return
+        tags = [stored.event.tag for stored in news]
+        self._wake(lambda asked: any(map(asked, tags)))
+        if self._round is None:
+            self._round = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._wake_all)
+
+    async def _word(self, asked: TagTest) -> None:
+        """Wait for an event that is asked for; for any other only until the next round."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = asked
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
+
+    def _wake(self, whom: Callable[[TagTest], bool]) -> None:
+        for waiter, asked in self._waiting.items():
+            if not waiter.done() and whom(asked):
+                waiter.set_result(None)
+
+    def _wake_all(self) -> None:
+        self._round = None
+        self._wake(lambda asked: True)
 
     async def _stored(self, position: int, asked: TagTest) -> Stretch:
         # Where nothing of what is not in memory is left, it was pruned.

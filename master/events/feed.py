@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from contextlib import suppress
 from typing import Any
 
 #: Progress items that a slow watcher may have unread; more are dropped for it (they are stored).
@@ -19,22 +18,34 @@ class Watch:
         self._jid = jid
         self._items: list[dict[str, Any]] = []
         self._news = asyncio.Event()
+        #: Armed once for all items that come before it: most wait for less than a moment.
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._feed.close(self._jid, self)
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def some(self, seconds: float) -> list[dict[str, Any]]:
-        """Return what has come since, waiting for the first item at most *seconds*."""
+        """Return what has come since, waiting for the first item at most *seconds*.
+
+        Nothing may come back sooner, too: when the time of an earlier question is over.
+        """
         if not self._items:
+            if self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(seconds, self._time_is_over)
             self._news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._news.wait()
+            await self._news.wait()
         items, self._items = self._items, []
         return items
+
+    def _time_is_over(self) -> None:
+        self._timer = None
+        self._news.set()
 
     def put(self, item: dict[str, Any]) -> None:
         """Keep an item until it is read (called by the feed)."""
@@ -63,6 +74,10 @@ class JobFeed:
         watches.discard(watch)
         if not watches:
             del self._watches[jid]
+
+    def is_watched(self, jid: str) -> bool:
+        """Return whether anybody would get what is published of *jid*."""
+        return jid in self._watches
 
     def publish(self, jid: str, item: dict[str, Any]) -> None:
         """Hand *item* to the watchers of *jid*."""

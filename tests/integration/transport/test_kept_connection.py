@@ -9,7 +9,7 @@ import pytest
 
 from catena.client.connection import MasterClient
 from catena.core.errors import NotFoundError
-from catena.transport.local import LocalPeer
+from catena.transport.local import LocalClient, LocalPeer
 from catena.transport.local_server import LocalConnection, LocalServer
 from catena.transport.messages import ClientItem, ClientReply, Envelope
 
@@ -68,6 +68,27 @@ def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -
         return client.request("job.list"), list(client.stream("event.watch", None))
 
     assert served(tmp_path, use) == (1, [0, 1, 2])
+
+
+def test_a_stream_whose_end_has_come_is_left_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    send = LocalClient._send
+
+    def noted(link: LocalClient, message: Any, *more: Any) -> bytes:
+        sent.append(type(message).__name__)
+        return send(link, message, *more)
+
+    monkeypatch.setattr(LocalClient, "_send", noted)
+
+    def use(client: MasterClient, path: Path) -> Any:
+        # Items and reply come as one: all were said in one turn of the server's loop.
+        first = next(iter(client.stream("event.watch", None)))
+        return first, client.request("job.list"), list(client.stream("event.watch", None))
+
+    assert served(tmp_path, use) == (0, 1, [0, 1, 2])
+    assert sent == ["ClientRequest"] * 3
 
 
 def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -> None:

@@ -367,6 +367,27 @@ def test_a_follower_of_some_tags_passes_over_the_others_without_reading_them(
     run(tmp_path, scenario)
 
 
+def test_a_follower_hears_at_once_of_what_it_asks_for_and_soon_how_far_the_table_is(
+    tmp_path: Path,
+) -> None:
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        follower = bus.follow(("app/1",))
+        word = asyncio.ensure_future(anext(follower))
+        await asyncio.sleep(0)
+        first = await bus.fire("app/0", {})
+        assert not word.done()
+        passed = await word
+        assert (passed.upto, list(passed.events)) == (first.seq, [])
+        word = asyncio.ensure_future(anext(follower))
+        await bus.fire("app/0", {})
+        second = await bus.fire("app/1", {})
+        assert (await word).events == [second]
+
+    run(tmp_path, scenario)
+
+
 def test_a_cursor_outlives_its_process_and_holds_back_pruning(tmp_path: Path) -> None:
     async def scenario(store: Store) -> None:
         bus = EventBus(store, SystemClock())
