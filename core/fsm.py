@@ -7,7 +7,7 @@ the outcome with a compare-and-set on the state it decided from.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Dict, Generic, Iterable, Tuple, TypeVar
+from typing import Dict, Generic, Iterable, Optional, Tuple, TypeVar
 
 from catena.core.errors import CatenaError, InvalidStateError
 from catena.core.frozen import dataclass
@@ -93,6 +93,11 @@ class Machine(Generic[S, E]):
             raise InvalidStateError(
                 f"{self.name}: {event.value!r} can't happen while {state.value!r}"
             ) from None
+
+    def after(self, state: S, event: E) -> Optional[S]:
+        """Return where *event* takes a thing that stands at *state*; None: it can't happen."""
+        row = self.rows.get((state, event))
+        return None if row is None else row.target
 
     def is_final(self, state: S) -> bool:
         """Return whether nothing leads out of *state*."""

@@ -162,8 +162,9 @@ class Returns:
         feed = self._parts.feed
 
         def publish() -> None:
-            for jid, item in folded.items:
-                feed.publish(jid, item)
+            for said in folded.said:
+                if feed.is_watched(said.jid):
+                    feed.publish(said.jid, said.item())
             self._acknowledge(words)
 
         after_commit(conn, publish)
@@ -178,7 +179,8 @@ class Returns:
                 places.append(len(news))
                 news += self._told(conn, fact, now)
                 continue
-            minion, jid, state, detail = fact
+            jid, minion, state, detail, _ = fact
+            assert state is not None
             for observer in self._parts.moves.observers:
                 found = observer.on_delivery(conn, minion, jid, state, detail)
                 news += [NewEvent(tag, data) for tag, data in found]

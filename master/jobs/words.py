@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from catena.core.job import JobReturn
 from catena.master.jobs.delivery import MACHINE, Cause, Delivery
-from catena.master.jobs.rows import Move, NewReturn, Row
+from catena.master.jobs.rows import Move, NewReturn, Standing
 from catena.master.store.metadata import Ready
 from catena.transport.peers import Peer
 
@@ -16,8 +16,9 @@ from catena.transport.peers import Peer
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+# Tuples, here and in `rows`: a frozen dataclass takes three times as long to make, and a return
+# is half a dozen of them.
+class Word(NamedTuple):
     """A minion has an order, or its return."""
 
     minion: str
@@ -33,6 +34,24 @@ class Word:
     packed: Ready | None = None
 
 
+class Said(NamedTuple):
+    """What those who watch a job are told of it."""
+
+    jid: str
+    minion: str
+    #: Where its delivery stands now; with `ret` it does not say.
+    state: Delivery | None
+    detail: str = ""
+    ret: JobReturn | None = None
+
+    def item(self) -> dict[str, Any]:
+        """Return it as an item of the job's feed."""
+        if self.state is None:
+            return {"type": "return", "minion": self.minion, "ret": self.ret}
+        state = self.state.value
+        return {"type": "delivery", "minion": self.minion, "state": state, "detail": self.detail}
+
+
 @dataclass(slots=True)
 class Folded:
     """What a row of words comes to."""
@@ -41,55 +60,54 @@ class Folded:
     moves: list[Move] = field(default_factory=list)
     returns: list[NewReturn] = field(default_factory=list)
     #: In the order of the words: a delivery's new state, or a return that is new.
-    facts: list[tuple[str, str, Delivery, str] | NewReturn] = field(default_factory=list)
-    #: jid and item for those who watch.
-    items: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    facts: list[Said | NewReturn] = field(default_factory=list)
+    #: For those who watch, in the same order.
+    said: list[Said] = field(default_factory=list)
 
 
 class _Fold:
-    def __init__(self, standing: Mapping[Key, Row]) -> None:
+    def __init__(self) -> None:
         self.out = Folded()
-        self._seen = {key: Delivery(row.state) for key, row in standing.items()}
-        self._now = dict(self._seen)
-        self._details: dict[Key, str] = {}
-        self._returned = {key for key, row in standing.items() if row.stored is not None}
+        #: Where deliveries that have moved stand now, and with which detail.
+        self._moved: dict[Key, tuple[Delivery, str]] = {}
+        self._returned: set[Key] = set()
 
-    def take(self, word: Word) -> None:
+    def take(self, word: Word, at: Standing) -> None:
         key = (word.jid, word.minion)
-        if word.ret is None:
-            self._move(key, Cause.receive, word.detail)
-        elif key not in self._returned:
+        ret = word.ret
+        if ret is None:
+            self._move(key, at, Cause.receive, word.detail)
+        elif not at.returned and key not in self._returned:
             self._returned.add(key)
             # Watchers stop at the delivery's end: they must have the return before it.
-            item = {"type": "return", "minion": word.minion, "ret": word.ret}
-            self.out.items.append((word.jid, item))
-            late = not self._move(key, Cause.ret, "")
-            new = NewReturn(word.minion, word.ret, word.packed or Ready.of(word.ret), late)
+            self.out.said.append(Said(word.jid, word.minion, None, "", ret))
+            late = not self._move(key, at, Cause.ret, "")
+            new = NewReturn(word.minion, ret, word.packed or Ready.of(ret), late)
             self.out.returns.append(new)
             self.out.facts.append(new)
 
-    def _move(self, key: Key, cause: Cause, detail: str) -> bool:
-        state = self._now[key]
-        if not MACHINE.allows(state, cause):
+    def _move(self, key: Key, at: Standing, cause: Cause, detail: str) -> bool:
+        moved = self._moved.get(key)
+        state = moved[0] if moved else at.state
+        target = MACHINE.after(state, cause)
+        if target is None:
             return False
-        jid, minion = key
-        target = self._now[key] = MACHINE.next(state, cause)
-        self._details[key] = detail
-        item = {"type": "delivery", "minion": minion, "state": target.value, "detail": detail}
-        self.out.items.append((jid, item))
+        self._moved[key] = (target, detail)
+        said = Said(*key, target, detail)
+        self.out.said.append(said)
         if target is not Delivery.done and target is not state:
-            self.out.facts.append((minion, jid, target, detail))
+            self.out.facts.append(said)
         return True
 
-    def finish(self) -> Folded:
+    def finish(self, standing: Mapping[Key, Standing]) -> Folded:
         self.out.moves = [
-            Move(*key, self._seen[key], self._now[key], detail)
-            for key, detail in self._details.items()
+            Move(*key, standing[key].state, target, detail)
+            for key, (target, detail) in self._moved.items()
         ]
         return self.out
 
 
-def fold(words: Iterable[Word], standing: Mapping[Key, Row]) -> Folded | None:
+def fold(words: Iterable[Word], standing: Mapping[Key, Standing]) -> Folded | None:
     """Return what *words*, in their order, come to.
 
     Args:
@@ -100,10 +118,10 @@ def fold(words: Iterable[Word], standing: Mapping[Key, Row]) -> Folded | None:
         None when one of them is no plain step of its delivery's life: an unknown job, one that is
         to be cancelled, or one whose end lets others begin.
     """
-    folding = _Fold(standing)
+    folding = _Fold()
     for word in words:
-        row = standing.get((word.jid, word.minion))
-        if row is None or row.batch or row.cancel:
+        at = standing.get((word.jid, word.minion))
+        if at is None or not at.plain:
             return None
-        folding.take(word)
-    return folding.finish()
+        folding.take(word, at)
+    return folding.finish(standing)

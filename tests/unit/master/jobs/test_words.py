@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from catena.core.job import JobReturn
 from catena.master.jobs.delivery import Delivery
-from catena.master.jobs.words import Word, fold
+from catena.master.jobs.rows import Standing
+from catena.master.jobs.words import Said, Word, fold
 
 JID = "20260301120000000000"
 
@@ -17,9 +17,8 @@ def ret(value: Any = True) -> JobReturn:
 
 
 def standing(**states: str) -> dict[Any, Any]:
-    row = SimpleNamespace
     return {
-        (JID, minion): row(state=state, batch=0, cancel="", stored=None)
+        (JID, minion): Standing(Delivery(state), plain=True, returned=False)
         for minion, state in states.items()
     }
 
@@ -38,7 +37,7 @@ def test_a_delivery_that_moves_twice_is_stored_once() -> None:
 def test_watchers_get_the_return_before_the_end() -> None:
     folded = fold([Word("a", JID), Word("a", JID, ret())], standing(a="sent"))
     assert folded is not None
-    shown = [(item["type"], item.get("state")) for _, item in folded.items]
+    shown = [(item["type"], item.get("state")) for item in map(Said.item, folded.said)]
     assert shown == [("delivery", "received"), ("return", None), ("delivery", "done")]
 
 
@@ -57,8 +56,6 @@ def test_a_return_after_the_end_of_its_delivery_is_late_and_moves_nothing() -> N
 
 
 def test_what_is_no_plain_step_is_left_to_be_taken_alone() -> None:
-    batched, cancelled = standing(a="sent"), standing(a="sent")
-    batched[JID, "a"].batch = 5
-    cancelled[JID, "a"].cancel = "by root"
-    for rows in ({}, batched, cancelled):
+    special = {(JID, "a"): Standing(Delivery.sent, plain=False, returned=False)}
+    for rows in ({}, special):
         assert fold([Word("a", JID)], rows) is None
