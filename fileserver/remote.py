@@ -27,6 +27,7 @@ from catena.fileserver.manifest import Manifest
 from catena.transport.messages import (
     CHUNK_BYTES,
     FILES_AT_ONCE,
+    PIECE_BYTES,
     ChunkReply,
     ChunkRequest,
     FilesReply,
@@ -35,7 +36,7 @@ from catena.transport.messages import (
 )
 
 #: Pieces that are asked for before the first has come.
-WINDOW = 8
+WINDOW = 6
 #: Larger files are not kept beside the place that they are for.
 DISTANT_BYTES = 2 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024
@@ -176,8 +177,10 @@ class CachingClient:
             FileChangedError: the file has changed.
             CatenaError: the master could not be asked.
         """
-        offsets = range(0, entry.size, CHUNK_BYTES)
-        asked = [ChunkRequest(saltenv, entry.path, entry.sha256, at) for at in offsets]
+        offsets = range(0, entry.size, PIECE_BYTES)
+        asked = [
+            ChunkRequest(saltenv, entry.path, entry.sha256, at, PIECE_BYTES) for at in offsets
+        ]
         # Most files are one piece and need no window.
         if len(asked) < 2:
             return [self._source.chunk(request) for request in asked]

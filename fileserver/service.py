@@ -28,6 +28,7 @@ from catena.fileserver.index import (
 from catena.transport.messages import (
     CHUNK_BYTES,
     FILES_AT_ONCE,
+    PIECE_BYTES,
     ChunkReply,
     ChunkRequest,
     FilesReply,
@@ -99,11 +100,11 @@ class FileService:
             BadPathError: the path or the offset makes no sense.
         """
         _sends()
-        if request.offset < 0:
-            raise BadPathError("an offset is not negative")
+        if request.offset < 0 or request.size < 1:
+            raise BadPathError("an offset is not negative, and a piece is not empty")
         if not request.path:
             return self._list_chunk(minion, request)
-        data = self._read(minion, request, CHUNK_BYTES)
+        data = self._read(minion, request, min(request.size, PIECE_BYTES))
         return ChunkReply(request.sha256, request.offset, data)
 
     def files(self, minion: str, request: FilesRequest) -> FilesReply:
@@ -154,7 +155,8 @@ class FileService:
                 kept = self._list_for(minion, request.saltenv, 0.0)
         if kept[0] != request.sha256:
             raise FileChangedError("the list of files has changed")
-        data = kept[1][request.offset : request.offset + CHUNK_BYTES]
+        size = min(request.size, PIECE_BYTES)
+        data = kept[1][request.offset : request.offset + size]
         return ChunkReply(request.sha256, request.offset, data)
 
     def _list_for(self, minion: str, saltenv: str, came: float) -> Tuple[str, bytes]:

@@ -18,9 +18,9 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple, Type, U
 import msgpack
 
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, replace
 from catena.core.records import decode, plain
-from catena.transport.messages import ALLOWED, FILES_AT_ONCE, TYPES, Envelope, record
+from catena.transport.messages import ALLOWED, FILES_AT_ONCE, PIECE_BYTES, TYPES, Envelope, record
 from catena.transport.messages import CHUNK_BYTES as CHUNK_BYTES
 
 VERSION = 1
@@ -63,7 +63,7 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("control", "master"): Limit(256 * KIB + HEADER_BYTES),
     ("control", "minion"): Limit(2 * MIB, nodes=500_000),
     ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=2 * FILES_AT_ONCE + 64),
-    ("bulk", "minion"): Limit(CHUNK_BYTES + 64 * KIB, depth=4, nodes=4096),
+    ("bulk", "minion"): Limit(PIECE_BYTES + 64 * KIB, depth=4, nodes=4096),
     ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "client"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "minion"): Limit(24 * MIB, nodes=2_000_000),
@@ -129,6 +129,8 @@ class NotPackableError(UsageError):
 
 
 _NUMBER_OF: Dict[str, int] = {name: number for number, name in TYPES.items()}
+#: The one message of which most is one field, its last.
+_PIECE = _NUMBER_OF["ChunkReply"]
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
 
@@ -164,6 +166,8 @@ class Packed:
 
     number: int
     body: Buffer
+    #: The end of the body where that is large, so that it is copied once less.
+    rest: bytes = b""
 
 
 def packed(message: Any) -> Packed:
@@ -171,7 +175,16 @@ def packed(message: Any) -> Packed:
     number = _NUMBER_OF.get(type(message).__name__)
     if number is None:
         raise NotPackableError(f"{type(message).__name__} is not a message")
+    if number == _PIECE:
+        return Packed(number, _before_data(message), message.data)
     return Packed(number, pack_body(message))
+
+
+def _before_data(message: Any) -> bytes:
+    """Return what stands in a body before the data of a piece, its last field."""
+    without = pack_body(replace(message, data=b""))
+    # Its end says that the data has no bytes, in MessagePack's short form: two bytes.
+    return b"%b\xc6%b" % (without[:-2], len(message.data).to_bytes(4, "big"))
 
 
 def packed_as(kind: Type[Any], body: Buffer) -> Packed:
@@ -191,8 +204,8 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
         NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
             an integer over 64 bits, nesting without end).
     """
-    head, body = parts(message, msg_id=msg_id, reply_to=reply_to)
-    return head + body
+    whole = message if type(message) is Packed else packed(message)
+    return b"".join((_head(whole, msg_id, reply_to), whole.body, whole.rest))
 
 
 def parts(
@@ -200,10 +213,15 @@ def parts(
 ) -> Tuple[bytes, Buffer]:
     """Return header and body of the frame that `pack` makes, for who need not join them."""
     whole = message if type(message) is Packed else packed(message)
+    body = b"".join((whole.body, whole.rest)) if whole.rest else whole.body
+    return _head(whole, msg_id, reply_to), body
+
+
+def _head(whole: Packed, msg_id: Optional[bytes], reply_to: bytes) -> bytes:
     head = bytes((whole.number, VERSION)) + (msg_id or new_id()) + (reply_to or ZERO)
     if len(head) != HEADER_BYTES:
         raise NotPackableError("msg_id and reply_to are 16 bytes each")
-    return head, whole.body
+    return head
 
 
 def pack_body(value: Any) -> bytes:
@@ -225,7 +243,7 @@ def check_outgoing(frame: Union[Buffer, Packed], *, socket: str, receiver: str) 
     """Raise MessageTooLargeError when the other side would refuse *frame* for its size."""
     limit = LIMITS[socket, receiver].frame_bytes
     if isinstance(frame, Packed):
-        number, size = frame.number, HEADER_BYTES + len(frame.body)
+        number, size = frame.number, HEADER_BYTES + len(frame.body) + len(frame.rest)
     else:
         number, size = frame[0], len(frame)
     if size > limit:

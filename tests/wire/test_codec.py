@@ -15,6 +15,7 @@ from catena.core.job import JobReturn
 from catena.transport import return_parts, wire
 from catena.transport.messages import (
     ALLOWED,
+    PIECE_BYTES,
     TYPES,
     ChunkReply,
     ClientReply,
@@ -320,6 +321,21 @@ def test_a_message_is_kept_as_it_came() -> None:
     kept = wire.unpack(came, socket="bulk", receiver="minion", keep=True)
     assert kept.message == reply and bytes(kept.body) == came[wire.HEADER_BYTES :]
     assert wire.unpack(came, socket="bulk", receiver="minion").body == b""
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65535, 65536, PIECE_BYTES])
+def test_a_piece_of_a_file_is_packed_as_any_message(size: int) -> None:
+    reply = ChunkReply("0" * 64, 1 << 40, b"p" * size)
+    frame = wire.pack(reply, msg_id=b"m" * 16)
+    assert wire.unpack(frame, socket="bulk", receiver="minion").message == reply
+    assert b"".join(wire.parts(reply, msg_id=b"m" * 16)) == frame
+    wire.check_outgoing(wire.packed(reply), socket="bulk", receiver="minion")
+
+
+def test_a_piece_that_is_too_large_is_not_sent() -> None:
+    reply = ChunkReply("0" * 64, 0, bytes(PIECE_BYTES + 64 * wire.KIB))
+    with pytest.raises(wire.MessageTooLargeError):
+        wire.check_outgoing(wire.packed(reply), socket="bulk", receiver="minion")
 
 
 UNREAD = frozenset({"ChunkReply"})

@@ -131,8 +131,10 @@ if TYPE_CHECKING:
         Welcome as Welcome,
     )
 
-#: Largest piece of a file in one message.
+#: Largest piece of a large return, or of several small files, in one message.
 CHUNK_BYTES = 512 * 1024
+#: Largest piece of a file in one message: each costs both sides the same work, whatever its size.
+PIECE_BYTES = 1024 * 1024
 #: Most small files in one message.
 FILES_AT_ONCE = 128
 

@@ -31,11 +31,13 @@ class ChunkRequest:
     #: The content that is wanted; if the file has changed since, the answer is a Failure.
     sha256: str
     offset: int
+    #: How much of it, in bytes; PIECE_BYTES is the most that comes.
+    size: int = 512 * 1024
 
 
 @dataclass(frozen=True)
 class ChunkReply:
-    """Up to CHUNK_BYTES of a file from *offset*."""
+    """A file from *offset*, as much of it as was asked for and there is."""
 
     sha256: str
     offset: int

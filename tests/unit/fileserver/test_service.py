@@ -11,7 +11,13 @@ from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError
 from catena.fileserver.manifest import Manifest
 from catena.fileserver.service import FileService
-from catena.transport.messages import CHUNK_BYTES, FILES_AT_ONCE, ChunkRequest, FilesRequest
+from catena.transport.messages import (
+    CHUNK_BYTES,
+    FILES_AT_ONCE,
+    PIECE_BYTES,
+    ChunkRequest,
+    FilesRequest,
+)
 
 
 class Seconds:
@@ -132,10 +138,27 @@ def test_paths_that_leave_the_roots_are_refused(service: FileService, path: str)
         service.chunk("a", ChunkRequest("base", path, "0" * 64, 0))
 
 
-@pytest.mark.parametrize(("sha256", "offset"), [("x", 0), ("0" * 64, -1)])
-def test_senseless_requests_are_refused(service: FileService, sha256: str, offset: int) -> None:
-    with pytest.raises((NotFoundError, BadPathError)):
-        service.chunk("a", ChunkRequest("base", "top.sls", sha256, offset))
+@pytest.mark.parametrize(
+    ("size", "comes"), [(1, 1), (PIECE_BYTES, PIECE_BYTES), (64 * PIECE_BYTES, PIECE_BYTES)]
+)
+def test_a_piece_is_as_large_as_it_is_asked_for_up_to_a_limit(
+    tree: Path, service: FileService, size: int, comes: int
+) -> None:
+    (tree / "big").write_bytes(bytes(2 * PIECE_BYTES))
+    entry = listed(service, "a").entries["big"]
+    reply = service.chunk("a", ChunkRequest("base", "big", entry.sha256, 0, size))
+    assert len(reply.data) == comes
+
+
+@pytest.mark.parametrize(
+    ("sha256", "offset", "size"), [("x", 0, 1), ("0" * 64, -1, 1), ("0" * 64, 0, 0)]
+)
+@pytest.mark.parametrize("path", ["top.sls", ""])
+def test_senseless_requests_are_refused(
+    service: FileService, path: str, sha256: str, offset: int, size: int
+) -> None:
+    with pytest.raises((NotFoundError, BadPathError, FileChangedError)):
+        service.chunk("a", ChunkRequest("base", path, sha256, offset, size))
 
 
 def test_questions_that_came_before_a_walk_share_it_and_later_ones_see_every_edit(
