@@ -16,6 +16,7 @@ from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.model import JobRequest, Order
 from catena.master.store.lists import padded, slices
+from catena.master.store.lookup import Lookup
 from catena.master.store.many import ManyRows
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
@@ -35,7 +36,7 @@ _INSERT_RETURNS = ManyRows(
 _THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
     DELIVERIES.c.minion == sa.bindparam("b_minion")
 )
-_DELIVERY = (
+_DELIVERY = Lookup(
     sa.select(DELIVERIES, JOBS.c.batch, RETURNS.c.stored)
     .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
     .outerjoin(
@@ -212,12 +213,12 @@ def job(conn: sa.Connection, jid: str) -> Row:
     return row
 
 
-def delivery(conn: sa.Connection, jid: str, minion: str) -> Row | None:
+def delivery(conn: sa.Connection, jid: str, minion: str) -> Any:
     """Return the row of one delivery, or None.
 
     Beside its own columns it has `batch` of its job and `stored`, when its return was stored.
     """
-    return conn.execute(_DELIVERY, {"b_jid": jid, "b_minion": minion}).one_or_none()
+    return _DELIVERY.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
 def standing(
