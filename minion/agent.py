@@ -24,8 +24,9 @@ from catena.minion.jobs import inline
 from catena.minion.jobs.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.jobs.folder import Aside
 from catena.minion.jobs.own_jobs import OwnJobs
+from catena.minion.jobs.ports import MakeProcesses
 from catena.minion.jobs.returns import ReturnSender
-from catena.minion.jobs.runner import JobRunner, MakeProcesses
+from catena.minion.jobs.runner import JobRunner
 from catena.minion.link.event_log import EventLog
 from catena.minion.link.events import Events, Told
 from catena.minion.link.master import MasterLink, OpenLink
@@ -248,7 +249,7 @@ class Agent:
         if spec.fun != inline.RESUME:
             return True
         # One that is known, or that has to wait for its turn, is a job like any other.
-        new = spec.jid not in runner.seen and not runner.store.folder(spec.jid).path.exists()
+        new = spec.jid not in runner.seen and not runner.store.knows(spec.jid)
         idle = not runner.queue.has_serial
         return new and idle and inline.chainless(Path(start.conf_dir), start.cache_dir)
 
@@ -295,9 +296,9 @@ class Agent:
         """A job's return is durable: say it until it is stored, then do what it asks."""
         failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
-        folder = self.runner.store.folder(jid)
         self._open_jobs.add(jid)
-        self._outbox.add(f"ret-{jid}", lambda: self._returns.say(folder, self.link))
+        store = self.runner.store
+        self._outbox.add(f"ret-{jid}", lambda: self._returns.say(store, jid, self.link))
         if aside.after:
             self._after.promise(jid, aside.after, now, AWAIT_STORED_SECONDS)
         self._learn(aside)
@@ -337,7 +338,7 @@ class Agent:
         return self._resume_file() or self._after.awaits(chain)
 
     def _resume_file(self) -> bool:
-        return inline.resume_file(Path(self.start.conf_dir))
+        return inline.resume_file(self.start.conf_dir)
 
     def _release_hold(self, now: float) -> None:
         """Let other chains go on when the held one is gone, or has not come back in time."""

@@ -12,25 +12,27 @@ A job whose folder holds `return` is the outbox's; the folder goes when the mast
 ever claim an attempt, whoever started it.
 
 Processes come and go over these files, and none of them waits for the disk. What must outlive a
-power cut is in the daemon's log too (`job_log`), durable before it is confirmed or told; from
-there `JobStore.scan` mends the folders.
+power cut is in the daemon's log too (`log`), durable before it is confirmed or told; from there
+`JobStore.scan` mends the folders.
+
+A job that a process has from the daemon itself, by their line (`lines`), has no folder as long as
+both live: the first that meets the other's end makes one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional
 
 from catena.core import ids, records
-from catena.core.errors import CatenaError, RecordError
+from catena.core.errors import CatenaError
 from catena.core.files import (
     no_room,
-    private_folder,
     read_limited,
     size_of,
-    sync_file,
     sync_folder,
     tail_of,
     write_all,
@@ -38,7 +40,6 @@ from catena.core.files import (
 )
 from catena.core.frozen import dataclass, field
 from catena.core.job import JobReturn, JobSpec
-from catena.minion.jobs.log import JobLog, Line
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.records.sealed import SEAL_BYTES, seal, unseal
 from catena.transport import wire
@@ -48,8 +49,6 @@ from catena.transport.messages import JobReturned
 SPEC_LIMIT = 2 * 1024 * 1024
 #: What an outcome may need beside the value, whose own limit the order gives.
 RETURN_SLACK = 1024 * 1024
-#: A return up to this size is kept in the log; a larger one is synced where it lies.
-LOGGED_BYTES = 64 * 1024
 #: What a chain's job needs at least to begin.
 ROOM_BYTES = 64 * 1024
 #: What a folder may hold, in the order of removal: one without an order is none.
@@ -120,11 +119,30 @@ class JobFolder:
         """
         path = self.path / "spec"
         try:
-            return records.decode(
-                StoredSpec, _unpacked(read_limited(path, SPEC_LIMIT), SPEC_LIMIT)
-            )
+            return unpacked_order(read_limited(path, SPEC_LIMIT))
         except (CatenaError, OSError) as error:
             raise JobFolderError(f"{path}: {error}") from None
+
+    def place(self, order: bytes) -> None:
+        """Make the folder with its order (a packed `StoredSpec`).
+
+        Half an order is mended from the log: no second name is needed.
+
+        Raises:
+            OSError: there is no room; `remove` leaves nothing.
+        """
+        self.make()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self.path / "spec", flags, 0o600)
+        try:
+            write_all(handle, order)
+        finally:
+            os.close(handle)
+
+    def make(self) -> None:
+        """Make the folder, where it is not there."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.path, 0o700)  # noqa: PTH102  # no Path needed
 
     def claim(self, claim: Claim) -> bool:
         """Take the job for one process; False when another one has it."""
@@ -244,9 +262,8 @@ class JobFolder:
     def read_aside(self) -> Aside:
         """Return what belongs to the outcome; nothing where there is no file, or a damaged one."""
         try:
-            data = json.loads(read_limited(self.path / "aside", RETURN_SLACK))
-            return records.decode(Aside, data)
-        except (ValueError, CatenaError, OSError):
+            return unpacked_aside(read_limited(self.path / "aside", RETURN_SLACK))
+        except (CatenaError, OSError):
             return Aside()
 
     def output_size(self) -> int:
@@ -261,7 +278,7 @@ class JobFolder:
         """Remove the folder. What could not be removed is found again at the next start."""
         try:
             for name in _NAMES:
-                _unlink(self.path / name)
+                unlink(self.path / name)
             try:
                 self.path.rmdir()
             except FileNotFoundError:
@@ -275,11 +292,29 @@ class JobFolder:
             return
 
 
-def _unlink(path: Path) -> None:
+def unlink(path: Path) -> None:
+    """Remove a file that most likely is there."""
     try:
-        os.unlink(path)  # noqa: PTH108  # most of them are there: no question first
+        os.unlink(path)  # noqa: PTH108  # no question first
     except FileNotFoundError:
         return
+
+
+def unpacked_order(order: bytes) -> StoredSpec:
+    """Return an order as it lies in a folder, in the log, or comes by a line.
+
+    Raises:
+        CatenaError: it is none.
+    """
+    return records.decode(StoredSpec, _unpacked(order, SPEC_LIMIT))
+
+
+def unpacked_aside(data: bytes) -> Aside:
+    """Return what belongs to an outcome, as it lies beside it; nothing where it is damaged."""
+    try:
+        return records.decode(Aside, json.loads(data))
+    except (ValueError, CatenaError):
+        return Aside()
 
 
 def _unpacked(body: bytes, limit: int) -> Any:
@@ -289,187 +324,3 @@ def _unpacked(body: bytes, limit: int) -> Any:
 def job_folder(cache_dir: Path, jid: str) -> JobFolder:
     """Return the folder of *jid*, whether it exists or not; for who has no `JobStore`."""
     return JobFolder(cache_dir / "jobs" / ids.jid(jid))
-
-
-class JobStore:
-    """All job folders of a minion, and the log that mends them after a power cut.
-
-    Only the daemon has one: it alone writes the log.
-
-    Args:
-        cache_dir: the agent's.
-        boot_id: id of the running boot; "" where it is unknown: what may have begun has.
-    """
-
-    def __init__(self, cache_dir: Path, boot_id: str = "") -> None:
-        self._folder = private_folder(private_folder(cache_dir) / "jobs")
-        self._boot_id = boot_id
-        self._log = JobLog(cache_dir / "jobs.log")
-        self._received = 0
-
-    def folder(self, jid: str) -> JobFolder:
-        """Return the folder of *jid*, whether it exists or not."""
-        return JobFolder(self._folder / ids.jid(jid))
-
-    def add(self, spec: JobSpec, begins: bool = False) -> StoredSpec:
-        """Keep an order for good and give it its place in line.
-
-        Args:
-            spec: the order.
-            begins: as `begin` was called with it, in the same moment.
-
-        Raises:
-            OSError: disk full: nothing is kept, the order must not be confirmed.
-        """
-        stored = StoredSpec(spec, self._received + 1)
-        folder, order = self.folder(spec.jid), wire.pack_body(stored)
-        self._log.add(Line(spec.jid, self._boot_id, begins, order))
-        try:
-            _place_order(folder, order)
-        except OSError:
-            folder.remove()
-            self._log.take_back()
-            raise
-        self._received = stored.received
-        return stored
-
-    def begin(self, jid: str) -> None:
-        """Keep for good that a process may begin with *jid*: after a cut it must not begin twice.
-
-        Raises:
-            OSError: disk full: it must not begin.
-        """
-        self._log.add(Line(jid, self._boot_id, begun=True))
-
-    def keep_return(self, folder: JobFolder) -> None:
-        """Make the outcome that lies in *folder* durable.
-
-        Raises:
-            OSError: disk full: it must not be told.
-            JobFolderError: it is damaged.
-        """
-        path, aside = folder.return_path, folder.path / "aside"
-        if size_of(path) > LOGGED_BYTES or size_of(aside) > LOGGED_BYTES:
-            for file in (aside, path):
-                if file.exists():
-                    sync_file(file)
-            sync_folder(folder.path)
-            sync_folder(self._folder)
-            return
-        try:
-            ret = unseal(read_limited(path, LOGGED_BYTES))
-        except ValueError as error:
-            raise JobFolderError(f"{path}: {error}") from None
-        beside = read_limited(aside, LOGGED_BYTES) if aside.exists() else b""
-        self._log.add(Line(folder.jid, self._boot_id, ret=ret, aside=beside))
-
-    def end(self, jid: str, until: int) -> None:
-        """Let a job go whose return the master has.
-
-        A power cut may take this: the return is then there, and said once more.
-
-        Args:
-            jid: the job.
-            until: when its order can come no more, seconds since the epoch; not 0.
-
-        Raises:
-            OSError: disk full: it is still here.
-        """
-        self._log.add(Line(jid, self._boot_id, until=until), durable=False)
-        self.folder(jid).remove()
-
-    def ended(self) -> Dict[str, int]:
-        """Return the jobs that were let go and are in the log still, with their `until`."""
-        return {jid: line.until for jid, line in self._log.read().items() if line.until}
-
-    @property
-    def is_long(self) -> bool:
-        """Whether it is time to `shrink`."""
-        return self._log.is_long
-
-    def shrink(self) -> None:
-        """Forget jobs that were let go; that they are done must be durable elsewhere.
-
-        Raises:
-            OSError: no room.
-        """
-        self._log.shrink()
-
-    def scan(self) -> Tuple[List[StoredSpec], List[str]]:
-        """Return the orders on disk in the order of their receipt, and the jids of damaged ones.
-
-        What a power cut took is mended first. A folder that is damaged all the same is moved
-        aside, as jobs/bad-<jid>: it must neither stop the daemon's start nor be run. One without
-        an order was never confirmed: it goes.
-        """
-        for line in self._log.read().values():
-            if line.until:
-                self.folder(line.jid).remove()
-            else:
-                self._mend(self.folder(line.jid), line)
-        found, bad = [], []
-        for path in sorted(self._folder.iterdir()):
-            if path.name.startswith("bad-"):
-                continue
-            if not (path / "spec").exists():
-                JobFolder(path).remove()
-                continue
-            try:
-                stored = JobFolder(path).read_spec()
-                ids.jid(path.name)
-                if stored.spec.jid != path.name:
-                    raise JobFolderError(f"{path}: holds the order of {stored.spec.jid}")
-            except (CatenaError, RecordError):
-                JobFolder(self._folder / f"bad-{path.name}").remove()
-                path.rename(self._folder / f"bad-{path.name}")
-                bad.append(path.name)
-                continue
-            found.append(stored)
-            self._received = max(self._received, stored.received)
-        return sorted(found, key=lambda item: item.received), bad
-
-    def _mend(self, folder: JobFolder, line: Line) -> None:
-        """Give a folder what a power cut took of it."""
-        if line.order and _content(folder.path / "spec") != line.order:
-            folder.path.mkdir(mode=0o700, exist_ok=True)
-            folder.write("spec", line.order)
-        if line.ret:
-            if line.aside and _content(folder.path / "aside") != line.aside:
-                folder.write("aside", line.aside)
-            if _content(folder.return_path) != seal(line.ret):
-                folder.write("return", seal(line.ret))
-            return
-        if self._boot_id and line.boot == self._boot_id:
-            return
-        if folder.has_return() and _is_whole(folder.return_path):
-            # Its process ended after the daemon had; the host went down in good order.
-            return
-        _unlink(folder.return_path)
-        if line.begun and not (folder.is_claimed() or folder.is_postponed()):
-            # Its process may have done anything: the same as one that is known, and dead.
-            folder.claim(Claim(ProcessRef(0, 0, line.boot)))
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        return bool(unseal(_content(path)))
-    except ValueError:
-        return False
-
-
-def _place_order(folder: JobFolder, order: bytes) -> None:
-    """Make a job's folder. Half an order is mended from the log: no second name is needed."""
-    os.mkdir(folder.path, 0o700)  # noqa: PTH102
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(folder.path / "spec", flags, 0o600)
-    try:
-        write_all(handle, order)
-    finally:
-        os.close(handle)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

@@ -6,6 +6,7 @@ module of the same name (`_modules/test.py`) wins over it, as over every built-i
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Match, Protocol
 
 import catena
 from catena.core.errors import CatenaError
+from catena.core.files import AnyPath
 from catena.core.job import JobReturn, JobSpec
 
 _COUNTED = re.compile(r"takes (\d+) positional arguments? but (\d+) were given")
@@ -94,23 +96,23 @@ def is_inline(fun: str, cache_dir: Path) -> bool:
     return not (cache_dir / "extmods" / "modules" / f"{module}.py").exists()
 
 
-def chainless(conf_dir: Path, cache_dir: Path) -> bool:
+def chainless(conf_dir: AnyPath, cache_dir: AnyPath) -> bool:
     """Return whether nothing of a chain lies on this host: there is nothing to resume.
 
     Most agents that come up are told to resume all the same; a job for each would start the
     template, which is larger than the agent.
     """
-    kept = cache_dir / "chains"
-    if kept.exists() and any(not path.name.startswith(".") for path in kept.iterdir()):
-        return False
-    return not resume_file(conf_dir)
+    try:
+        kept = os.listdir(f"{cache_dir}/chains")  # noqa: PTH208  # asked after each job: no Path
+    except FileNotFoundError:
+        kept = []
+    return all(name.startswith(".") for name in kept) and not resume_file(conf_dir)
 
 
-def resume_file(conf_dir: Path) -> bool:
+def resume_file(conf_dir: AnyPath) -> bool:
     """Return whether a chain has left word that it goes on after a boundary."""
-    name = "_mgractionchains.conf"
-    folder = conf_dir / "minion.d"
-    return (folder / name).exists() or (folder / f"{name}.running").exists()
+    path = f"{conf_dir}/minion.d/_mgractionchains.conf"
+    return os.path.exists(path) or os.path.exists(f"{path}.running")  # noqa: PTH110  # no Path
 
 
 def answer(spec: JobSpec, jobs: Jobs, now: float, boot_id: str = "") -> JobReturn:

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict
+import socket
+from typing import Callable, Dict, List, Optional
 
 from catena.core import failpoints
+from catena.core.files import size_of
+from catena.core.frozen import dataclass
 from catena.minion.jobs import processes
+from catena.minion.jobs.lines import Lines
+from catena.minion.jobs.ports import ForkListener
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.runner import ForkListener
 from catena.minion.jobs.template_link import TemplateLink
 from catena.minion.loop import Loop
 from catena.minion.start.blob import Start
 
+#: No module of ours has a longer name; a stranger's must fit a message all the same.
+_NAME_LENGTH = 64
+
+
+@dataclass
+class _Watched:
+    """A process whose end the kernel tells by a descriptor."""
+
+    handle: int
+    #: Called at its end; None: it has no job now.
+    ended: Optional[Callable[[], None]]
+
 
 class JobProcesses:
-    """The `runner.Processes` of the daemon.
+    """The `ports.Processes` of the daemon.
 
     Args:
-        loop: where processes and the template are watched.
+        loop: where processes, their lines and the template are watched.
         boot_id: id of the running boot; "" where it is unknown: nothing is then taken for alive,
             so nothing is ever killed by mistake.
-        listener: told of forks.
+        listener: told of forks and outcomes.
     """
 
     def __init__(self, loop: Loop, boot_id: str, listener: ForkListener) -> None:
-        self._loop, self._boot_id = loop, boot_id
-        self._template = TemplateLink(loop, listener)
-        self._watched: Dict[ProcessRef, int] = {}
+        self._loop, self._boot_id, self._listener = loop, boot_id, listener
+        self._template = TemplateLink(loop, self)
+        self._lines = Lines(loop, listener, self._left)
+        self._watched: Dict[ProcessRef, _Watched] = {}
 
     def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
         """Have job *jid*, which calls *fun*, forked; the listener is told of what came of it.
@@ -36,7 +53,39 @@ class JobProcesses:
             OSError: no process could be made.
         """
         failpoints.hit("agent.fork.before")
-        self._template.fork(jid, fun, start, now)
+        self._template.fork(jid, _module(fun), start, now)
+
+    def forked(
+        self, jid: str, pid: int, start: Optional[int], module: str, line: socket.socket
+    ) -> None:
+        """As template_link.Forked."""
+        if start is None or not self._boot_id:
+            line.close()
+            self._listener.forked(jid, pid, start)
+            return
+        process = ProcessRef(pid, start, self._boot_id)
+        self._lines.add(process, line, module, jid)
+        self._listener.forked(jid, pid, start)
+        if process not in self._watched:
+            # One whose end nobody tells can't be given anything.
+            self._lines.retire(process)
+
+    def unforked(self, jids: List[str]) -> None:
+        """As template_link.Forked."""
+        self._lines.retire_all()
+        self._listener.unforked(jids)
+
+    def free(self, fun: str) -> Optional[ProcessRef]:
+        """Return a process that waits for a job of function *fun*; None: fork one."""
+        return self._lines.free(_module(fun))
+
+    def give(self, process: ProcessRef, jid: str, order: bytes, ended: Callable[[], None]) -> bool:
+        """Give a free process a job, and call *ended* when it has ended; False: it is gone."""
+        watched = self._watched.get(process)
+        if watched is None or not self._lines.give(process, jid, order):
+            return False
+        watched.ended = ended
+        return True
 
     def alive(self, process: ProcessRef) -> bool:
         """Return whether exactly this process still runs."""
@@ -47,28 +96,62 @@ class JobProcesses:
         handle = processes.open_pidfd(process, self._boot_id)
         if handle < 0:
             return False
-        self._watched[process] = handle
-        self._loop.watch(handle, lambda _mask: ended())
+        self._watched[process] = _Watched(handle, ended)
+        self._loop.watch(handle, lambda _mask: self._end(process))
         return True
 
     def forget(self, process: ProcessRef) -> None:
-        """Watch a process no longer."""
-        handle = self._watched.pop(process, -1)
-        if handle >= 0:
-            self._loop.forget(handle)
-            os.close(handle)
+        """Call nobody when a process has ended; one that waits for a job is still watched."""
+        watched = self._watched.get(process)
+        if watched is not None and process in self._lines:
+            watched.ended = None
+        else:
+            self._unwatch(process)
+
+    def _end(self, process: ProcessRef) -> None:
+        # What it said last may be here still.
+        self._lines.hear(process)
+        watched = self._watched.get(process)
+        ended = watched.ended if watched else None
+        self._lines.drop(process)
+        if ended is not None:
+            ended()
+        self._unwatch(process)
+
+    def _left(self, process: ProcessRef) -> None:
+        """A process has no line any more; one that has no job either is nobody's."""
+        watched = self._watched.get(process)
+        if watched is not None and watched.ended is None:
+            self._unwatch(process)
+
+    def _unwatch(self, process: ProcessRef) -> None:
+        watched = self._watched.pop(process, None)
+        if watched is not None:
+            self._loop.forget(watched.handle)
+            os.close(watched.handle)
+
+    def printed(self, process: ProcessRef) -> int:
+        """Return how many bytes a process has written to its standard output."""
+        return size_of(f"/proc/{process.pid}/fd/1")
 
     def signal(self, process: ProcessRef, number: int) -> None:
-        """Send a signal to a process and all below it."""
+        """Send a signal to a process and all below it; what it hits may be anything after."""
+        self._lines.retire(process)
         processes.signal_tree(process, self._boot_id, number)
 
     def kill(self, process: ProcessRef, scope: str) -> None:
         """Kill a process with all that came from it, and what else is in its systemd scope."""
+        self._lines.retire(process)
         processes.kill_tree(process, self._boot_id, scope)
 
-    def tick(self) -> None:
-        """Collect templates that have ended."""
+    def tick(self, now: float) -> None:
+        """Collect templates that have ended, and let processes go that waited for long."""
         self._template.reap()
+        self._lines.service(now)
+
+    def next_due(self) -> Optional[float]:
+        """Return when `tick` has something to do; None: nothing."""
+        return self._lines.next_due()
 
     def rest(self, now: float, idle_seconds: float) -> None:
         """Let a template go that nobody has used for so long."""
@@ -80,9 +163,15 @@ class JobProcesses:
         """Fork the next jobs from a new template, which is started with the newest grains."""
         if not self._template.busy:
             self._template.close()
+        self._lines.retire_all()
 
     def close(self) -> None:
         """Let go of everything; what runs goes on."""
+        self._lines.close()
         for process in list(self._watched):
-            self.forget(process)
+            self._unwatch(process)
         self._template.close()
+
+
+def _module(fun: str) -> str:
+    return fun.partition(".")[0][:_NAME_LENGTH]

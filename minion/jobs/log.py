@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core import frozen, records
 from catena.core.errors import CatenaError
 from catena.core.files import append, read_limited, sync_folder, write_durable
-from catena.core.frozen import dataclass
-from catena.minion.records.sealed import seal, unseal_all
+from catena.core.frozen import dataclass, field
+from catena.minion.records.sealed import seal, unseal, unseal_all
 from catena.transport import wire
 
 #: How long it grows before what is done is taken out of it.
 SHRINK_BYTES = 128 * 1024
 _LIMIT = 1024 * 1024 * 1024
+#: So many lines are noted at most before they are written.
+NOTES = 64
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class Line:
     #: Until when, in seconds since the epoch, its order may come again, though the master has its
     #: return: nothing is left to do. 0: it is open.
     until: int = 0
+    #: Who works on it (a `folder.Claim` as data), where the agent has given it to a process that
+    #: was there. {}: its folder knows, and does so from a later line on that says `begun` alone.
+    claim: Dict[str, Any] = field(default_factory=dict)
 
 
 class JobLog:
@@ -54,18 +59,78 @@ class JobLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = str(path)
         self._is_there = path.exists()
         self._shrink_at = SHRINK_BYTES
         self._size = self._last = self._settle() if self._is_there else 0
+        #: Where the lines lie that have a return: beginning and size of each.
+        self._returns: Dict[str, Tuple[int, int]] = {}
+        #: What was noted and is not in the file yet.
+        self._noted: List[bytes] = []
 
-    def add(self, line: Line, durable: bool = True) -> None:
+    def add(self, line: Line, durable: bool = True, claim: Optional[Line] = None) -> None:
         """Keep *line*, for good; one that is not *durable* as long as the power stays.
+
+        Args:
+            line: the line.
+            durable: whether it must outlive a power cut.
+            claim: kept with it, in a line of its own: an older agent passes that one over.
 
         Raises:
             OSError: nothing of it is kept.
         """
-        data = seal(wire.pack_body(line))
+        data = _sealed(line)
+        before = [*self._noted, *([_sealed(claim)] if claim else [])]
+        self._write(b"".join([*before, data]), durable)
+        self._noted.clear()
+        self._last = self._size - len(data)
+        self._index(line, self._last, len(data))
+
+    def note(self, line: Line) -> None:
+        """Keep *line* with the next one, or at `flush`: a kill of this process may take it.
+
+        Raises:
+            OSError: so much was noted that it had to be written, and could not be.
+        """
+        self._noted.append(_sealed(line))
+        self._index(line, 0, 0)
+        if len(self._noted) >= NOTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was noted.
+
+        Raises:
+            OSError: nothing of it is in the file.
+        """
+        if self._noted:
+            self._write(b"".join(self._noted), durable=False)
+            self._last = self._size
+            self._noted.clear()
+
+    def has_return(self, jid: str) -> bool:
+        """Whether the return of an open job is here."""
+        return jid in self._returns
+
+    def read_return(self, jid: str) -> bytes:
+        """Return the body of a return that is here.
+
+        Raises:
+            OSError: it can't be read.
+            ValueError: it is not what was written.
+        """
+        at, size = self._returns[jid]
+        handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            body = unseal(os.pread(handle, size, at))
+        finally:
+            os.close(handle)
+        line = _decoded(body)
+        if line is None or line.jid != jid or not line.ret:
+            raise ValueError(f"{self._path}: no return of {jid} at {at}")
+        return line.ret
+
+    def _write(self, data: bytes, durable: bool) -> None:
         handle = self._open(os.O_CREAT | os.O_APPEND)
         try:
             append(handle, data)
@@ -78,9 +143,15 @@ class JobLog:
         finally:
             os.close(handle)
         if not self._is_there:
-            sync_folder(self._path.parent)
+            sync_folder(os.path.dirname(self._path))  # noqa: PTH120
             self._is_there = True
-        self._last, self._size = self._size, self._size + len(data)
+        self._size += len(data)
+
+    def _index(self, line: Line, at: int, size: int) -> None:
+        if line.until:
+            self._returns.pop(line.jid, None)
+        elif line.ret:
+            self._returns[line.jid] = (at, size)
 
     def take_back(self) -> None:
         """Remove the line that was added last: what it says was not done after all."""
@@ -96,10 +167,13 @@ class JobLog:
         known: Dict[str, Line] = {}
         if not self._is_there:
             return known
-        for body, _ in unseal_all(read_limited(self._path, _LIMIT)):
+        at = 0
+        for body, end in unseal_all(read_limited(self._path, _LIMIT)):
             line = _decoded(body)
             if line is not None:
                 known[line.jid] = _joined(known.get(line.jid), line)
+                self._index(line, at, end - at)
+            at = end
         return known
 
     @property
@@ -113,11 +187,16 @@ class JobLog:
         Raises:
             OSError: no room: it stays as it was.
         """
+        self.flush()
         lines = [line for line in self.read().values() if not line.until]
-        data = b"".join(seal(wire.pack_body(line)) for line in lines)
-        write_durable(self._path, data)
-        self._size = self._last = len(data)
-        self._shrink_at = max(SHRINK_BYTES, 2 * len(data))
+        data = [_sealed(line) for line in lines]
+        write_durable(self._path, b"".join(data))
+        self._size = 0
+        for line, sealed in zip(lines, data):
+            self._index(line, self._size, len(sealed))
+            self._size += len(sealed)
+        self._last = self._size
+        self._shrink_at = max(SHRINK_BYTES, 2 * self._size)
 
     def _settle(self) -> int:
         """Cut off the end that a power cut tore, make the rest durable; return its size.
@@ -151,7 +230,14 @@ def _joined(known: Optional[Line], line: Line) -> Line:
         ret=line.ret or known.ret,
         aside=line.aside or known.aside,
         until=line.until or known.until,
+        claim=line.claim or ({} if line.begun and not line.order else known.claim),
     )
+
+
+def _sealed(line: Line) -> bytes:
+    """Return a line as it lies in the file; what is not set is left out."""
+    said = {key: value for key, value in vars(line).items() if value or key == "boot"}
+    return seal(wire.pack_body(said))
 
 
 def _decoded(body: bytes) -> Optional[Line]:

@@ -11,7 +11,7 @@ from typing import Dict
 
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError
-from catena.minion.jobs.folder import JobFolder
+from catena.minion.jobs.store import JobStore
 from catena.minion.link.relay import Sender
 from catena.minion.log import Log
 from catena.minion.records.sealed import SEAL_BYTES
@@ -34,17 +34,21 @@ class ReturnSender:
         self._next: Dict[str, int] = {}
         self._digest: Dict[str, str] = {}
 
-    def say(self, folder: JobFolder, link: Sender) -> bool:
-        """Send the return of *folder*, or go on sending it; False: the link takes no more now."""
-        path = folder.return_path
+    def say(self, store: JobStore, jid: str, link: Sender) -> bool:
+        """Send a return, or go on sending it; False: the link takes no more now."""
         try:
+            body = store.logged_return(jid)
+            if body is not None:
+                return link.send("control", wire.packed_as(JobReturned, body))
+            folder = store.folder(jid)
+            path = folder.return_path
             size = path.stat().st_size - SEAL_BYTES
             if size > SMALL_BYTES:
                 return self._pieces(folder.jid, path, size, link)
             return link.send("control", JobReturned(folder.read_return(SMALL_BYTES)))
         except (OSError, CatenaError) as error:
             # Tried again later, ever more seldom; the folder keeps it for people to look at.
-            self._log.error(f"job {folder.jid}: its return can't be sent: {error}")
+            self._log.error(f"job {jid}: its return can't be sent: {error}")
             return True
 
     def restart(self) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from typing import Any, Callable, Dict, List, Optional, Protocol, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
-from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
-from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError, JobStore
+from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError
+from catena.minion.jobs.ports import Listener, MakeProcesses
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import Entry, JobQueue, entry_of
+from catena.minion.jobs.running import Running
 from catena.minion.jobs.seen import SeenJobs, expiry
+from catena.minion.jobs.store import JobStore
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
 from catena.transport import wire
@@ -28,94 +29,6 @@ LOOK_SECONDS = 1.0
 OUTPUT_FLOOR = 1024 * 1024
 #: How many of its last lines the agent's log repeats.
 OUTPUT_LINES = 20
-_TICKS = float(os.sysconf("SC_CLK_TCK"))
-
-
-class Listener(Protocol):
-    """Who is told of jobs."""
-
-    def on_done(self, jid: str, aside: Aside) -> None:
-        """The job's return is durable in its folder."""
-
-    def on_position(self, jid: str, position: int) -> None:
-        """A waiting job's place in line is another one now; 0: it starts."""
-
-    def on_runs(self, jid: str) -> bool:
-        """A job has been at work for LOOK_SECONDS; False: tell again later."""
-
-
-class ForkListener(Protocol):
-    """Who is told what came of a fork."""
-
-    def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
-        """A job's process has begun at *start* (ticks since boot); None: it has ended already."""
-
-    def unforked(self, jids: List[str]) -> None:
-        """These jobs were asked for, and nobody knows whether they have processes."""
-
-    def finished(self, jid: str) -> None:
-        """A job's process is done with it, and lives on for another one."""
-
-
-class Processes(Protocol):
-    """What jobs run in (`job_processes.JobProcesses` in the daemon)."""
-
-    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
-        """Have a job of function *fun* forked; OSError: no process could be made."""
-
-    def alive(self, process: ProcessRef) -> bool:
-        """Return whether exactly this process still runs."""
-
-    def watch(self, process: ProcessRef, ended: Callable[[], None]) -> bool:
-        """Call *ended* when a process has ended; False: nobody will tell, ask `alive`."""
-
-    def forget(self, process: ProcessRef) -> None:
-        """Watch a process no longer."""
-
-    def signal(self, process: ProcessRef, number: int) -> None:
-        """Send a signal to a process and all below it."""
-
-    def kill(self, process: ProcessRef, scope: str) -> None:
-        """Kill a process with all that came from it."""
-
-    def tick(self) -> None:
-        """Do what is due."""
-
-    def rest(self, now: float, idle_seconds: float) -> None:
-        """Give back what is kept for the next job when none came for so long."""
-
-    def renew(self) -> None:
-        """Give the next jobs the newest start record."""
-
-    def close(self) -> None:
-        """Let go of everything; what runs goes on."""
-
-
-#: Makes them: id of the running boot, and who is told.
-MakeProcesses = Callable[[str, ForkListener], Processes]
-
-
-@dataclass
-class Running:
-    """A job whose process is watched."""
-
-    spec_limit: int
-    deadline_seconds: float
-    #: When its process was asked for, monotonic: it may be one that had another job before.
-    asked: float = 0.0
-    process: Optional[ProcessRef] = None
-    #: Somebody tells when the process ends.
-    watched: bool = False
-    #: Why it was killed; "" when it was not.
-    killed: str = ""
-    #: The listener knows that it is at work.
-    told: bool = False
-
-    def age(self, now: float) -> float:
-        """Return how long its process has worked on it, seconds; *now* is monotonic."""
-        if self.process is None:
-            return 0.0
-        return max(0.0, now - max(self.asked, self.process.start / _TICKS))
 
 
 class JobRunner:
@@ -157,10 +70,12 @@ class JobRunner:
         self._newest: Optional[JobSpec] = None
         #: Until when an order may come again, by jid: for those of this agent process.
         self._not_after: Dict[str, float] = {}
-        #: Returns that a full disk did not take yet; None: it lies in its folder.
-        self._owed: Dict[str, Optional[JobReturn]] = {}
+        #: Returns that are not durable yet, as they travel; None: it lies in its folder.
+        self._owed: Dict[str, Optional[bytes]] = {}
         #: Jobs whose beginning was kept with the order.
         self._begun: Set[str] = set()
+        #: Of those, the ones that a process is to have at once, and their orders.
+        self._given: Dict[str, Tuple[ProcessRef, bytes]] = {}
         #: Jobs of chains that wait for room on the disk, or for the master.
         self._postponed: Set[str] = set()
         self._next_look = 0.0
@@ -177,7 +92,9 @@ class JobRunner:
             if stored.spec.jid in self.seen:
                 folder.remove()
             elif folder.has_return():
-                self._done(folder)
+                self._done(folder.jid)
+            elif self.store.has_return(stored.spec.jid):
+                self._listener.on_done(stored.spec.jid, self.store.aside(stored.spec.jid))
             else:
                 self._take_up(stored.spec, folder)
         self.start_next()
@@ -186,10 +103,10 @@ class JobRunner:
         if folder.is_postponed():
             self.queue.put_back(entry_of(spec))
             return
-        if not folder.is_claimed():
+        if not (folder.is_claimed() or self.store.is_given(spec.jid)):
             self.queue.add(entry_of(spec))
             return
-        claim = self._claim(folder)
+        claim = self._claim(spec.jid)
         if claim and self.processes.alive(claim.process):
             self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
             self.queue.attach(entry_of(spec))
@@ -197,12 +114,12 @@ class JobRunner:
         else:
             self._died(spec, folder)
 
-    def _claim(self, folder: JobFolder) -> Optional[Claim]:
+    def _claim(self, jid: str) -> Optional[Claim]:
         try:
-            return folder.claimed_by()
+            return self.store.claimed_by(jid)
         except JobFolderError as error:
             # Torn by a power cut: its process is of an earlier boot, and gone.
-            self._log.warning(f"job {folder.jid}: {error}")
+            self._log.warning(f"job {jid}: {error}")
             return None
 
     def open_jobs(self) -> List[str]:
@@ -219,16 +136,13 @@ class JobRunner:
         why = self.seen.why(spec.jid)
         if why:
             return "it was cancelled before it came" if why == "cancelled" else ""
-        if self.store.folder(spec.jid).path.exists():
+        if self.store.knows(spec.jid):
             return ""
         left = spec.not_after - self._wall()
         if spec.not_after and left < 0:
             return "it came too late: it may not start any more"
         entry = entry_of(spec)
-        begins = self.queue.starts(entry, self.pending_chain)
-        self.store.add(spec, begins)
-        if begins:
-            self._begun.add(spec.jid)
+        self._keep_order(spec, self.queue.starts(entry, self.pending_chain))
         self._newest, self._not_after[spec.jid] = spec, spec.not_after
         if spec.not_after:
             self._until[spec.jid] = self._clock.monotonic() + left
@@ -237,6 +151,18 @@ class JobRunner:
         self._positions[spec.jid] = self.queue.position(spec.jid)
         self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
         return ""
+
+    def _keep_order(self, spec: JobSpec, begins: bool) -> None:
+        """Keep an order for good, and with it that it *begins*, and in which process."""
+        # Without a boot's id nobody could tell later whether that process lives.
+        process = self.processes.free(spec.fun) if begins and self.boot_id else None
+        if process is None:
+            self.store.add(spec, begins)
+        else:
+            claim = Claim(process, since=self._clock.monotonic())
+            self._given[spec.jid] = (process, self.store.add(spec, begins, claim))
+        if begins:
+            self._begun.add(spec.jid)
 
     def position(self, jid: str) -> int:
         """Return how many jobs come before *jid*; 0 when it runs or is done."""
@@ -279,12 +205,11 @@ class JobRunner:
 
         One that has not come yet is refused when it comes.
         """
-        folder = self.store.folder(jid)
-        if not folder.path.exists():
+        if not self.store.knows(jid):
             if jid not in self.seen:
                 self.seen.add(jid, 0, self._wall(), "cancelled")
             return
-        if folder.has_return():
+        if self.store.has_return(jid):
             return
         text = f"cancelled: {reason}" if reason else "cancelled"
         if jid in self._running:
@@ -292,7 +217,7 @@ class JobRunner:
         else:
             self._postponed.discard(jid)
             self.queue.drop(jid)
-            self._fail(folder.read_spec().spec, text)
+            self._fail(self.store.spec(jid), text)
             self.start_next()
 
     def signal(self, jid: str, number: int) -> str:
@@ -315,10 +240,9 @@ class JobRunner:
         Raises:
             OSError: it can't be remembered as done; it is still here.
         """
-        folder = self.store.folder(jid)
         not_after = self._not_after.pop(jid, None)
         if not_after is None:
-            not_after = folder.read_spec().spec.not_after if folder.path.exists() else 0.0
+            not_after = self.store.spec(jid).not_after if self.store.knows(jid) else 0.0
         until = expiry(not_after, self._wall())
         self.store.end(jid, until)
         self.seen.note(jid, until)
@@ -334,7 +258,7 @@ class JobRunner:
             if key in self._turns:
                 continue
             try:
-                spec = self.store.folder(key).read_spec().spec
+                spec = self.store.spec(key)
             except CatenaError:
                 continue
             running = self._running.get(key)
@@ -363,7 +287,7 @@ class JobRunner:
 
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
-        self.processes.tick()
+        self.processes.tick(now)
         if now < self._next_look or not (self._running or self._owed or self._postponed):
             return
         self._next_look = now + LOOK_SECONDS
@@ -383,16 +307,22 @@ class JobRunner:
 
     def next_due(self) -> Optional[float]:
         """Return when `tick` has something to do; None: nothing runs."""
-        return self._next_look if self._running or self._owed or self._postponed else None
+        due = self.processes.next_due()
+        if not (self._running or self._owed or self._postponed):
+            return due
+        return self._next_look if due is None else min(due, self._next_look)
 
     def close(self) -> None:
         """Let go of everything; running jobs go on."""
+        self.store.leave()
         self._running.clear()
         self.processes.close()
 
     def _begin(self, jid: str) -> None:
-        folder = self.store.folder(jid)
         self._positions.pop(jid, None)
+        if self._give(jid):
+            return
+        folder = self.store.folder(jid)
         try:
             spec = self._spec(folder)
         except JobFolderError as error:
@@ -421,6 +351,27 @@ class JobRunner:
         except OSError as error:
             self._log.error(f"job {jid}: no process can be made: {error}")
             self.unforked([jid])
+
+    def _give(self, jid: str) -> bool:
+        """Give a new job to the process that it was kept for; False: it needs one of its own."""
+        if jid not in self._given:
+            return False
+        process, order = self._given.pop(jid)
+        spec = self.store.spec(jid) if self._newest is None else self._newest
+        now = self._clock.monotonic()
+        if self.processes.give(process, jid, order, lambda: self._ended(jid)):
+            self._running[jid] = Running(
+                spec.output_limit, float(spec.deadline_seconds), now, process, watched=True
+            )
+            self._newest = None
+            self._begun.discard(jid)
+            return True
+        try:
+            self.store.withdraw(jid)
+        except JobFolderError as error:
+            self._fail(spec, f"it could not begin: {error}")
+            return True
+        return False
 
     def _spec(self, folder: JobFolder) -> JobSpec:
         newest, self._newest = self._newest, None
@@ -464,6 +415,17 @@ class JobRunner:
         """As ForkListener."""
         self._ended(jid)
 
+    def handed(self, jid: str, body: bytes) -> None:
+        """As ForkListener."""
+        running = self._running.pop(jid, None)
+        if running is None:
+            return
+        if running.process is not None:
+            self.processes.forget(running.process)
+        self._owed[jid] = body
+        self._settle(jid)
+        self.start_next()
+
     def _watch(self, spec: JobSpec, claim: Claim) -> None:
         running = Running(spec.output_limit, float(spec.deadline_seconds), claim.since)
         self._running[spec.jid] = running
@@ -491,7 +453,7 @@ class JobRunner:
         folder = self.store.folder(jid)
         if folder.has_return():
             self._repeat_output(folder)
-            self._done(folder)
+            self._done(jid)
         else:
             self._without_return(folder, running)
         self.start_next()
@@ -503,13 +465,15 @@ class JobRunner:
                 self._log.warning(f"job {folder.jid}: {line}")
 
     def _without_return(self, folder: JobFolder, running: Running) -> None:
-        spec = folder.read_spec().spec
-        claim = self._claim(folder)
+        spec, given = self.store.spec(folder.jid), self.store.is_given(folder.jid)
+        claim = self._claim(spec.jid)
         if claim and self.processes.alive(claim.process):
             # Forked twice, around a restart of the agent: the one that took the job works on.
             self._watch(spec, claim)
         elif running.killed:
             self._fail(spec, running.killed, running.age(self._clock.monotonic()))
+        elif given:
+            self._died(spec, folder)
         elif not folder.is_claimed() and (folder.is_postponed() or self._lacks_room(spec, folder)):
             self._postpone(spec.jid)
         elif not folder.is_claimed() and self._unclaimed.get(spec.jid, 0) + 1 < ATTEMPTS:
@@ -521,7 +485,7 @@ class JobRunner:
 
     def _died(self, spec: JobSpec, folder: JobFolder) -> None:
         """A worker ended without a return: a power cut, the OOM killer, a crash."""
-        claim = self._claim(folder)
+        claim = self._claim(spec.jid)
         if claim:
             self.processes.kill(claim.process, claim.scope)
         chain = spec.fun in CHAIN_FUNCTIONS
@@ -538,16 +502,17 @@ class JobRunner:
     def _fail(self, spec: JobSpec, text: str, lasted: float = 0.0) -> None:
         """Give the job a return that says why there is no other."""
         began = self._wall() - lasted
-        self._owed[spec.jid] = JobReturn(
+        ret = JobReturn(
             spec.jid, spec.fun, spec.args, False, 1, text, began, lasted, boot_id=self.boot_id
         )
+        self._owed[spec.jid] = wire.pack_body(JobReturned(ret))
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
         self._settle(spec.jid)
 
-    def _done(self, folder: JobFolder) -> None:
+    def _done(self, jid: str) -> None:
         """Take the return that lies in a folder."""
-        self._owed[folder.jid] = None
-        self._settle(folder.jid)
+        self._owed[jid] = None
+        self._settle(jid)
 
     def _settle(self, jid: str) -> None:
         self._positions.pop(jid, None)
@@ -561,28 +526,39 @@ class JobRunner:
 
     def _pay(self, jid: str) -> str:
         """Make an owed return durable and tell of it; return why that is to be tried again."""
-        folder, ret = self.store.folder(jid), self._owed[jid]
+        body, aside = self._owed[jid], Aside()
         try:
-            if ret is not None:
-                folder.finish(wire.pack_body(JobReturned(ret)))
-            self.store.keep_return(folder)
+            if body is not None and self.store.is_given(jid):
+                self.store.keep_given(jid, body)
+            else:
+                folder = self.store.folder(jid)
+                if body is not None:
+                    folder.finish(body)
+                self.store.keep_return(folder)
+                aside = folder.read_aside()
         except (OSError, JobFolderError) as error:
             return str(error)
         del self._owed[jid]
-        self._listener.on_done(jid, folder.read_aside())
+        self._listener.on_done(jid, aside)
         return ""
 
     def _bound(self, jid: str, running: Running, now: float) -> None:
         if running.age(now) > running.deadline_seconds:
             self._kill(jid, f"killed: not done after {running.deadline_seconds:.0f} seconds")
-        elif self.store.folder(jid).output_size() > max(running.spec_limit, OUTPUT_FLOOR):
+        elif self._printed(jid, running) > max(running.spec_limit, OUTPUT_FLOOR):
             self._kill(jid, f"killed: it printed more than {running.spec_limit} bytes")
+
+    def _printed(self, jid: str, running: Running) -> int:
+        """Return how much a job has printed beside its answer, bytes."""
+        if running.process is not None and self.store.is_given(jid):
+            return self.processes.printed(running.process)
+        return self.store.folder(jid).output_size()
 
     def _kill(self, jid: str, why: str) -> None:
         running = self._running[jid]
         running.killed = running.killed or why
         if running.process is not None:
-            claim = self._claim(self.store.folder(jid))
+            claim = self._claim(jid)
             scope = claim.scope if claim else ""
             self.processes.kill(running.process, scope)
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import Dict, List, Optional, Protocol, Tuple
 
 from catena.minion.loop import Loop
 from catena.minion.start import blob
 from catena.minion.start.blob import Start
 from catena.minion.start.interpreter import python_argv
 
-if TYPE_CHECKING:
-    from catena.minion.jobs.runner import ForkListener
-
 _MESSAGE_BYTES = 4096
-#: No module of ours has a longer name; a stranger's must fit a message all the same.
-_NAME_LENGTH = 64
+
+
+class Forked(Protocol):
+    """Who is told of forks."""
+
+    def forked(
+        self, jid: str, pid: int, start: Optional[int], module: str, line: socket.socket
+    ) -> None:
+        """A job's process has begun at *start* (ticks since boot); None: it has ended already.
+
+        *line* leads to it.
+        """
+
+    def unforked(self, jids: List[str]) -> None:
+        """The template is gone, and with it what is known of the processes of these jobs."""
 
 
 class TemplateLink:
@@ -28,17 +38,15 @@ class TemplateLink:
         listener: told of forks.
     """
 
-    def __init__(self, loop: Loop, listener: ForkListener) -> None:
+    def __init__(self, loop: Loop, listener: Forked) -> None:
         self._loop = loop
         self._listener = listener
         self._pair: Optional[socket.socket] = None
         #: Of the template that is there, and of those that were let go and have not been reaped.
         self._pid = 0
         self._left: List[int] = []
-        self._asked: List[str] = []
-        #: Processes that wait for another job, by the module of those they had. A job is given to
-        #: one only after its last job was taken from the books: to kill that would kill this.
-        self._free: Dict[str, List[int]] = {}
+        #: By jid: the module of the job's function, and the line to its process to be.
+        self._asked: Dict[str, Tuple[str, socket.socket]] = {}
         self.last_used = 0.0
 
     @property
@@ -51,8 +59,8 @@ class TemplateLink:
         """Whether jobs were asked for and not forked yet."""
         return bool(self._asked)
 
-    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
-        """Have job *jid*, which calls *fun*, forked; the answer comes to the listener.
+    def fork(self, jid: str, module: str, start: Start, now: float) -> None:
+        """Have job *jid* of a function of *module* forked; the answer comes to the listener.
 
         Raises:
             OSError: no process could be made.
@@ -61,14 +69,15 @@ class TemplateLink:
             self._start(start)
         assert self._pair is not None
         self.last_used = now
-        self._asked.append(jid)
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asked[jid] = (module, mine)
+        order = json.dumps({"jid": jid, "module": module}).encode("ascii")
         try:
-            module = fun.partition(".")[0][:_NAME_LENGTH]
-            free = self._free.get(module)
-            order = {"jid": jid, "module": module, "to": free.pop() if free else 0}
-            self._pair.send(json.dumps(order).encode("ascii"))
+            socket.send_fds(self._pair, [order], [its.fileno()])
         except OSError:
             self._gone()
+        finally:
+            its.close()
 
     def close(self) -> None:
         """Let the template go; what it forked stays."""
@@ -76,7 +85,9 @@ class TemplateLink:
             self._loop.forget(self._pair.fileno())
             self._pair.close()
             self._pair = None
-            self._free.clear()
+            for _, line in self._asked.values():
+                line.close()
+            self._asked.clear()
             self._left.append(self._pid)
 
     def reap(self) -> None:
@@ -115,14 +126,11 @@ class TemplateLink:
             self._gone()
             return
         answer = json.loads(message)
-        if "free" in answer:
-            self._free.setdefault(answer["module"], []).append(answer["pid"])
-            self._listener.finished(answer["free"])
-        elif answer["jid"] in self._asked:
-            self._asked.remove(answer["jid"])
-            self._listener.forked(answer["jid"], answer["pid"], answer["start"])
+        asked = self._asked.pop(answer["jid"], None)
+        if asked is not None:
+            self._listener.forked(answer["jid"], answer["pid"], answer["start"], *asked)
 
     def _gone(self) -> None:
+        lost = list(self._asked)
         self.close()
-        lost, self._asked = self._asked, []
         self._listener.unforked(lost)

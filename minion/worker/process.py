@@ -5,30 +5,30 @@ daemon for files, pillar and events only: a daemon that is killed meanwhile chan
 successor finds the outcome there. To make it durable is the daemon's affair (`jobs`).
 
 Only a process that is as it was before its job lives on for another one: a function that says so
-of itself, no custom files, no scope, nothing left running, no memory left behind. A fork copies a
-thousand pages for a job that needs a dozen.
+of itself, no custom files, no scope, nothing left running or printed, no memory left behind. A
+fork copies a thousand pages for a job that needs a dozen. Its next jobs come by its line to the
+daemon, and their outcomes go back there (`life`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
-import signal
-import socket
 import sys
 import time
 import traceback
-from typing import Callable, Optional, Protocol
+from functools import cached_property
+from typing import Callable, Optional, Protocol, Tuple
 
 from catena.core import failpoints, records
-from catena.core.clock import Clock, SystemClock, read_boot_id
+from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.plugins import FunctionMark
 from catena.fileserver.remote import CachingClient, ChunkSource
-from catena.minion.jobs.folder import Aside, Claim, JobFolder, job_folder
+from catena.minion.jobs.folder import Aside, Claim, JobFolder
+from catena.minion.jobs.inline import chainless
 from catena.minion.start.blob import Start
 from catena.minion.start.place import place_of
 from catena.minion.worker import scope
@@ -36,42 +36,11 @@ from catena.minion.worker.kept_pillar import KeptPillar
 from catena.minion.worker.service import SocketService
 from catena.runtime import chain_run
 from catena.runtime.executor import Outcome, execute, passes
-from catena.runtime.garbage import look_seldom
 from catena.runtime.host import AgentService, Place
-from catena.runtime.processes import become_subreaper, has_children, reference
+from catena.runtime.processes import reference
 from catena.runtime.session import Session, remote_session
 from catena.transport import wire
 from catena.transport.messages import JobReturned
-
-#: Said to the template by a process that may have another job.
-FREE = b"free"
-#: After so many jobs a process ends, however clean: what leaks slowly goes with it.
-JOBS_LIMIT = 100
-#: Nor does one live on that a large output has made larger than this.
-SIZE_LIMIT_KIB = 64 * 1024
-_MESSAGE_BYTES = 4096
-
-
-def detach() -> None:
-    """Leave the template: own session, default signals."""
-    os.setsid()
-    # What jobs make has the modes that people know; the daemon's own umask hides its own files.
-    os.umask(0o022)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def redirect(output: str) -> None:
-    """Let stdout and stderr go into a file."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    written = os.open(output, flags, 0o600)
-    os.dup2(nothing, 0)
-    os.dup2(written, 1)
-    os.dup2(written, 2)
-    os.close(nothing)
-    os.close(written)
 
 
 class Service(AgentService, ChunkSource, Protocol):
@@ -79,6 +48,31 @@ class Service(AgentService, ChunkSource, Protocol):
 
     def close(self) -> None:
         """Hang up."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of a job that came by the line."""
+
+    #: Of a JobReturned.
+    body: bytes
+    aside: Aside
+    #: Whether the function, by its own word, leaves nothing behind in this process.
+    clean: bool
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What one job is run with, as far as that could be made."""
+
+    place: Place
+    began: float
+    files: Optional[CachingClient] = None
+    session: Optional[Session] = None
+    mark: FunctionMark = field(default_factory=FunctionMark)
+    #: Why there is no session: a traceback. A function that is not known is the executor's to
+    #: report, in its own words.
+    fault: str = ""
 
 
 #: Names this process, in a scope of its own if the job may change the host; None: it can't work.
@@ -93,6 +87,11 @@ class Worker:
     service: Service
     claim: ClaimAs
     clock: Clock
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the agent lives."""
+        return place_of(self.start)
 
     def run(self, folder: JobFolder) -> bool:
         """Take a job, run it, make its outcome durable; nothing, where another process has it.
@@ -111,109 +110,111 @@ class Worker:
             return False
 
     def _run(self, folder: JobFolder, spec: JobSpec) -> bool:
-        place = place_of(self.start)
-        began = self._now()
-        session: Optional[Session] = None
-        mark, fault = FunctionMark(), ""
-        try:
-            files = CachingClient(self.service, self.start.cache_dir / "files")
-            session = remote_session(place, spec, self.service, files, self.clock)
-            mark = session.context.functions[spec.fun].mark
-        except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
-            fault = traceback.format_exc()
-        claim = None if folder.has_return() else self.claim(not mark.reads)
+        task = self._task(spec)
+        claim = None if folder.has_return() else self.claim(not task.mark.reads)
         if claim is None or not folder.claim(claim):
             return False
-        failpoints.hit("worker.claimed")
-        # A function that is not known is the executor's to report, in its own words.
-        outcome = self._attempt(session, spec) if session else Outcome(_failed(spec, began, fault))
-        failpoints.hit("worker.executed")
-        aside = self._keep(folder, place, spec, outcome)
+        outcome = self._attempt(task, spec)
+        body, aside = self._packed(task.place, spec, outcome)
+        folder.finish(body, aside)
         failpoints.hit("worker.returned")
         if isinstance(self.service, KeptPillar) and not aside.pending_resume:
             self.service.forget()
-        self.service.close()
-        if session:
-            # The return is kept already: a full disk here takes nothing with it.
-            with contextlib.suppress(OSError):
-                files.prune_daily()
-        custom = (self.start.cache_dir / "extmods").exists()
-        return mark.clean and not claim.scope and not custom and folder.has_return()
+        self._close(task)
+        return self._is_clean(task, claim.scope) and folder.has_return()
 
-    def _attempt(self, session: Session, spec: JobSpec) -> Outcome:
-        began = self._now()
+    def answer(self, folder: JobFolder, spec: JobSpec) -> Answer:
+        """Run a job that came by the line; its outcome is the caller's to hand over or to keep.
+
+        Its folder is not there: who needs it makes it.
+        """
+        task = self._task(spec)
+        name = ""
+        if not task.mark.reads and scope.is_there():
+            claim = self.claim(True)
+            if claim is not None and claim.scope:
+                folder.make()
+                folder.claim(claim)
+                name = claim.scope
+        outcome = self._attempt(task, spec)
+        body, aside = self._packed(task.place, spec, outcome)
+        self._close(task)
+        return Answer(body, aside, self._is_clean(task, name))
+
+    def _task(self, spec: JobSpec) -> _Task:
+        """Return what *spec* runs with."""
+        place, began = self.place, self._now()
+        files: Optional[CachingClient] = None
         try:
-            return execute(session, spec)
+            files = CachingClient(self.service, self.start.cache_dir / "files")
+            session = remote_session(place, spec, self.service, files, self.clock)
+            return _Task(place, began, files, session, session.context.functions[spec.fun].mark)
+        except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
+            return _Task(place, began, files, fault=traceback.format_exc())
+
+    def _close(self, task: _Task) -> None:
+        self.service.close()
+        if task.files:
+            # The outcome is there already: a full disk here takes nothing with it.
+            with contextlib.suppress(OSError):
+                task.files.prune_daily()
+
+    def _is_clean(self, task: _Task, scope_name: str) -> bool:
+        """Return whether this process, as far as it can be told from the job, is as before it."""
+        custom = (self.start.cache_dir / "extmods").exists()
+        return task.mark.clean and not scope_name and not custom
+
+    def _attempt(self, task: _Task, spec: JobSpec) -> Outcome:
+        failpoints.hit("worker.claimed")
+        outcome = self._outcome(task, spec)
+        failpoints.hit("worker.executed")
+        return outcome
+
+    def _outcome(self, task: _Task, spec: JobSpec) -> Outcome:
+        began = self._now()
+        if task.session is None:
+            return Outcome(_failed(spec, task.began, task.fault))
+        try:
+            return execute(task.session, spec)
         except (Exception, SystemExit) as error:  # custom code may call sys.exit
             if spec.fun in CHAIN_FUNCTIONS and passes(error):
                 raise
             lasted = max(0.0, self._now() - began)
             return Outcome(_failed(spec, began, traceback.format_exc(), lasted))
 
-    def _keep(self, folder: JobFolder, place: Place, spec: JobSpec, outcome: Outcome) -> Aside:
+    def _packed(self, place: Place, spec: JobSpec, outcome: Outcome) -> Tuple[bytes, Aside]:
+        """Return the outcome as it travels, and what belongs to it."""
         sys.stdout.flush()
         aside = aside_of(place, outcome)
         try:
-            body = wire.pack_body(JobReturned(outcome.ret))
+            return wire.pack_body(JobReturned(outcome.ret)), aside
         except CatenaError as error:
             text = f"The value of {spec.fun} can't be sent: {error}"
-            body = wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text)))
-        folder.finish(body, aside)
-        return aside
+            return wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text))), aside
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
 
 
-def run(start: Start, jid: str, line: socket.socket) -> int:
-    """Run job *jid* of the store in this process, and others while it stays as it was.
-
-    Args:
-        start: the agent's start record.
-        jid: the first job.
-        line: to the template, which is told when this process is free, and gives the next jid.
-
-    Returns:
-        The process's exit code.
-    """
-    look_seldom()
-    detach()
-    become_subreaper()
-    jobs = 0
-    while jid and _work(start, jid) and jobs < JOBS_LIMIT:
-        jobs += 1
-        try:
-            line.send(FREE)
-            jid = line.recv(_MESSAGE_BYTES).decode("ascii")
-        except OSError:  # the template has gone, and the agent perhaps
-            break
-    return 0
-
-
-def _work(start: Start, jid: str) -> bool:
-    """Run a job; return whether this process may run another one."""
-    folder = job_folder(start.cache_dir, jid)
-    redirect(str(folder.output))
-    service = _service(start, folder)
-    worker = Worker(start, service, lambda changes: _claim(start, jid, changes), SystemClock())
-    clean = worker.run(folder)
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return clean and size < SIZE_LIMIT_KIB and not has_children()
-
-
-def _service(start: Start, folder: JobFolder) -> SocketService:
+def service_of(start: Start, folder: JobFolder) -> SocketService:
+    """Return what the job of *folder* asks its daemon by."""
     if start.settings.resume == "local":
         if folder.read_spec().spec.fun.startswith("mgractionchains."):
             return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
     return SocketService(start.run_dir)
 
 
-def _claim(start: Start, jid: str, changes: bool) -> Optional[Claim]:
-    me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
-    if me is None:
-        return None
-    name = scope.enter(jid, start.settings.job_tasks_max) if changes else ""
-    return Claim(me, name, time.monotonic())
+def claim_of(start: Start, jid: str) -> ClaimAs:
+    """Return what names this process for job *jid*."""
+
+    def claim(changes: bool) -> Optional[Claim]:
+        me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
+        if me is None:
+            return None
+        name = scope.enter(jid, start.settings.job_tasks_max) if changes else ""
+        return Claim(me, name, time.monotonic())
+
+    return claim
 
 
 def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobReturn:
@@ -223,21 +224,11 @@ def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobR
 def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:
     """Return what the daemon must know of chains on this host, and what it must do now."""
     after = outcome.after if outcome else chain_run.pending_after(place)
+    if after is None and chainless(place.conf_dir, place.cache_dir):
+        return Aside()
     chain = chain_run.open_chain(place)
     return Aside(
         after=records.encode(after) if after else {},
         open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
         pending_resume=chain_run.pending_resume(place),
     )
-
-
-def exit_after(work: Callable[[], int]) -> None:
-    """Run *work* as the rest of this forked process: nothing of the template's end is run."""
-    code = 1
-    try:
-        code = work()
-    except BaseException:  # noqa: BLE001  # a forked child never returns to its template's loop
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)

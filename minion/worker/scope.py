@@ -42,6 +42,11 @@ def start_argv(busctl: str, name: str, pid: int, tasks_max: int = 0) -> List[str
     ]
 
 
+def is_there() -> bool:
+    """Return whether systemd runs."""
+    return os.path.isdir(BOOTED)  # noqa: PTH112  # one stat, no Path needed
+
+
 def enter(jid: str, tasks_max: int = 0) -> str:
     """Put this process into a scope of its own; return the scope's name, "" without one.
 
@@ -49,7 +54,7 @@ def enter(jid: str, tasks_max: int = 0) -> str:
         jid: of the job.
         tasks_max: processes and threads that it may have; 0: as many as systemd allows.
     """
-    if not os.path.isdir(BOOTED):  # noqa: PTH112  # one stat, no Path needed
+    if not is_there():
         return ""
     busctl = shutil.which("busctl")
     if busctl is None:

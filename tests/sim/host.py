@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from catena.core.clock import Clock
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
-from catena.core.job import JobProgress
+from catena.core.job import CHAIN_FUNCTIONS, JobProgress
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.agent import Agent, Ports
 from catena.minion.jobs.afterwards import Commands
-from catena.minion.jobs.folder import Claim, job_folder
+from catena.minion.jobs.folder import Aside, Claim, job_folder, unpacked_order
+from catena.minion.jobs.ports import ForkListener
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.runner import ForkListener
 from catena.minion.launch import with_chains
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
@@ -318,18 +318,30 @@ class Host:
 
     # -- jobs ----------------------------------------------------------------------------------
 
-    def spawn(self, jid: str, start: Start) -> ProcessRef:
-        """Begin a job's process."""
-        self.before_job()
-        self.spawned += 1
+    def next_ref(self) -> ProcessRef:
+        """Return the name of a process that is to begin."""
         self._pids += 1
         ticks = int(self.clock.monotonic() * 100)
-        ref = ProcessRef(self._pids, ticks, f"boot-{self.name}-{self.boots}")
+        return ProcessRef(self._pids, ticks, f"boot-{self.name}-{self.boots}")
+
+    def spawn(self, jid: str, start: Start) -> ProcessRef:
+        """Begin a job's process."""
+
+        def run(worker: Worker) -> None:
+            worker.run(job_folder(start.cache_dir, jid))
+
+        return self.begin_process(self.next_ref(), start, run)
+
+    def begin_process(
+        self, ref: ProcessRef, start: Start, run: Callable[[Worker], None]
+    ) -> ProcessRef:
+        """Let a job's process *run*."""
+        self.before_job()
+        self.spawned += 1
 
         def work(job: Job) -> None:
             job.sleep(self.stage.rng.uniform(0.001, 0.05))
-            worker = Worker(start, Service(self, job), lambda _: Claim(ref), self.clock)
-            worker.run(job_folder(start.cache_dir, jid))
+            run(Worker(start, Service(self, job), lambda _: Claim(ref), self.clock))
 
         def ended() -> None:
             self.jobs.pop(ref, None)
@@ -369,9 +381,12 @@ class SimProcesses:
     def __init__(self, host: Host, program: Program, boot_id: str, listener: ForkListener) -> None:
         self._host, self._program, self._listener = host, program, listener
         self._boot_id = boot_id
+        self._start: Start | None = None
+        self._asked = 0
 
     def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
         """As Processes."""
+        self._start = start
         delay = self._host.stage.rng.choice((0.001, 0.05, 0.3))
         self._host.stage.later(delay, lambda: self._fork(jid, start))
 
@@ -385,6 +400,38 @@ class SimProcesses:
         told = ref.start if ref in host.jobs and not host.jobs[ref].over else None
         if not self._program.dead:
             host.with_agent(lambda _: self._listener.forked(jid, ref.pid, told))
+
+    def free(self, fun: str) -> ProcessRef | None:
+        """As Processes: each second job finds a process, which has done nothing before."""
+        self._asked += 1
+        if fun in CHAIN_FUNCTIONS or self._start is None or self._asked % 2:
+            return None
+        return self._host.next_ref()
+
+    def give(self, process: ProcessRef, jid: str, order: bytes, ended: Callable[[], None]) -> bool:
+        """As Processes."""
+        host, program, start = self._host, self._program, self._start
+        if start is None or self._asked % 10 == 0:
+            return False
+
+        def run(worker: Worker) -> None:
+            folder = job_folder(start.cache_dir, jid)
+            answer = worker.answer(folder, unpacked_order(order).spec)
+            if not program.dead and answer.aside == Aside():
+                host.with_agent(lambda _: self._listener.handed(jid, answer.body))
+                if not program.dead:
+                    return
+            # The agent died before it was told, or with what it was told.
+            folder.make()
+            folder.finish(answer.body, answer.aside)
+
+        host.watched[process] = ended
+        host.begin_process(process, start, run)
+        return True
+
+    def printed(self, process: ProcessRef) -> int:
+        """As Processes."""
+        return 0
 
     def alive(self, process: ProcessRef) -> bool:
         """As Processes."""
@@ -412,8 +459,12 @@ class SimProcesses:
             job.dead = True
             self._host.stage.soon(job.kill)
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """As Processes."""
+
+    def next_due(self) -> float | None:
+        """As Processes."""
+        return None
 
     def rest(self, now: float, idle_seconds: float) -> None:
         """As Processes."""

@@ -22,9 +22,10 @@ from catena.core.job import (
     JobReturn,
     JobSpec,
 )
-from catena.minion.jobs.folder import Claim, JobStore
+from catena.minion.jobs.folder import Claim
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.seen import SeenJobs
+from catena.minion.jobs.store import JobStore
 from catena.runtime.chain_store import ChainStore
 from catena.runtime.journal import Journal, read_records
 from catena.runtime.resume_file import ResumeFile, ResumePoint

@@ -8,7 +8,7 @@ from typing import Any
 
 from catena.core.job import JobSpec
 from catena.minion.jobs import processes
-from catena.minion.jobs.folder import JobStore
+from catena.minion.jobs.store import JobStore
 from catena.transport.messages import (
     Hello,
     JobCancel,
@@ -276,8 +276,8 @@ def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
     async def scenario(master: MasterDouble, agent: Agent) -> None:
         agent.kill()
         for jid, fun in ((FIRST, "mgractionchains.resume"), (SECOND, "probe.mark")):
-            stored = JobStore(agent.cache).add(JobSpec(jid, fun, (str(tmp_path / "witness"),)[:0]))
-            (agent.cache / "jobs" / stored.spec.jid / "process").write_bytes(b"")
+            JobStore(agent.cache).add(JobSpec(jid, fun))
+            (agent.cache / "jobs" / jid / "process").write_bytes(b"")
         agent.begin()
         await until(lambda: len(master.returns) == 2, "the returns")
         # Nothing waits, so the resume has nothing to do; it was run, not given up.

@@ -5,11 +5,14 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from catena.core.job import JobReturn
 from catena.minion.jobs import processes
-from catena.minion.jobs.runner import Running
+from catena.minion.jobs.running import Running
+from catena.transport.messages import Hello, JobCancel
 from tests.integration.minion.harness import Agent, MasterDouble, until
 
 
@@ -79,3 +82,113 @@ def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
     ref: Any = processes.ProcessRef(1, int(100 * os.sysconf("SC_CLK_TCK")), "boot")
     assert Running(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
     assert Running(1, 60.0, process=ref).age(150.0) == 50.0
+
+
+#: Says its shell's parent and that it runs, then waits for a file.
+HOLD = "echo $PPID >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; echo x"
+
+
+def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, release = tmp_path / "witness", tmp_path / "release"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        shutil.rmtree(agent.cache / "extmods")
+        await commands(master, 10, 2, "true")
+        master.order(jid(20), "cmd.run", HOLD.format(witness, release))
+        await until(witness.exists, "the start of the job")
+        agent.kill()
+        agent.begin()
+        await until(lambda: len(master.got(Hello)) == 2, "the second Hello")
+        assert master.got(Hello)[1].open_jobs == (jid(20),)
+        (job,) = agent.ask("running")
+        assert (job["jid"], job["state"], job["fun"]) == (jid(20), "running", "cmd.run")
+        release.touch()
+        await until(lambda: jid(20) in master.returns, "the return")
+        assert master.returns[jid(20)].value == "x"
+        await until(lambda: agent.job_folders() == [], "the end of the folder")
+        await commands(master, 30, 1, "true")
+        assert len(witness.read_text().split()) == 1
+        assert master.told[jid(20)] == master.told[jid(30)] == 1
+
+    run(scenario)
+
+
+def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    witness, release = tmp_path / "witness", tmp_path / "release"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        shutil.rmtree(agent.cache / "extmods")
+        await commands(master, 10, 2, "true")
+        master.order(jid(20), "cmd.run", HOLD.format(witness, release))
+        await until(witness.exists, "the start of the job")
+        assert agent.process is not None
+        agent.process.send_signal(signal.SIGSTOP)
+        worker = int(witness.read_text())
+        release.touch()
+        # It has said what it came to when it waits for more.
+        await until(lambda: not processes.descendants(worker), "the end of the command")
+        agent.kill()
+        await until(lambda: processes.start_ticks(worker) is None, "the end of its process")
+        agent.begin()
+        await until(lambda: jid(20) in master.returns, "the return")
+        assert master.returns[jid(20)].value == "x" and master.told[jid(20)] == 1
+
+    run(scenario)
+
+
+def test_a_given_job_can_be_cancelled_and_dies_alone(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        shutil.rmtree(agent.cache / "extmods")
+        await commands(master, 10, 2, "true")
+        for number, end in ((20, "cancelled"), (21, "interrupted")):
+            witness = tmp_path / end
+            master.order(jid(number), "cmd.run", HOLD.format(witness, tmp_path / "never"))
+            await until(witness.exists, "the start of the job")
+            if end == "cancelled":
+                master.send(JobCancel(jid(number), "enough"))
+            else:
+                os.kill(int(witness.read_text()), signal.SIGKILL)
+            await until(partial(master.returns.get, jid(number)), "the return")
+            ret = master.returns[jid(number)]
+            assert str(ret.value).startswith(end) and not ret.success
+            assert await commands(master, number + 10, 2, "echo y") == ["y", "y"]
+
+    run(scenario)
+
+
+def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    """The next agent may be an older one, which knows nothing of lines."""
+    witness, release = tmp_path / "witness", tmp_path / "release"
+
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        shutil.rmtree(agent.cache / "extmods")
+        await commands(master, 10, 2, "true")
+        master.stores = False
+        await commands_told(master, 12, "echo y")
+        master.order(jid(20), "cmd.run", HOLD.format(witness, release))
+        await until(witness.exists, "the start of the job")
+        agent.kill(signal.SIGTERM)
+        assert agent.job_folders() == [jid(12), jid(20)]
+        assert (agent.cache / "jobs" / jid(12) / "return").exists()
+        assert os.path.lexists(agent.cache / "jobs" / jid(20) / "process")
+        release.touch()
+        master.stores = True
+        agent.begin()
+        await until(lambda: {jid(12), jid(20)} <= set(master.returns), "the returns")
+        assert master.returns[jid(20)].value == "x" and master.returns[jid(12)].value == "y"
+
+    run(scenario)
+
+
+async def commands_told(master: MasterDouble, number: int, words: str) -> None:
+    """Have a command run whose return is told and not stored."""
+    master.order(jid(number), "cmd.run", words)
+    await until(lambda: master.told.get(jid(number)), "the return")

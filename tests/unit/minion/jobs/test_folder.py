@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from catena.core.errors import CatenaError
 from catena.core.ids import BadNameError
 from catena.core.job import JobReturn, JobSpec
-from catena.minion.jobs.folder import LOGGED_BYTES, Aside, Claim, JobFolderError, JobStore
+from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError, unpacked_order
 from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.store import LOGGED_BYTES, JobStore
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -30,7 +32,7 @@ def test_orders_come_back_in_the_order_of_their_receipt(tmp_path: Path) -> None:
     found, bad = again.scan()
     assert [stored.spec.jid for stored in found] == [C, A] and bad == []
     assert found[0].spec.args == ("ä", 1, b"raw")
-    assert again.add(JobSpec(B, "f")).received == 3
+    assert unpacked_order(again.add(JobSpec(B, "f"))).received == 3
 
 
 def test_a_job_is_claimed_once(tmp_path: Path) -> None:
@@ -196,3 +198,70 @@ def test_an_order_that_can_not_be_kept_leaves_nothing(
     store.add(JobSpec(C, "f"))
     assert [stored.spec.jid for stored in JobStore(tmp_path).scan()[0]] == [A, C]
     assert len(list((tmp_path / "jobs").iterdir())) == 2
+
+
+def test_a_given_job_lies_in_the_log_until_somebody_needs_its_folder(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    claim = Claim(ProcessRef(5, 7, "boot"), since=3.0)
+    for jid in (A, B, C):
+        store.add(JobSpec(jid, "f"), True, claim)
+    assert store.knows(A) and store.is_given(A) and not store.folder(A).path.exists()
+    assert store.spec(A) == JobSpec(A, "f") and store.claimed_by(A) == claim
+    store.keep_given(B, body(B))
+    assert store.has_return(B) and store.logged_return(B) == body(B)
+    store.end(C, 9)
+    assert not store.knows(C)
+    # Killed here: the next agent of this boot has the others, and who works on them.
+    again = JobStore(tmp_path, "boot")
+    found, bad = again.scan()
+    assert [stored.spec.jid for stored in found] == [A, B] and bad == []
+    assert again.claimed_by(A) == claim and not again.folder(A).has_return()
+    assert again.folder(B).read_return(10_000).value == "v" and again.logged_return(B) == body(B)
+
+
+def test_a_given_job_of_another_boot_may_have_done_anything(tmp_path: Path) -> None:
+    JobStore(tmp_path, "boot").add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
+    store = JobStore(tmp_path, "next")
+    store.scan()
+    assert store.claimed_by(A) == Claim(ProcessRef(0, 0, "boot"))
+
+
+def test_a_given_job_that_did_not_reach_its_process_is_as_any_other(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    store.add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
+    store.withdraw(A)
+    assert not store.is_given(A) and store.folder(A).read_spec().spec == JobSpec(A, "f")
+    again = JobStore(tmp_path, "boot")
+    again.scan()
+    assert again.claimed_by(A) is None
+
+
+def test_a_store_that_is_left_has_folders_for_all(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    claim = Claim(ProcessRef(5, 7, "boot"))
+    for jid in (A, B, C):
+        store.add(JobSpec(jid, "f"), True, claim)
+    store.keep_given(B, body(B))
+    store.end(C, 9)
+    store.leave()
+    assert store.folder(A).claimed_by() == claim and store.folder(B).has_return()
+    assert not store.folder(C).path.exists() and JobStore(tmp_path, "boot").ended() == {C: 9}
+
+
+def test_a_full_disk_keeps_no_given_job_from_being_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JobStore(tmp_path, "boot")
+    claim = Claim(ProcessRef(5, 7, "boot"))
+    for jid in (A, B):
+        store.add(JobSpec(jid, "f"), True, claim)
+    store.keep_given(B, body(B))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(JobFolder, "write", full)
+    again = JobStore(tmp_path, "boot")
+    assert [stored.spec.jid for stored in again.scan()[0]] == [A, B]
+    assert again.claimed_by(A) == claim and again.spec(A) == JobSpec(A, "f")
+    assert again.has_return(B) and again.aside(B) == Aside()

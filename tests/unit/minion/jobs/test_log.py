@@ -41,6 +41,45 @@ def test_a_torn_end_is_cut_off_at_every_length(tmp_path: Path) -> None:
     assert list(JobLog(path).read()) == [A, B]
 
 
+def test_what_is_noted_comes_with_the_next_line_or_at_the_flush(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", order=b"a"))
+    log.note(Line(A, "one", until=9))
+    assert JobLog(path).read()[A].until == 0
+    log.add(Line(B, "one", order=b"b"))
+    assert JobLog(path).read()[A].until == 9
+    log.note(Line(B, "one", until=8))
+    log.flush()
+    assert JobLog(path).read()[B].until == 8
+
+
+def test_a_return_is_read_from_where_it_lies_also_after_the_log_was_shrunk(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    for jid in (A, B):
+        log.add(Line(jid, "one", order=b"x" * 99))
+        log.add(Line(jid, "one", ret=jid.encode()))
+    log.note(Line(A, "one", until=9))
+    log.shrink()
+    again = JobLog(path)
+    again.read()
+    for one in (log, again):
+        assert not one.has_return(A) and one.read_return(B) == B.encode()
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(ValueError, match="damaged"):
+        log.read_return(B)
+
+
+def test_a_claim_is_known_until_the_job_begins_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", begun=True, order=b"a"), claim=Line(A, "one", claim={"since": 1}))
+    assert JobLog(path).read()[A] == Line(A, "one", True, b"a", claim={"since": 1})
+    log.add(Line(A, "one", begun=True))
+    assert JobLog(path).read()[A] == Line(A, "one", True, b"a")
+
+
 def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_log, "SHRINK_BYTES", 2000)
     log = JobLog(tmp_path / "jobs.log")

@@ -10,9 +10,10 @@ import pytest
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.core.job import JobSpec
-from catena.minion.jobs.folder import Aside, JobFolder, JobStore
+from catena.minion.jobs.folder import Aside, JobFolder
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.runner import LOOK_SECONDS, JobRunner
+from catena.minion.jobs.store import JobStore
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import Start

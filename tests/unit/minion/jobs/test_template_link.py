@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -15,11 +16,11 @@ JID = "20260101000000000001"
 class Nobody:
     """Listens to nothing."""
 
-    def forked(self, jid: str, pid: int, start: int | None) -> None: ...
+    def forked(
+        self, jid: str, pid: int, start: int | None, module: str, line: socket.socket
+    ) -> None: ...
 
     def unforked(self, jids: list[str]) -> None: ...
-
-    def finished(self, jid: str) -> None: ...
 
 
 def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: 
     link = TemplateLink(Loop(), Nobody())
     pids = []
     for _ in range(2):
-        link.fork(JID, "test.ping", start, 0.0)
+        link.fork(JID, "test", start, 0.0)
         pids.append(link._pid)
         link.close()
     end = time.monotonic() + 30

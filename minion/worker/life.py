@@ -1,0 +1,159 @@
+"""The life of a job's process, from its fork from the template to the end of its last job."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import traceback
+from typing import Callable, Optional
+
+from catena.core.clock import SystemClock
+from catena.core.frozen import dataclass
+from catena.core.job import JobSpec
+from catena.minion.jobs.folder import Aside, JobFolder, job_folder, unpacked_order
+from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO
+from catena.minion.start.blob import Start
+from catena.minion.worker.process import Worker, claim_of, service_of
+from catena.minion.worker.service import SocketService
+from catena.runtime.garbage import look_seldom
+from catena.runtime.processes import become_subreaper, has_children
+
+#: After so many jobs a process ends, however clean: what leaks slowly goes with it.
+JOBS_LIMIT = 100
+#: Nor does one live on that a large output has made larger than this.
+SIZE_LIMIT_KIB = 64 * 1024
+_STDOUT = 1
+
+
+def run(start: Start, jid: str, line: socket.socket) -> int:
+    """Run job *jid* of the store in this process, and others while it stays as it was.
+
+    Args:
+        start: the agent's start record.
+        jid: the first job.
+        line: to the daemon, which is told when this process is free, and gives it orders.
+
+    Returns:
+        The process's exit code.
+    """
+    look_seldom()
+    detach()
+    become_subreaper()
+    folder = job_folder(start.cache_dir, jid)
+    redirect(str(folder.output))
+    worker = Worker(start, service_of(start, folder), claim_of(start, jid), SystemClock())
+    if worker.run(folder) and is_as_before():
+        _serve(start, line)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """An outcome that is nowhere but here, until somebody has kept it."""
+
+    folder: JobFolder
+    body: bytes
+
+    def leave(self) -> None:
+        """Put it where the next daemon looks."""
+        self.folder.make()
+        self.folder.finish(self.body)
+
+
+def _serve(start: Start, line: socket.socket) -> None:
+    """Run the jobs that come by *line*."""
+    said, outcome = FREE, None
+    for _ in range(JOBS_LIMIT):
+        order = _exchange(line, said)
+        if order == GO:
+            return
+        if not order:
+            break
+        outcome = _answer(start, unpacked_order(order).spec)
+        if outcome is None:
+            return
+        said = DONE + outcome.body
+    if outcome is not None:
+        # The daemon has not said that it kept this one.
+        outcome.leave()
+
+
+def _exchange(line: socket.socket, said: bytes) -> bytes:
+    """Say how the last job went and return what comes next; b"" when the daemon is gone."""
+    try:
+        line.send(said)
+        return line.recv(GIVEN_BYTES)
+    except OSError:
+        return b""
+
+
+def _answer(start: Start, spec: JobSpec) -> Optional[_Outcome]:
+    """Run a job; return None when its outcome lies in its folder: this process is spoilt."""
+    folder = job_folder(start.cache_dir, spec.jid)
+    worker = Worker(start, SocketService(start.run_dir), claim_of(start, spec.jid), SystemClock())
+    try:
+        answer = worker.answer(folder, spec)
+    except BaseException:
+        # Told as the end of the job's output: this process ends without an outcome.
+        traceback.print_exc()
+        _keep_output(folder)
+        raise
+    fits = len(answer.body) <= GIVEN_BYTES and answer.aside == Aside()
+    if answer.clean and fits and is_as_before():
+        return _Outcome(folder, answer.body)
+    _keep_output(folder)
+    folder.finish(answer.body, answer.aside)
+    return None
+
+
+def is_as_before() -> bool:
+    """Return whether this process has kept nothing of its job: no memory, child or output."""
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size < SIZE_LIMIT_KIB and not has_children() and not os.fstat(_STDOUT).st_size
+
+
+def _keep_output(folder: JobFolder) -> None:
+    """Put what a given job has printed into its folder, which is made for it."""
+    folder.make()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.fstat(_STDOUT).st_size:
+        shutil.copyfile(f"/proc/self/fd/{_STDOUT}", folder.output)
+
+
+def detach() -> None:
+    """Leave the template: own session, default signals."""
+    os.setsid()
+    # What jobs make has the modes that people know; the daemon's own umask hides its own files.
+    os.umask(0o022)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def redirect(output: str) -> None:
+    """Let stdout and stderr go into a file."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    written = os.open(output, flags, 0o600)
+    os.dup2(nothing, 0)
+    os.dup2(written, 1)
+    os.dup2(written, 2)
+    os.close(nothing)
+    os.close(written)
+
+
+def exit_after(work: Callable[[], int]) -> None:
+    """Run *work* as the rest of this forked process: nothing of the template's end is run."""
+    code = 1
+    try:
+        code = work()
+    except BaseException:  # noqa: BLE001  # a forked child never returns to its template's loop
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from catena.minion.jobs import lines
+from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO, Lines
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.loop import Loop
+
+A, B = ProcessRef(1, 1, "boot"), ProcessRef(2, 2, "boot")
+
+
+class Told:
+    """Keeps what came."""
+
+    def __init__(self) -> None:
+        self.finished_jobs: list[str] = []
+        self.outcomes: dict[str, bytes] = {}
+        self.left: list[ProcessRef] = []
+
+    def forked(self, jid: str, pid: int, start: int | None) -> None:
+        """Not told here."""
+
+    def unforked(self, jids: list[str]) -> None:
+        """Not told here."""
+
+    def finished(self, jid: str) -> None:
+        self.finished_jobs.append(jid)
+
+    def handed(self, jid: str, body: bytes) -> None:
+        self.outcomes[jid] = body
+
+
+class Bench:
+    """Lines with the other ends of two of them."""
+
+    def __init__(self) -> None:
+        self.loop, self.told = Loop(), Told()
+        self.lines = Lines(self.loop, self.told, self.told.left.append)
+        self.ends = {A: self.join(A, "one"), B: self.join(B, "two")}
+
+    def join(self, process: ProcessRef, jid: str) -> socket.socket:
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.lines.add(process, mine, "cmd", jid)
+        its.settimeout(10)
+        return its
+
+    def say(self, process: ProcessRef, what: bytes) -> None:
+        self.ends[process].send(what)
+        self.loop.poll(1000)
+
+    def close(self) -> None:
+        self.lines.close()
+        for end in self.ends.values():
+            end.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+def test_only_who_has_said_that_it_is_free_is_given_a_job(bench: Bench) -> None:
+    assert bench.lines.free("cmd") is None and not bench.lines.give(A, "three", b"order")
+    bench.say(A, FREE)
+    assert bench.told.finished_jobs == ["one"]
+    assert bench.lines.free("cmd") == A and bench.lines.free("test") is None
+    assert not bench.lines.give(A, "three", bytes(GIVEN_BYTES + 1))
+    assert bench.lines.give(A, "three", b"order") and bench.ends[A].recv(99) == b"order"
+    assert bench.lines.free("cmd") is None
+    bench.say(A, DONE + b"outcome")
+    assert bench.told.outcomes == {"three": b"outcome"} and bench.lines.free("cmd") == A
+
+
+def test_who_was_killed_or_forked_from_an_old_template_has_no_other_job(bench: Bench) -> None:
+    bench.say(A, FREE)
+    bench.lines.retire_all()
+    assert bench.ends[A].recv(99) == GO and bench.told.left == [A]
+    bench.say(B, DONE + b"outcome")
+    assert bench.told.outcomes == {"two": b"outcome"} and bench.told.left == [A, B]
+    assert bench.ends[B].recv(99) == GO and bench.lines.free("cmd") is None
+
+
+def test_who_hangs_up_is_not_there_any_more(bench: Bench) -> None:
+    bench.say(A, FREE)
+    bench.ends[A].close()
+    assert not bench.lines.give(A, "three", b"order") and A not in bench.lines
+    bench.ends[B].close()
+    bench.loop.poll(1000)
+    assert B not in bench.lines and bench.told.outcomes == {}
+
+
+def test_who_waits_for_long_is_told_to_go_and_who_works_is_not(bench: Bench) -> None:
+    assert bench.lines.next_due() is None
+    bench.say(A, FREE)
+    bench.lines.service(5.0)
+    due = 5.0 + lines.REST_SECONDS
+    assert bench.lines.next_due() == due
+    bench.lines.service(due - 0.1)
+    assert A in bench.lines
+    bench.lines.service(due)
+    assert A not in bench.lines and B in bench.lines and bench.ends[A].recv(99) == GO
+
+
+def test_a_daemon_that_stops_tells_only_those_who_wait_to_go(bench: Bench) -> None:
+    bench.say(A, FREE)
+    bench.lines.close()
+    # Who works has an outcome to keep when it meets the end.
+    assert bench.ends[A].recv(99) == GO and bench.ends[B].recv(99) == b""
