@@ -35,9 +35,12 @@ class WorkerRenderer:
         self._workers = workers
 
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
-        """Return the reactions of *file* to an event."""
+        """Return the reactions of *file* to an event.
+
+        Each file waits in a line of its own: that with which chains go on behind no other.
+        """
         params = {"file": file, "tag": tag, "data": dict(data)}
-        found = await self._workers.call("reactions", params)
+        found = await self._workers.call("reactions", params, f"reactions {file}")
         return [decode(Reaction, item) for item in found]
 
 

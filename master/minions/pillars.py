@@ -33,8 +33,16 @@ class PillarService:
         self._clock = clock
         self._kept: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
-    async def compile(self, minion: str, request: PillarRequest) -> PillarReply:
-        """Return the pillar of *minion*, or why there is none."""
+    async def compile(
+        self, minion: str, request: PillarRequest, line: str = "pillar"
+    ) -> PillarReply:
+        """Return the pillar of *minion*, or why there is none.
+
+        Args:
+            minion: whose.
+            request: which.
+            line: where it waits for a process (`Workers.call`).
+        """
         params = {
             "minion": minion,
             "grains": await self._grains(minion),
@@ -43,7 +51,7 @@ class PillarService:
             "override": request.override,
         }
         try:
-            found = await self._workers.call("pillar", params)
+            found = await self._workers.call("pillar", params, line)
         except CatenaError as error:
             return PillarReply({}, (f"pillar: {error}",))
         return PillarReply(found["pillar"], tuple(found["errors"]))
@@ -56,7 +64,8 @@ class PillarService:
             for name in minions
             if name not in self._kept or now - self._kept[name][0] > FRESH_SECONDS
         ]
-        replies = await asyncio.gather(*(self.compile(name, PillarRequest()) for name in stale))
+        asked = (self.compile(name, PillarRequest(), "targets") for name in stale)
+        replies = await asyncio.gather(*asked)
         for name, reply in zip(stale, replies, strict=True):
             self._kept[name] = (now, {} if reply.errors else reply.pillar)
         found = {name: self._kept[name][1] for name in minions if name in self._kept}

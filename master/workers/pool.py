@@ -17,6 +17,7 @@ from typing import Any
 import msgpack
 
 from catena.core.errors import CatenaError, TryLaterError
+from catena.master.workers.turns import Turns
 
 LOG = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ TASKS_PER_CHILD = 1000
 #: A child that nobody needed for so long ends: each is a quarter of a master. The next task waits
 #: the sixth of a second that a new one takes.
 REST_SECONDS = 60.0
-#: Tasks that may wait for a child; more are refused rather than kept.
+#: Tasks that may wait for a child in one line; more are refused rather than kept.
 WAITING_LIMIT = 10_000
 
 
@@ -67,28 +68,31 @@ class Workers:
         self._settings = settings
         self._timeout = timeout_seconds
         self._rest_seconds = rest_seconds
-        self._slots = asyncio.Semaphore(count)
+        self._turns = Turns(count)
         self._idle: list[_Child] = []
         self._all: set[asyncio.subprocess.Process] = set()
-        self._waiting = 0
         self._resting: asyncio.Task[None] | None = None
 
-    async def call(self, task: str, params: dict[str, Any]) -> Any:
-        """Run *task* (a name of master.worker.TASKS) in a child and return its value.
+    async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
+        """Run *task* (a name of master.workers.tasks.TASKS) in a child and return its value.
+
+        Args:
+            task: its name.
+            params: its arguments.
+            line: where it waits for a child; each line gets its turns, however long others are.
+                "": that of its task.
 
         Raises:
             TaskFailedError: the task refused or failed; the message is its own.
             WorkerDiedError: it took too long, or its process died.
-            TryLaterError: too many tasks wait already.
+            TryLaterError: too many tasks wait in this line already.
         """
-        if self._waiting >= WAITING_LIMIT:
-            raise TryLaterError(f"{self._waiting} tasks wait for a worker process")
-        self._waiting += 1
-        try:
-            async with self._slots:
-                return await self._run(task, params)
-        finally:
-            self._waiting -= 1
+        place = line or task
+        waiting = self._turns.waiting(place)
+        if waiting >= WAITING_LIMIT:
+            raise TryLaterError(f"{waiting} tasks wait for a worker process")
+        async with self._turns.turn(place):
+            return await self._run(task, params)
 
     async def _run(self, task: str, params: dict[str, Any]) -> Any:
         child = self._idle.pop() if self._idle else await self._start()

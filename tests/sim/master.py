@@ -136,7 +136,7 @@ class _Workers:
     def __init__(self, settings: dict[str, Any], count: int, timeout_seconds: float) -> None:
         self._kept: dict[tuple[str, str], Any] = {}
 
-    async def call(self, task: str, params: Mapping[str, Any]) -> Any:
+    async def call(self, task: str, params: Mapping[str, Any], line: str = "") -> Any:
         """Do a task."""
         await asyncio.sleep(0.01)
         if task == "pillar":

@@ -1,0 +1,106 @@
+"""Turns are dealt to lines, whatever befalls those who wait in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from catena.master.workers.turns import Turns
+
+Story = Callable[["Desk"], Awaitable[None]]
+
+
+class Desk:
+    """Somebody who notes in which order turns are had, and says when each is over."""
+
+    def __init__(self, count: int) -> None:
+        self.turns = Turns(count)
+        self.had: list[str] = []
+        self._over: asyncio.Queue[None] = asyncio.Queue()
+
+    def come(self, line: str, name: str) -> asyncio.Task[None]:
+        return asyncio.create_task(self._visit(line, name))
+
+    async def _visit(self, line: str, name: str) -> None:
+        async with self.turns.turn(line):
+            self.had.append(name)
+            await self._over.get()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def end(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._over.put_nowait(None)
+            await self.settle()
+
+
+def at_a_desk(count: int, story: Story) -> None:
+    async def whole() -> None:
+        await story(Desk(count))
+
+    asyncio.run(whole())
+
+
+def test_a_long_line_costs_another_only_every_second_turn() -> None:
+    async def story(desk: Desk) -> None:
+        tasks = [desk.come("pillar", f"p{number}") for number in range(6)]
+        tasks += [desk.come("start", f"s{number}") for number in range(2)]
+        await desk.settle()
+        assert desk.had == ["p0"]
+        assert (desk.turns.waiting("pillar"), desk.turns.waiting("start")) == (5, 2)
+        await desk.end(8)
+        assert desk.had == ["p0", "p1", "s0", "p2", "s1", "p3", "p4", "p5"]
+        await asyncio.gather(*tasks)
+        assert desk.turns.waiting("pillar") == 0
+
+    at_a_desk(1, story)
+
+
+def test_so_many_have_a_turn_at_a_time() -> None:
+    async def story(desk: Desk) -> None:
+        tasks = [desk.come("one", f"{number}") for number in range(5)]
+        await desk.settle()
+        assert len(desk.had) == 2
+        await desk.end(2)
+        assert len(desk.had) == 4
+        await desk.end(3)
+        await asyncio.gather(*tasks)
+
+    at_a_desk(2, story)
+
+
+def test_who_leaves_the_line_takes_no_turn() -> None:
+    async def story(desk: Desk) -> None:
+        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+        await desk.settle()
+        second.cancel()
+        await desk.settle()
+        await desk.end(2)
+        assert desk.had == ["a", "c"]
+        # All turns are free again.
+        await asyncio.gather(first, third, return_exceptions=True)
+        again = desk.come("two", "d")
+        await desk.settle()
+        assert desk.had[-1] == "d"
+        await desk.end()
+        await again
+
+    at_a_desk(1, story)
+
+
+def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None:
+    async def story(desk: Desk) -> None:
+        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+        await desk.settle()
+        first.cancel()
+        # In one round of the loop: the first gives its turn back, the second has it and is gone.
+        await asyncio.sleep(0)
+        second.cancel()
+        await desk.settle()
+        assert desk.had == ["a", "c"]
+        await desk.end()
+        await asyncio.gather(first, second, third, return_exceptions=True)
+
+    at_a_desk(1, story)
