@@ -13,7 +13,7 @@ from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader, frame
 from catena.transport.local import LocalPeer, listen, peer_of
-from catena.transport.messages import ClientStop, Envelope, Failure
+from catena.transport.messages import ClientReply, ClientStop, Envelope, Failure
 from catena.transport.wire import ZERO
 
 log = logging.getLogger(__name__)
@@ -44,17 +44,26 @@ class LocalConnection:
             LimitError, NotPackableError: the message can't travel.
         """
         data = frame(wire.pack(message, reply_to=reply_to))
+        if self._lock.locked() or self._writer.transport.get_write_buffer_size():
+            await self._readable()
+        elif self._writer.is_closing():
+            raise UnreachableError("the client is gone")
+        last = type(message) is ClientReply
+        if not self._said and not last:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._said.append(data)
+        self._unsent += len(data)
+        # The end of a request is what its client waits for.
+        if last or self._unsent >= _GATHER_BYTES:
+            self.flush()
+
+    async def _readable(self) -> None:
+        """Wait until the client has read; one after the other."""
         async with self._lock:
             try:
                 await self._writer.drain()
             except (ConnectionError, RuntimeError):
                 raise UnreachableError("the client is gone") from None
-        if not self._said:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._said.append(data)
-        self._unsent += len(data)
-        if self._unsent >= _GATHER_BYTES:
-            self.flush()
 
     def flush(self) -> None:
         """Write what was said in this turn of the loop."""

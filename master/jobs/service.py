@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
 from catena.master.jobs.steady import SteadyTime
-from catena.master.store.database import Store
+from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import DELIVERIES, JOBS
 
 
@@ -122,10 +123,8 @@ class Jobs:
         for order in orders[: None if request.chains else 1]:
             # Before anything is stored: what can't travel would wait for ever.
             messages.check(order.spec)
-        submitted = await self._store.write(lambda conn: self._insert(conn, new, within))
-        if not submitted.repeated:
-            self._parts.handover.send(orders, messages)
-        return submitted
+        send = partial(self._parts.handover.send, orders, messages)
+        return await self._store.write(lambda conn: self._insert(conn, new, within, send))
 
     async def cancel(
         self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
@@ -196,7 +195,11 @@ class Jobs:
         )
 
     def _insert(
-        self, conn: sa.Connection, new: job_rows.NewJob, within: Within | None
+        self,
+        conn: sa.Connection,
+        new: job_rows.NewJob,
+        within: Within | None,
+        send: Callable[[], None],
     ) -> Submitted:
         if new.request.idempotency_key:
             known = job_rows.with_idempotency(conn, new.request)
@@ -204,6 +207,8 @@ class Jobs:
                 found = tuple(row.minion for row in job_rows.deliveries(conn, known))
                 return Submitted(known, found, repeated=True)
         job_rows.insert(conn, new)
+        # In the moment of the commit, whether who asked still waits or not.
+        after_commit(conn, send)
         missing = tuple(name for name in new.deliveries if name not in self._moves)
         submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
