@@ -93,24 +93,26 @@ def decode(kind: Type[R], data: Any, path: str = "$") -> R:
     """
     if type(data) is not dict and not isinstance(data, AbstractMapping):
         raise RecordError(f"{path}: expected a mapping for {kind.__name__}")
-    hints, required = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
-    values = {}
+    known, hints, required = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
+    changed: Optional[Dict[str, Any]] = None
     for name, item in data.items():
-        hint = hints.get(name, _UNKNOWN)
-        # Most fields are plain: their path is not worth writing down.
-        if hint is Any or (type(item) is hint and hint in _AS_IS):
-            values[name] = item
-        elif hint is _UNKNOWN:
+        # Most fields are plain, and stay as they are: no path is worth writing down for them.
+        found = known.get(name, _UNKNOWN)
+        if found is type(item) or found is Any:
+            continue
+        if name not in hints:
             raise RecordError(f"{path}: {unknown('field', str(name), hints)}")
-        else:
-            values[name] = _value(hint, item, f"{path}.{name}")
-    if not values.keys() >= required:
-        raise RecordError(f"{path}: missing field {min(required - values.keys())!r}")
-    return kind(**values)
+        if changed is None:
+            changed = dict(data)
+        changed[name] = _value(hints[name], item, f"{path}.{name}")
+    if len(data) < len(hints) and not data.keys() >= required:
+        raise RecordError(f"{path}: missing field {min(required - data.keys())!r}")
+    return kind(**(data if changed is None else changed))
 
 
 @cache
-def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
+def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], Dict[str, Any], frozenset[str]]:
+    """Return what a record's values are where that is plain, every field's type, who must be."""
     hints = get_type_hints(kind)
     fields = frozen.fields(kind)
     required = frozenset(
@@ -118,9 +120,9 @@ def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], frozenset[str]]:
         for f in fields
         if f.default is frozen.MISSING and f.default_factory is frozen.MISSING
     )
-    return {
-        f.name: getattr(hints[f.name], "__supertype__", hints[f.name]) for f in fields
-    }, required
+    types = {f.name: getattr(hints[f.name], "__supertype__", hints[f.name]) for f in fields}
+    known = {name: hint for name, hint in types.items() if hint is Any or hint in _AS_IS}
+    return known, types, required
 
 
 @cache
