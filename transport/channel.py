@@ -10,7 +10,14 @@ import zmq
 from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.keys import KeyPair
-from catena.transport.sockets import dealer, monitor_events, unwatch, use_ipv6, watch
+from catena.transport.sockets import (
+    dealer,
+    monitor_events,
+    readable,
+    unwatch,
+    use_ipv6,
+    watch,
+)
 
 _EVENTS = (
     zmq.EVENT_CONNECTED
@@ -98,10 +105,9 @@ class Channel:
 
     def receive(self) -> Optional[zmq.Frame]:
         """Return the next frame, or None; further parts of a message are dropped."""
-        try:
-            frame = self._sock.recv(zmq.NOBLOCK, copy=False)
-        except zmq.Again:
+        if not readable(self._sock):
             return None
+        frame = self._sock.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
         while more:
             more = self._sock.recv(zmq.NOBLOCK, copy=False).more

@@ -20,6 +20,7 @@ from catena.transport.sockets import (
     Family,
     family,
     monitor_events,
+    readable,
     router,
     unwatch,
     use_ipv6,
@@ -47,7 +48,6 @@ FORGET_SECONDS = 60.0
 # Numbers, not members of an enumeration: to join two of those takes longer than to send.
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
-_STATE, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 
 
@@ -234,9 +234,7 @@ class Port:
         # Set while reading: a send from a handler needs no second look.
         self._scheduled = True
         for _ in range(BATCH):
-            # Asked first: a third of what an error costs, and mostly there is one message or none.
-            state = self._sock.getsockopt(_STATE)
-            if not (isinstance(state, int) and state & _READABLE):
+            if not readable(self._sock):
                 self._scheduled = False
                 return
             routing_id = self._sock.recv(_NOW)

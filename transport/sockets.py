@@ -165,6 +165,8 @@ class MonitorEvent(NamedTuple):
 
 
 _EVENT = struct.Struct("=hi")
+# Numbers, not members of an enumeration, which are slow to join.
+_STATE, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def watch(sock: zmq.Socket[bytes], name: str, events: int) -> zmq.Socket[bytes]:
@@ -186,9 +188,14 @@ def unwatch(sock: zmq.Socket[bytes], pair: zmq.Socket[bytes]) -> None:
 
 def monitor_events(pair: zmq.Socket[bytes]) -> Iterator[MonitorEvent]:
     """Yield what has happened, without waiting."""
-    while True:
-        try:
-            parts = pair.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return
-        yield MonitorEvent(*_EVENT.unpack(parts[0]))
+    while readable(pair):
+        yield MonitorEvent(*_EVENT.unpack(pair.recv_multipart(zmq.NOBLOCK)[0]))
+
+
+def readable(sock: zmq.Socket[bytes]) -> bool:
+    """Return whether a message can be received at once.
+
+    To ask costs a third of the error that says no, and mostly there is one message or none.
+    """
+    state = sock.getsockopt(_STATE)
+    return isinstance(state, int) and bool(state & _READABLE)

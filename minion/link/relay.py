@@ -96,6 +96,8 @@ class Relay:
 
     def service(self, now: float) -> None:
         """Send what waits, and give up what waited too long."""
+        if not (self._waiting or self._asked):
+            return
         flying = sum(1 for question in self._asked.values() if question.socket == "bulk")
         left: List[Question] = []
         for question in self._waiting:
