@@ -15,6 +15,7 @@ import hashlib
 import os
 import time
 import urllib.parse
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
 
@@ -95,8 +96,12 @@ class CachingClient:
     def __init__(self, source: ChunkSource, cache_dir: Path) -> None:
         self._source = source
         self._folder = cache_dir
-        self._store = ContentStore(cache_dir)
         self._lists: Dict[str, Manifest] = {}
+
+    @cached_property
+    def _store(self) -> ContentStore:
+        # Most jobs ask for no file.
+        return ContentStore(self._folder)
 
     def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
         """Return a hash-checked, read-only copy of *path*; None when there is no such file.
@@ -236,7 +241,8 @@ class CachingClient:
                 return
         except FileNotFoundError:
             # Never yet; other faults of the disk are the next job's to report.
-            pass
+            if not self._folder.exists():
+                return
         stamp.touch(mode=0o600)
         self.prune(KEEP_SECONDS)
 

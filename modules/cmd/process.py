@@ -158,7 +158,8 @@ def _pump(process: subprocess.Popen[bytes], command: Command, streams: _Streams)
     """
     limit = None if command.timeout is None else time.monotonic() + command.timeout
     left, silent_since = command.stdin or b"", time.monotonic()
-    with selectors.DefaultSelector() as selector:
+    # For three pipes at most: nothing has to be made and taken down in the system.
+    with selectors.PollSelector() as selector:
         _register(selector, process, command)
         while selector.get_map():
             now = time.monotonic()
