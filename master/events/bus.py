@@ -17,12 +17,15 @@ from catena.master.events import return_events
 from catena.master.events.ring import EventRing
 from catena.master.store.database import Store, after_commit
 from catena.master.store.lists import padded
+from catena.master.store.lookup import Lookup
 from catena.master.store.metadata import WITH_ANOTHER, Ready
 from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
-_KNOWN = sa.select(EVENTS.c.seq).where(
-    EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
+_KNOWN = Lookup(
+    sa.select(EVENTS.c.seq).where(
+        EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
+    )
 )
 
 #: Events read from the table at a time.
@@ -142,8 +145,7 @@ class EventBus:
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
-        found = conn.execute(_KNOWN, {"b_source": source, "b_event": event_id})
-        return found.first() is not None
+        return _KNOWN.one(conn, {"b_source": source, "b_event": event_id}) is not None
 
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
         """Store an event by itself; return it once it is durable."""

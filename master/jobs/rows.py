@@ -45,6 +45,7 @@ _DELIVERY = Lookup(
     )
     .where(_THIS)
 )
+_REPEATED = Lookup(sa.select(JOBS.c.jid).where(JOBS.c.idempotency == sa.bindparam("b_key")))
 _MOVE = (
     sa.update(DELIVERIES)
     .where(_THIS, DELIVERIES.c.state == sa.bindparam("b_state"))
@@ -170,9 +171,8 @@ def idempotency(request: JobRequest) -> str | None:
 
 def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
     """Return the jid of the job that an earlier request with this key made, or None."""
-    query = sa.select(JOBS.c.jid).where(JOBS.c.idempotency == idempotency(request))
-    found = conn.execute(query).scalar()
-    return None if found is None else str(found)
+    found = _REPEATED.one(conn, {"b_key": idempotency(request)})
+    return None if found is None else str(found.jid)
 
 
 def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:

@@ -98,7 +98,8 @@ class Workers:
         child = self._idle.pop() if self._idle else await self._start()
         try:
             frame = {"task": task, "params": params}
-            answer = await asyncio.wait_for(_exchange(child, frame), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                answer = await _exchange(child, frame)
         except TimeoutError:
             await self._end(child)
             raise WorkerDiedError(f"{task} took longer than {self._timeout:.0f} s") from None
