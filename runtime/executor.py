@@ -72,8 +72,7 @@ def execute(
             raise
         value, retcode = _fault(spec, error)
         raised = True
-    ready = value if is_plain(value) else plain(value)
-    value, truncated = shorten(ready, spec.output_limit)
+    value, truncated = _bounded(value, spec.output_limit)
     ret = JobReturn(
         jid=spec.jid,
         fun=spec.fun,
@@ -89,6 +88,11 @@ def execute(
         epochs=dict(session.host.epochs),
     )
     return Outcome(ret, session.host.after, raised)
+
+
+def _bounded(value: Any, limit: int) -> Tuple[Any, bool]:
+    """Return *value* as plain data within a limit, and whether it was shortened."""
+    return shorten(value if is_plain(value) else plain(value), limit)
 
 
 def passes(error: BaseException) -> bool:

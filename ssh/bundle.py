@@ -36,6 +36,8 @@ PARTLY = {
         "templates",
         "yaml",
         "yaml_lines",
+        "yaml_builder",
+        "yaml_faults",
         "yaml_parser",
         "yaml_writer",
     ),

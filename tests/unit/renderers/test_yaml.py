@@ -120,11 +120,36 @@ def test_aliases_that_multiply_end_at_the_limit() -> None:
         yaml.load("\n".join(rows))
 
 
-def test_merges_that_multiply_end_at_the_limit() -> None:
+def test_merges_of_merges_cost_what_they_give() -> None:
     rows = ["a0: &a0 {x: 1}"]
     rows += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 9)]
-    with pytest.raises(LimitError, match="more than"):
-        yaml.load("\n".join(rows))
+    assert yaml.load("\n".join(rows))["a8"] == {"x": 1}
+
+
+def test_an_alias_has_the_lines_of_what_it_names_and_a_merged_key_too() -> None:
+    text = "a: &x\n  - b: 1\nc: *x\nd: &y {e: 2}\nf:\n  <<: *y\n  g: 3\nh:\n  - *x\n"
+    lines = dict(yaml.load_rendered(text, "f", text, LineMap()).lines)
+    assert (lines["c",], lines["c", 0], lines["c", 0, "b"]) == (3, 2, 2)
+    assert (lines["f", "e"], lines["f", "g"], lines["h", 0], lines["h", 0, 0]) == (4, 7, 9, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a: &x 1\nb: &x 2\n", 2, "&x is there twice, first in line 1"),
+        ("a: 1\n<<: [1]\n", 2, "<< takes a mapping"),
+        ("a: &x {b: 1}\nc:\n  *x : 1\n", 3, "can't be a key"),
+        ("!!map [a]\n", 1, "not allowed on a list"),
+        ("!!seq {a: b}\n", 1, "not allowed on a mapping"),
+    ],
+)
+def test_what_the_parser_itself_lets_pass_names_its_line(
+    text: str, line: int, reason: str
+) -> None:
+    with pytest.raises(YamlFaultError) as caught:
+        yaml.load(text, "f")
+    assert caught.value.place.line == line
+    assert reason in str(caught.value)
 
 
 def test_every_key_and_item_knows_its_line() -> None:

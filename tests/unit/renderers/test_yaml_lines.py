@@ -8,7 +8,7 @@ from typing import List
 
 import pytest
 
-from catena.renderers import yaml_lines, yaml_parser
+from catena.renderers import yaml_builder, yaml_lines, yaml_parser
 from catena.renderers.source import LineMap, SourceError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,7 +134,7 @@ def test_a_text_may_be_as_large_and_deep_as_the_general_parser_allows(
     # Two mappings, two lists, three keys and three texts.
     for limit, is_read in ((10, True), (9, False)):
         monkeypatch.setattr(yaml_lines, "_MAX_VALUES", limit)
-        monkeypatch.setattr(yaml_parser, "MAX_NODES", limit)
+        monkeypatch.setattr(yaml_builder, "MAX_NODES", limit)
         assert assert_read_alike(text) is is_read
         if not is_read:
             with pytest.raises(SourceError, match="more than"):

@@ -90,7 +90,9 @@ def test_whatever_is_imported_travels_too() -> None:
 
 
 #: What is imported only where something is rendered.
-YAML = ("catena/renderers/yaml_parser.py", "catena/renderers/yaml_writer.py")
+YAML = tuple(
+    f"catena/renderers/yaml_{name}.py" for name in ("builder", "faults", "parser", "writer")
+)
 
 
 def test_nothing_but_the_standard_library_is_needed() -> None:
