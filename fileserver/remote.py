@@ -292,9 +292,14 @@ class DistantFile:
             WrongContentError: what came is not what was promised.
             CatenaError: the master could not be asked.
         """
+        # For what is large only: it brings Python's way to the C library.
+        from catena.core.heap import large_kept
+
         for _ in range(_ATTEMPTS):
             try:
-                return receive(handle, self.entry, self._client.pieces(self.entry, self._saltenv))
+                pieces = self._client.pieces(self.entry, self._saltenv)
+                with large_kept():
+                    return receive(handle, self.entry, pieces)
             except FileChangedError as error:
                 changed = error
             os.ftruncate(handle, 0)

@@ -14,17 +14,12 @@ from __future__ import annotations
 import ctypes
 import gc
 
-#: `mallopt`'s names (malloc.h): the largest number of arenas, what is so large that the system is
-#: asked for it alone, and how much that is free at an arena's end goes back at once.
+from catena.core import heap
+
+#: `mallopt`'s name (malloc.h) for the largest number of arenas.
 _M_ARENA_MAX = -8
-_M_MMAP_THRESHOLD = -3
-_M_TRIM_THRESHOLD = -1
 #: One for the loop and one beside it: Python's lock lets no more of our threads allocate at once.
 ARENAS = 2
-#: A piece of a file is half a megabyte in each of its forms: without these, 100 MB that are served
-#: are 100 000 pages that come anew from the system, and go back to it.
-LARGE_BYTES = 4 * 1024 * 1024
-FREE_BYTES = 16 * 1024 * 1024
 #: New objects until the youngest are looked at, and looks until older ones are. More than what
 #: waits for a commit on a busy master, so that it is gone before it would be looked at.
 LOOKS = (100_000, 10, 10)
@@ -35,8 +30,7 @@ def share_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, ARENAS)
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, FREE_BYTES)
+    heap.keep_large()
 
 
 def give_back() -> None:
