@@ -61,6 +61,13 @@ class End:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """An item of a stream that nobody waits for by itself: it may go with the next one."""
+
+    value: Any
+
+
 #: Answers a request of a caller: a value, or a stream of items with an End at most once, last.
 Handler = Callable[[Caller, Any], "Awaitable[Any] | AsyncIterator[Any]"]
 
@@ -96,6 +103,8 @@ class Dispatcher:
             async for item in result:
                 if isinstance(item, End):
                     last = item.value
+                elif isinstance(item, Aside):
+                    await connection.send(ClientItem(item.value), envelope.msg_id, patient=True)
                 else:
                     await connection.send(ClientItem(item), envelope.msg_id)
         else:

@@ -15,7 +15,7 @@ from catena.core.types import JSON
 from catena.master.acl import Caller
 from catena.master.blobs import Blobs
 from catena.master.events.bus import EventBus
-from catena.master.gateway import End, Handler
+from catena.master.gateway import Aside, End, Handler
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.service import Jobs
 from catena.master.jobs.targets import Targets
@@ -27,6 +27,8 @@ from catena.master.sessions import Link, Sessions
 from catena.transport.messages import KeyRotate
 
 EXPIRY_LIMIT_SECONDS = 365 * 24 * 3600
+#: Items of a job whose news is where it stands: each comes before what it came for.
+_ASIDE = frozenset({"new", "delivery"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,5 +196,7 @@ async def _job_stream(items: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any
     async for item in items:
         if item["type"] == "end":
             yield End({"jid": item["jid"], "states": item["states"]})
+        elif item["type"] in _ASIDE:
+            yield Aside(item)
         else:
             yield item

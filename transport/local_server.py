@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _READ_BYTES = 256 * 1024
 #: What is gathered in one turn of the loop is written from this size on.
 _GATHER_BYTES = 64 * 1024
+#: How long something patient waits for company: a quick minion has answered by then.
+PATIENT_SECONDS = 0.004
 #: Requests that one client may have under way.
 REQUESTS = 64
 
@@ -35,9 +37,17 @@ class LocalConnection:
         #: Said in this turn of the loop: it goes out as one write, for its bytes.
         self._said: List[bytes] = []
         self._unsent = 0
+        #: Written at the end of this turn, or when patience is over.
+        self._soon = False
+        self._later: Optional[asyncio.TimerHandle] = None
 
-    async def send(self, message: Any, reply_to: bytes = ZERO) -> None:
+    async def send(self, message: Any, reply_to: bytes = ZERO, *, patient: bool = False) -> None:
         """Send; waits while the client does not read.
+
+        Args:
+            message: what to say.
+            reply_to: what it answers.
+            patient: it may go a moment later, with what else is said by then.
 
         Raises:
             UnreachableError: the client is gone.
@@ -49,13 +59,21 @@ class LocalConnection:
         elif self._writer.is_closing():
             raise UnreachableError("the client is gone")
         last = type(message) is ClientReply
-        if not self._said and not last:
-            asyncio.get_running_loop().call_soon(self.flush)
         self._said.append(data)
         self._unsent += len(data)
         # The end of a request is what its client waits for.
         if last or self._unsent >= _GATHER_BYTES:
             self.flush()
+        else:
+            self._schedule(patient)
+
+    def _schedule(self, patient: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if not patient and not self._soon:
+            self._soon = True
+            loop.call_soon(self.flush)
+        elif patient and self._later is None:
+            self._later = loop.call_later(PATIENT_SECONDS, self.flush)
 
     async def _readable(self) -> None:
         """Wait until the client has read; one after the other."""
@@ -66,8 +84,11 @@ class LocalConnection:
                 raise UnreachableError("the client is gone") from None
 
     def flush(self) -> None:
-        """Write what was said in this turn of the loop."""
-        said, self._said, self._unsent = self._said, [], 0
+        """Write what was said."""
+        said, self._said, self._unsent, self._soon = self._said, [], 0, False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if said and not self._writer.is_closing():
             self._writer.write(b"".join(said))
 

@@ -19,6 +19,7 @@ class Master:
 
     def __init__(self) -> None:
         self.connections = 0
+        self.heard = asyncio.Event()
 
     def allow(self, peer: LocalPeer) -> bool:
         self.connections += 1
@@ -28,6 +29,10 @@ class Master:
         verb = envelope.message.verb
         if verb == "job.show":
             raise NotFoundError("no such job")
+        if verb == "job.watch":
+            # Nothing comes behind it for a while.
+            await connection.send(ClientItem("patient"), envelope.msg_id, patient=True)
+            await self.heard.wait()
         if verb == "event.watch":
             for number in range(3):
                 await connection.send(ClientItem(number), envelope.msg_id)
@@ -89,6 +94,15 @@ def test_a_stream_whose_end_has_come_is_left_without_a_word(
 
     assert served(tmp_path, use) == (0, 1, [0, 1, 2])
     assert sent == ["ClientRequest"] * 3
+
+
+def test_what_is_patient_goes_alone_when_nothing_comes_to_go_with_it(tmp_path: Path) -> None:
+    def use(client: MasterClient, path: Path) -> Any:
+        from catena.client.requests import JobWatch
+
+        return next(iter(client.stream("job.watch", JobWatch("20260101000000000001"), 10.0)))
+
+    assert served(tmp_path, use) == "patient"
 
 
 def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -> None:
