@@ -33,6 +33,9 @@ HEADER_BYTES = 2 + 2 * ID_BYTES
 #: So many random ids are made at once.
 IDS_AT_A_TIME = 64
 
+#: A packer is kept when what it has packed is no larger.
+KEPT_PACKER_BYTES = 16 * 1024
+
 #: Longest text of an error that quotes a peer.
 TEXT_LIMIT = 300
 
@@ -155,6 +158,32 @@ class _Random:
 _RANDOM = _Random()
 
 
+class _Packers:
+    """Packers that are used again: to make one, with its buffer, takes longer than most messages.
+
+    Each is taken out while it packs, so that another thread, or what runs in between, has its own.
+    """
+
+    def __init__(self) -> None:
+        self._free: List[msgpack.Packer] = []
+
+    def pack(self, value: Any) -> bytes:
+        try:
+            packer = self._free.pop()
+        except IndexError:
+            packer = msgpack.Packer(
+                default=plain, use_bin_type=True, unicode_errors="backslashreplace"
+            )
+        packed: bytes = packer.pack(value)
+        # One whose buffer grew, or that an error left in the midst of something, is not kept.
+        if len(packed) <= KEPT_PACKER_BYTES:
+            self._free.append(packer)
+        return packed
+
+
+_PACKERS = _Packers()
+
+
 def new_id() -> bytes:
     """Return 16 random bytes for a msg-id."""
     return _RANDOM.take()
@@ -231,12 +260,9 @@ def pack_body(value: Any) -> bytes:
     one odd byte must not make a job's return undeliverable.
     """
     try:
-        packed: bytes = msgpack.packb(
-            value, default=plain, use_bin_type=True, unicode_errors="backslashreplace"
-        )
+        return _PACKERS.pack(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise NotPackableError(f"{type(value).__name__}: {error}") from None
-    return packed
 
 
 def check_outgoing(frame: Union[Buffer, Packed], *, socket: str, receiver: str) -> None:

@@ -368,3 +368,21 @@ def test_the_only_field_of_a_message_is_given_as_it_came() -> None:
     assert wire.only_field(b"\xde\x00\x01" + usual[1:], "ret") == b""
     assert wire.only_field(msgpack.packb({"more": 1, "ret": ret}), "ret") == b""
     assert wire.only_field(b"", "ret") == b""
+
+
+def test_what_can_not_be_packed_leaves_nothing_behind_in_what_is_packed_next() -> None:
+    usual = wire.pack_body(Ping(7))
+    for bad in (2**80, object(), _nested()):
+        with pytest.raises(wire.NotPackableError):
+            wire.pack_body(EventFired("1", "app/x", {"begun": "x" * 100, "then": bad}))
+        assert wire.pack_body(Ping(7)) == usual
+    large = {"text": "x" * (wire.KEPT_PACKER_BYTES + 1)}
+    assert msgpack.unpackb(wire.pack_body(large)) == large
+    assert wire.pack_body(Ping(7)) == usual
+
+
+def _nested() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(5000):
+        found = [found]
+    return found
