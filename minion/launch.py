@@ -13,6 +13,7 @@ from catena.core.checkup import is_locked
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.privileges import become
 from catena.minion import upgrade
+from catena.minion.jobs.inline import resume_file
 from catena.minion.start import blob, configure
 from catena.minion.start.blob import Start
 from catena.minion.start.interpreter import python_argv
@@ -75,12 +76,14 @@ def with_chains(start: Start) -> Start:
 
     A change of agents that did not come about is settled here.
     """
-    # Imported here: the configuration's errors need none of it.
+    agent_versions.take_back_unmade(Path(start.settings.agent_dir), start.cache_dir)
+    failure = agent_versions.untold_failure(start.cache_dir)
+    if not (failure or (start.cache_dir / "chains").is_dir() or resume_file(start.conf_dir)):
+        # Most hosts: what follows is a twentieth of an agent's start.
+        return start
     from catena.runtime import chain_run
 
     place = place_of(start)
-    agent_versions.take_back_unmade(Path(start.settings.agent_dir), start.cache_dir)
-    failure = agent_versions.untold_failure(start.cache_dir)
     if failure:
         # A chain that waits for the new agent must fail there, not go on under the old one. Noted
         # as told only once that is on disk: a cut in between refuses it at the next start.
