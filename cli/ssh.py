@@ -226,7 +226,8 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger, knocks: K
     def run(watch: Watch) -> Answer:
         from catena.ssh.errors import Phase, SshError
 
-        short = knocks.suit(host)
+        # Nothing is left of us where the last command was to leave nothing.
+        short = not work.wipe and knocks.suit(host)
         connect = connector(work.files, work.settings, watch)
         link = Ahead(connect, host, work.settings, loads=not short)
         try:
