@@ -202,15 +202,15 @@ def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
         return Change(fact.action_id, ExecutionEvent.fail, outcome.reason, outcome)
     if fact.waits_for is Boundary.none:
         return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
-    if fact.picked_up:
-        return _of_proof(fact, report)
     proof = _of_proof(fact, report)
     if proof is not None:
-        return replace(proof, outcome=proof.outcome or outcome)
+        return proof if fact.picked_up else replace(proof, outcome=proof.outcome or outcome)
     if fact.chunk in report.unscheduled:
         # It was done; but the minion has given the chain up, and nobody will prove it.
         why = f"the next chunk could not be scheduled: {report.unscheduled[fact.chunk]}"
         return Change(fact.action_id, ExecutionEvent.fail, "", replace(outcome, comment=why))
+    if fact.picked_up:
+        return None
     if fact.waits_for is Boundary.reboot and _booted(report):
         return Change(fact.action_id, ExecutionEvent.succeed, "", outcome)
     return Change(

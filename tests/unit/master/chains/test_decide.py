@@ -123,6 +123,17 @@ def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
     assert told(judge_report(picked, report)) == {0: ("succeed", ""), 1: ("succeed", "")}
 
 
+@pytest.mark.parametrize("picked_up", [False, True])
+def test_nobody_waits_for_a_proof_where_the_next_chunk_was_not_scheduled(picked_up: bool) -> None:
+    state = RUNNING if picked_up else NEW
+    upgrade = fact(0, state, waits_for=Boundary.agent_upgrade, picked_up=picked_up)
+    outcomes = {upgrade.action_id: Outcome(1, True)}
+    report = Report(outcomes, frozenset({1}), unscheduled={1: "No space left on device"})
+    failed, follower = judge_report([upgrade, fact(1, chunk=2)], report)
+    assert (failed.event, follower.reason) == (ExecutionEvent.fail, PREREQUISITE_FAILED)
+    assert failed.outcome is not None and "No space left" in failed.outcome.comment
+
+
 def test_an_action_that_goes_well_proves_those_before_it() -> None:
     facts = [
         fact(0, RUNNING, waits_for=Boundary.agent_upgrade, picked_up=True),
