@@ -242,7 +242,7 @@ class Handover:
             for row in job_rows.open_of(conn, minion)
             if row.state == Delivery.queued.value
         ]
-        for row in job_rows.unacknowledged(conn, now - RESEND_SECONDS):
+        for row in job_rows.unacknowledged(conn, now - RESEND_SECONDS, now):
             if row.minion in self._moves.sessions:
                 orders.append(_order(row, row.minion))
                 job_rows.touch(conn, row.jid, row.minion, now)

@@ -264,13 +264,17 @@ def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
     return conn.execute(query).all()
 
 
-def unacknowledged(conn: sa.Connection, before: float) -> Sequence[Row]:
-    """Return deliveries that were sent before *before* and not acknowledged, with their jobs."""
+def unacknowledged(conn: sa.Connection, before: float, now: float) -> Sequence[Row]:
+    """Return deliveries that were sent before *before* and not acknowledged, with their jobs.
+
+    A time later than *now* was told by a clock that was set back since: it may be any.
+    """
+    changed = DELIVERIES.c.changed
     query = (
         sa.select(JOBS, *_OF_DELIVERY)
         .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
         .where(JOBS.c.ended.is_(None))
-        .where(DELIVERIES.c.state == Delivery.sent.value, DELIVERIES.c.changed < before)
+        .where(DELIVERIES.c.state == Delivery.sent.value, (changed < before) | (changed > now))
         .limit(SLICE)
     )
     return conn.execute(query).all()

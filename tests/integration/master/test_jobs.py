@@ -303,6 +303,21 @@ def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> Non
     asyncio.run(scenario())
 
 
+def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            master.hand.step(-86_400.0)
+            for seconds, sent in ((0.0, 2), (1.0, 2), (31.0, 3)):
+                master.hand.advance(seconds)
+                await master.jobs.resend()
+                await master.settle()
+                assert [spec.jid for spec in web1.orders()] == [done.jid] * sent
+
+    asyncio.run(scenario())
+
+
 def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
     async def scenario() -> None:
         async with a_master() as master:
