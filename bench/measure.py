@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.account import Account
 from bench.errors import BenchError
 
 #: Environment variable whose value marks the processes of one fixture, wherever they fork to.
@@ -176,6 +177,11 @@ class Tree:
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
+        self._account = Account(mark)
+
+    def take(self, pid: int) -> None:
+        """Count the CPU time of *pid*, just started, and of all that it starts."""
+        self._account.take(pid)
 
     def pids(self) -> set[int]:
         """Return the processes that are alive now."""
@@ -188,14 +194,24 @@ class Tree:
         return False
 
     def cpu(self) -> float:
-        """Return the CPU seconds so far, to the kernel's tick (10 ms)."""
+        """Return the CPU seconds so far.
+
+        Where no group counts them: to the kernel's tick (10 ms), and without children for which
+        nobody waited.
+        """
+        counted = self._account.seconds()
+        if counted is not None:
+            return counted
         return ticks_of(self.pids(), all_stats()) / os.sysconf("SC_CLK_TCK")
 
     def exact_cpu(self) -> float:
         """Return the CPU seconds so far, to the nanosecond but for ended children; for idle ones.
 
-        Threads that ended are not in it.
+        Threads that ended are not in it, unless a group counts.
         """
+        counted = self._account.seconds()
+        if counted is not None:
+            return counted
         pids = self.pids()
         reaped = sum(stat.reaped for stat in all_stats() if stat.pid in pids)
         total = reaped * 10**9 // os.sysconf("SC_CLK_TCK")
@@ -220,3 +236,4 @@ class Tree:
             if time.monotonic() > deadline:
                 sign = signal.SIGKILL
             time.sleep(0.1)
+        self._account.close()

@@ -39,6 +39,7 @@ class Daemon:
                 [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=stream,
                 stderr=stream, env=environment(mark), start_new_session=True,
             )  # fmt: skip
+        self.tree.take(self._child.pid)
 
     def check(self) -> bool:
         """Return True.

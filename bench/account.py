@@ -1,0 +1,81 @@
+"""CPU time of all processes of a fixture, also of those that nobody waits for: a control group.
+
+/proc/PID/stat tells a process's children when it has waited for them. Who ignores SIGCHLD, as the
+template of an agent's jobs does, gets nothing of their time, and it would be in no figure. A group
+of the unified hierarchy counts all that was ever in it (Linux's "Control Group v2", cpu.stat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import time
+from pathlib import Path
+
+#: Where the unified hierarchy is: alone, or beside those of version 1.
+_PLACES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+_USAGE = re.compile(r"^usage_usec (\d+)$", re.MULTILINE)
+
+
+class Account:
+    """The group of one mark; groups lie in one another as marks do.
+
+    Args:
+        mark: a path, absolute or not, which need not exist.
+    """
+
+    def __init__(self, mark: str) -> None:
+        top = own_top()
+        self._folder = top and top.joinpath(*(part for part in Path(mark).parts if part != os.sep))
+
+    def take(self, pid: int) -> None:
+        """Count *pid* and what it starts from now on; nothing where this user may not."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def seconds(self) -> float | None:
+        """Return the CPU seconds of all that are or were in it; None: it has no group."""
+        if self._folder is None or not self._folder.is_dir():
+            return None
+        found = _USAGE.search((self._folder / "cpu.stat").read_text(encoding="ascii"))
+        return int(found[1]) / 1e6 if found else None
+
+    def close(self) -> None:
+        """Take the group away, with those above it that are empty then; it has no process now."""
+        top, folder = own_top(), self._folder
+        while top is not None and folder is not None and folder != top.parent:
+            if folder.is_dir() and not self._removed(folder):
+                return
+            folder = folder.parent
+
+    def _removed(self, folder: Path) -> bool:
+        """Return whether a group is gone; a process leaves its own a moment after its memory."""
+        for _ in range(20):
+            if any(path.is_dir() for path in folder.iterdir()):
+                return False
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                return True
+            time.sleep(0.01)
+        return False
+
+
+@functools.cache
+def own_top() -> Path | None:
+    """Return the folder for all groups of this process; None: this user may make none."""
+    for place in _PLACES:
+        if not (place / "cgroup.procs").exists():
+            continue
+        own = re.search(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+        if own is None:
+            return None
+        top = place / own[1].lstrip("/") / f"catena-bench-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            top.mkdir()
+            (top / "cpu.stat").read_text(encoding="ascii")
+            top.rmdir()  # it was a trial
+            return top
+    return None
