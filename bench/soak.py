@@ -39,9 +39,10 @@ from catena.client.requests import ChainDocument, ChainList, ChainSchedule
 #: Caches and pools are full by then.
 WARM_SECONDS = 300.0
 #: The load pauses for the last REST_SECONDS of each REST_EVERY seconds. Of the master's minutes,
-#: at whose end it returns free pages, one ends in every pause, on a busy machine as well.
+#: at whose end it returns free pages, one ends in every pause after its pings, on a busy machine
+#: as well.
 REST_EVERY = 300.0
-REST_SECONDS = 90.0
+REST_SECONDS = 120.0
 #: Pings of the whole fleet before a pause: more events than the master keeps in memory, so that
 #: they are the same ones each time.
 LAST_PINGS = 5
