@@ -82,7 +82,7 @@ class ChainHost:
         """
         self._refuse_inside_chunk()
         with self.store.lock():
-            self.file.sweep()
+            self._sweep()
             point = self.file.taken() or self.file.waiting()
             if point and point.actionchain_id != chain_id:
                 raise InvalidStateError(
@@ -99,6 +99,11 @@ class ChainHost:
                     if context.opts.get("resume") == "local":
                         chain_files.bring(context.files, _texts(context, chain))
                 return self._run(chain, context, 1)
+
+    def _sweep(self) -> None:
+        """Remove what processes left that were killed amid a write; the lock must be held."""
+        self.store.sweep()
+        self.file.sweep()
 
     def _refuse_inside_chunk(self) -> None:
         if self.host.chunk_open:
@@ -145,7 +150,7 @@ class ChainHost:
         self._refuse_inside_chunk()
         merged: Dict[str, Any] = {}
         with self.store.lock():
-            self.file.sweep()
+            self._sweep()
             merged.update(self._came_to(context))
             for seen in self.store.chains():
                 if _is_proven_final(seen, self.host):
@@ -310,6 +315,7 @@ class ChainHost:
 
     def promise_again(self) -> Optional[After]:
         """Return what the waiting chain still asks of the agent; the lock must be held."""
+        self._sweep()
         with self.waiting_chain() as chain:
             return self._promise(chain) if chain else None
 
@@ -393,6 +399,7 @@ class ChainHost:
             return self.file.clear()
         found = False
         with self.store.lock(wait=False):
+            self._sweep()
             for seen in self.store.chains():
                 if seen.ended or chain_id not in (None, seen.manifest.chain_id):
                     continue
@@ -528,8 +535,6 @@ def pending_after(place: Place) -> Optional[After]:
         return None
     try:
         with chains.store.lock(wait=False):
-            chains.store.sweep()
-            chains.file.sweep()
             return chains.promise_again()
     except TryLaterError:
         return None  # the chunk still runs, in a process that outlived the agent

@@ -206,6 +206,22 @@ def test_clean_takes_back_the_reboot_that_the_chain_asked_for(host: Any) -> None
     assert host.call("mgractionchains.clean").after is None
 
 
+@pytest.mark.parametrize("goes_on", ["start", "resume", "clean", "agent"])
+def test_what_a_kill_left_of_a_chain_that_came_is_swept_by_whoever_comes_next(
+    host: Any, goes_on: str
+) -> None:
+    host.render([host.action(1), host.action(2, REBOOT)], [host.action(3)])
+    host.start()
+    left = host.place.cache_dir / "chains" / ".new-7"
+    left.mkdir()
+    (left / "actionchain_7_m_1.sls").touch()
+    if goes_on == "agent":
+        chain_run.pending_after(host.place)
+    else:
+        host.call(f"mgractionchains.{goes_on}", *([1] if goes_on == "start" else []))
+    assert not left.exists()
+
+
 def test_clean_of_another_chain_leaves_the_waiting_one(host: Any) -> None:
     reference(host)
     host.start()
