@@ -201,10 +201,11 @@ class JobFolder:
         (self.path / "postponed").unlink(missing_ok=True)
 
     def has_room(self, size: int = ROOM_BYTES) -> bool:
-        """Return whether the disk takes *size* bytes more."""
+        """Return whether the disk takes *size* bytes more, and this folder."""
         probe = self.path / ".room"
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
+            self.make()
             handle = os.open(probe, flags, 0o600)
             try:
                 os.posix_fallocate(handle, 0, size)

@@ -103,11 +103,14 @@ class JobRunner:
         if folder.is_postponed():
             self.queue.put_back(entry_of(spec))
             return
-        if not (folder.is_claimed() or self.store.is_given(spec.jid)):
+        if not (folder.is_claimed() or self.store.has_begun(spec.jid)):
             self.queue.add(entry_of(spec))
             return
         claim = self._claim(spec.jid)
-        if claim and self.processes.alive(claim.process):
+        if not claim and spec.fun in CHAIN_FUNCTIONS and self.store.is_given(spec.jid):
+            # Its journal knows more; it is looked into when the disk takes the job's folder.
+            self.queue.put_back(entry_of(spec))
+        elif claim and self.processes.alive(claim.process):
             self._log.info(f"job {spec.jid} still runs as process {claim.process.pid}")
             self.queue.attach(entry_of(spec))
             self._watch(spec, claim)
@@ -320,7 +323,7 @@ class JobRunner:
 
     def _begin(self, jid: str) -> None:
         self._positions.pop(jid, None)
-        if self._give(jid):
+        if self._give(jid) or not self._mended(jid):
             return
         folder = self.store.folder(jid)
         try:
@@ -371,6 +374,23 @@ class JobRunner:
         except JobFolderError as error:
             self._fail(spec, f"it could not begin: {error}")
             return True
+        return False
+
+    def _mended(self, jid: str) -> bool:
+        """Give a job its folder where there was no room for it; return whether it may begin."""
+        if not self.store.is_given(jid):
+            return True
+        try:
+            self.store.mend(jid)
+        except OSError:
+            self._postpone(jid)
+            return False
+        folder = self.store.folder(jid)
+        if not folder.is_claimed():
+            return True
+        # In an earlier boot: a chain, whose journal says where it goes on.
+        self._died(self.store.spec(jid), folder)
+        self.start_next()
         return False
 
     def _spec(self, folder: JobFolder) -> JobSpec:

@@ -52,7 +52,8 @@ class JobStore:
         self._boot_id = boot_id
         self._log = JobLog(cache_dir / "jobs.log")
         self._received = 0
-        #: Open jobs that a process has, or had, by its line, and whose folder nobody has made.
+        #: Open jobs whose folder nobody has made: a process has, or had, them by its line, or a
+        #: power cut took the folder and the disk is full.
         self._given: Dict[str, Line] = {}
 
     def folder(self, jid: str) -> JobFolder:
@@ -130,6 +131,21 @@ class JobStore:
     def is_given(self, jid: str) -> bool:
         """Return whether *jid* lies in the log alone."""
         return jid in self._given
+
+    def has_begun(self, jid: str) -> bool:
+        """Return whether a process may have begun with *jid*, which lies in the log alone."""
+        line = self._given.get(jid)
+        return line is not None and (line.begun or bool(line.claim))
+
+    def mend(self, jid: str) -> None:
+        """Make the folder that *jid* needs to begin, where it lies in the log alone.
+
+        Raises:
+            OSError: disk full: it must not begin.
+        """
+        if jid in self._given:
+            self._mend(self.folder(jid), self._given[jid])
+            del self._given[jid]
 
     def withdraw(self, jid: str) -> None:
         """A given job did not reach its process: make its folder, for another one.
@@ -273,7 +289,10 @@ class JobStore:
         return sorted(found, key=lambda item: item.received), bad
 
     def _mend_all(self) -> List[StoredSpec]:
-        """Mend the folders; return the jobs that need none where a full disk takes none."""
+        """Mend the folders; return the jobs whose folder a full disk does not take.
+
+        Their order is in the log: one that has still to begin gets its folder then, by `mend`.
+        """
         left: List[StoredSpec] = []
         for line in self._log.read().values():
             if line.until:
@@ -281,8 +300,9 @@ class JobStore:
                 continue
             try:
                 self._mend(self.folder(line.jid), line)
+                self._given.pop(line.jid, None)
             except OSError as error:
-                if not (no_room(error) and line.order and (line.claim or line.ret)):
+                if not (no_room(error) and line.order):
                     raise
                 self._given[line.jid] = line
                 left.append(unpacked_order(line.order))

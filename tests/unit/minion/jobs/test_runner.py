@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 import pytest
 
@@ -60,3 +63,65 @@ def test_a_full_disk_keeps_neither_the_agent_from_starting_nor_a_return_from_com
     runner.tick(3 * LOOK_SECONDS)
     assert told.done == [JID] and runner.next_due() is None
     assert str(folder.read_return(10_000).value).startswith("interrupted")
+
+
+class Forks:
+    """Processes that do nothing but to be counted."""
+
+    def __init__(self) -> None:
+        self.jids: list[str] = []
+
+    def fork(self, jid: str, *_: object) -> None:
+        self.jids.append(jid)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("fun", "begun", "forks", "done"),
+    [
+        ("cmd.run", False, [JID], []),
+        ("state.apply", False, [JID], []),
+        ("cmd.run", True, [], [JID]),
+        ("mgractionchains.start", False, [JID], []),
+        ("mgractionchains.start", True, [JID], []),
+    ],
+)
+def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fun: str,
+    begun: bool,
+    forks: list[str],
+    done: list[str],
+) -> None:
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("next\n")
+    settings = MinionSettings(
+        cache_dir=str(tmp_path / "c"), log_file="-", boot_id_file=str(boot_id)
+    )
+    start = Start(settings, "m1", "mach1", str(tmp_path))
+    JobStore(start.cache_dir, "boot").add(JobSpec(JID, fun), begun)
+    rmtree(start.cache_dir / "jobs" / JID)  # what a power cut does
+    clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
+    log = Log.open(str(tmp_path / "log"), "info", clock)
+    runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", full)
+        runner.recover()
+        assert runner.open_jobs() == [JID] and runner.store.knows(JID)
+        for moment in range(1, 4):
+            runner.tick(moment * 2 * LOOK_SECONDS)
+        assert made.jids == [] and told.done == done
+        assert (tmp_path / "log").read_text().count("the disk is full") == (not done)
+    runner.tick(10 * LOOK_SECONDS)
+    assert made.jids == forks and told.done == done
+    if forks:
+        assert runner.store.spec(JID) == JobSpec(JID, fun) and runner.queue.running() == [JID]
+        # A claim that was given up counts: a chain is not begun for ever.
+        assert runner.store.folder(JID).attempts() == begun
