@@ -157,12 +157,18 @@ class Loader:
         self._extmods = extmods
         self._context: Optional[Context] = None
         self._loaded: Dict[Tuple[str, Path], Loaded] = {}
+        self._touched = False
         #: State modules whose mod_init has run.
         self.initiated: Set[str] = set()
 
     def bind(self, context: Context) -> None:
         """Take the context with which `__virtual__` functions are asked."""
         self._context = context
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it has loaded nothing so far: nobody else's code has run."""
+        return not self._touched
 
     def forget(self) -> None:
         """Load everything anew on its next use."""
@@ -202,6 +208,7 @@ class Loader:
     def _load(self, kind: str, path: Path) -> Loaded:
         key = (kind, path)
         if key not in self._loaded:
+            self._touched = True
             self._loaded[key] = self._load_anew(kind, path)
         return self._loaded[key]
 

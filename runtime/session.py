@@ -81,6 +81,14 @@ class Session:
 
     context: Context
     host: BaseHost
+    #: Of this host's custom files; None where the job is compiled for another host.
+    loader: Optional[Loader] = None
+
+    @property
+    def own_code_only(self) -> bool:
+        """Whether this job has loaded no custom file; custom grains may be at any time."""
+        loader = self.loader
+        return loader is not None and loader.untouched and not loader.files("grains")
 
 
 def remote_session(
@@ -165,4 +173,4 @@ def session_on(
         rendering=rendering,
     )
     loader.bind(context)
-    return Session(context, host)
+    return Session(context, host, loader)

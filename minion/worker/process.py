@@ -5,9 +5,9 @@ daemon for files, pillar and events only: a daemon that is killed meanwhile chan
 successor finds the outcome there. To make it durable is the daemon's affair (`jobs`).
 
 Only a process that is as it was before its job lives on for another one: a function that says so
-of itself, no custom files, no scope, nothing left running or printed, no memory left behind. A
-fork copies a thousand pages for a job that needs a dozen. Its next jobs come by its line to the
-daemon, and their outcomes go back there (`life`).
+of itself, no custom file loaded, no scope, nothing left running or printed, no memory left
+behind. A fork copies a thousand pages for a job that needs a dozen. Its next jobs come by its line
+to the daemon, and their outcomes go back there (`life`).
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ class Worker:
 
     def _is_clean(self, task: _Task, scope_name: str) -> bool:
         """Return whether this process, as far as it can be told from the job, is as before it."""
-        custom = (self.start.cache_dir / "extmods").exists()
-        return task.mark.clean and not scope_name and not custom
+        if not task.mark.clean or scope_name or task.session is None:
+            return False
+        return task.session.own_code_only
 
     def _attempt(self, task: _Task, spec: JobSpec) -> Outcome:
         failpoints.hit("worker.claimed")

@@ -68,7 +68,7 @@ def remove_path(path: Path) -> None:
         raise _failed(path, problem) from problem
 
 
-@function()
+@function(clean=True)
 def mkdir(
     context: Context, dir_path: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> bool:
@@ -79,7 +79,7 @@ def mkdir(
     return True
 
 
-@function()
+@function(clean=True)
 def makedirs(
     context: Context, path: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> Optional[str]:
@@ -92,7 +92,7 @@ def makedirs(
     return None
 
 
-@function()
+@function(clean=True)
 def makedirs_perms(
     context: Context, name: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> None:
@@ -100,7 +100,7 @@ def makedirs_perms(
     mkdir(context, name, user, group, mode)
 
 
-@function()
+@function(clean=True)
 def touch(
     context: Context, name: str, atime: Optional[float] = None, mtime: Optional[float] = None
 ) -> bool:
@@ -122,7 +122,7 @@ def touch(
     return True
 
 
-@function()
+@function(clean=True)
 def remove(context: Context, path: str) -> bool:
     """Remove a file, link or whole folder; False where there is none."""
     found = expand(path)
@@ -158,7 +158,7 @@ def restore_backup(context: Context, path: str, backup_id: int) -> dict[str, Any
     }
 
 
-@function()
+@function(clean=True)
 def symlink(
     context: Context, src: str, path: str, force: bool = False, atomic: bool = False
 ) -> bool:
@@ -193,7 +193,7 @@ def place_link(link: Path, target: str, force: bool) -> None:
         raise _failed(link, problem) from problem
 
 
-@function()
+@function(clean=True)
 def link(context: Context, src: str, path: str) -> bool:
     """Make *path* another name of the file *src*."""
     try:
@@ -203,7 +203,7 @@ def link(context: Context, src: str, path: str) -> bool:
     return True
 
 
-@function()
+@function(clean=True)
 def rename(context: Context, src: str, dst: str) -> bool:
     """Move *src* to *dst*."""
     move(expand(src), expand(dst))

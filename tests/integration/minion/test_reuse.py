@@ -54,12 +54,52 @@ def test_a_process_with_something_left_running_has_no_second_job(run: Callable[.
     run(scenario)
 
 
-def test_where_custom_files_may_be_loaded_each_job_has_its_own_process(
+#: A custom file that the name of a built-in module loads, and one that it does not.
+ADDS, OTHER = "__virtualname__ = 'cmd'\n\ndef more():\n    return 1\n", "def x():\n    return 1\n"
+
+
+def test_a_process_that_has_loaded_a_custom_file_has_no_second_job(
     run: Callable[..., None],
 ) -> None:
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        assert (agent.cache / "extmods").exists()
+        (agent.cache / "extmods" / "modules" / "adds.py").write_text(ADDS, encoding="utf-8")
         assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
+
+    run(scenario)
+
+
+def test_where_custom_grains_may_be_loaded_each_job_has_its_own_process(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        grains = agent.cache / "extmods" / "grains"
+        grains.mkdir(mode=0o700)
+        (grains / "mine.py").write_text(OTHER, encoding="utf-8")
+        assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
+
+    run(scenario)
+
+
+def test_custom_files_that_a_job_has_not_loaded_cost_it_no_process(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        (agent.cache / "extmods" / "modules" / "other.py").write_text(OTHER, encoding="utf-8")
+        assert len(set(await commands(master, 10, 6, "echo $PPID"))) < 6
+
+    run(scenario)
+
+
+def test_files_are_made_in_a_process_that_is_kept(
+    run: Callable[..., None], tmp_path: Path
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        for number in range(10, 16):
+            ret: JobReturn = await master.run(jid(number), "file.touch", str(tmp_path / "made"))
+            assert ret.value is True
+        # A given job has no folder and leaves none, and its file has the modes that people know.
+        assert agent.job_folders() == []
+        assert (tmp_path / "made").stat().st_mode & 0o777 == 0o644
 
     run(scenario)
 
