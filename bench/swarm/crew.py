@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,10 @@ class Line:
     pinged: float = 0.0
     #: When it said the Hello of a new boot whose resume is waited for; 0.0 without.
     greeted: float = 0.0
+    #: Packed returns that the master has not stored, by job.
+    unstored: dict[str, bytes] = field(default_factory=dict)
+    #: Whether the connection took no more since these were said last.
+    refused: bool = False
 
 
 class Firing:
@@ -173,7 +177,7 @@ class Crew:
         self._begun.append(line)
         self._by_fd[fd] = line
         self._poll.register(fd, select.EPOLLIN)
-        sock.send(wire.pack(line.minion.hello()), zmq.NOBLOCK)
+        sock.send(wire.pack(line.minion.hello(line.unstored)), zmq.NOBLOCK)
         self._drain(line)
 
     def _close(self, line: Line, linger_ms: int = 0) -> None:
@@ -210,6 +214,8 @@ class Crew:
                 self._again(line)
                 continue
             line.pinged = now
+            if line.refused:
+                self._say_returns_again(line)
             self._send(line, wire.pack(m.Ping(1)))
             self._drain(line)
 
@@ -221,6 +227,7 @@ class Crew:
             line.sock.send(frame, zmq.NOBLOCK)
         except zmq.Again:
             self._counts["refused"] += 1
+            line.refused = True
 
     def _drain(self, line: Line | None) -> None:
         while line is not None and line.sock is not None:
@@ -249,6 +256,7 @@ class Crew:
         if isinstance(message, m.JobOrder):
             self._ordered(line, message)
         elif isinstance(message, m.ReturnStored):
+            line.unstored.pop(message.jid, None)
             if message.jid == line.minion.reboots_after:
                 self._restart(line)
         elif isinstance(message, m.EventStored):
@@ -259,7 +267,9 @@ class Crew:
             if not line.welcome:
                 line.welcome = True
                 self._connecting -= 1
+                self._say_returns_again(line)
                 self._say_events_again(line)
+                self._say_of_jobs(line, line.minion.go_on(time.time()))
             if self._connecting == 0 and not self._waiting:
                 self._say("connected", minions=len(self._lines))
         elif isinstance(message, (m.Refused, m.Goodbye)):
@@ -276,13 +286,33 @@ class Crew:
             line.greeted = 0.0
             if len(self._rebooting) == self._reboots:
                 self._say("reboot", seconds=self._rebooting)
-        if spec.fun in (START, RESUME):
-            frames = [wire.pack(said) for said in line.minion.ordered(spec, time.time())]
+        if spec.jid in line.unstored:
+            # It has run: the master has not heard of it.
+            self._send(line, line.unstored[spec.jid])
+        elif spec.fun in (START, RESUME):
+            self._say_of_jobs(line, line.minion.ordered(spec, time.time()))
         else:
-            frames = self._alike(line, order)
-        for frame in frames:
-            # A message id of its own, as the answer names it.
-            self._send(line, frame[:2] + wire.new_id() + frame[2 + wire.ID_BYTES :])
+            # Those of one job share what is packed; each has a message id of its own.
+            own = [
+                frame[:2] + wire.new_id() + frame[2 + wire.ID_BYTES :]
+                for frame in self._alike(line, order)
+            ]
+            line.unstored[spec.jid] = own[-1]
+            for frame in own:
+                self._send(line, frame)
+
+    def _say_of_jobs(self, line: Line, said: list[Any]) -> None:
+        """Say it; a return is kept until it is stored."""
+        for message in said:
+            frame = wire.pack(message)
+            if isinstance(message, m.JobReturned):
+                line.unstored[message.ret.jid] = frame
+            self._send(line, frame)
+
+    def _say_returns_again(self, line: Line) -> None:
+        line.refused = False
+        for frame in list(line.unstored.values()):
+            self._send(line, frame)
 
     def _alike(self, line: Line, order: m.JobOrder) -> list[bytes]:
         """Return what every minion says to this order."""

@@ -1,13 +1,15 @@
 """What one simulated minion says: orders in, messages out; no sockets and no clock.
 
 It is as honest as a real one where the master can tell: it confirms what a real one confirms, its
-returns of chains have the form of state runs, and a reboot ends its session.
+returns of chains have the form of state runs, and a reboot ends its session. Other chains wait
+behind one that waits for its boot, and a job of a chain runs once, however often it is ordered.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,8 @@ class Waiting:
     manifest: ChainManifest
     #: Number of the chunk that is next.
     chunk: int
+    #: The boot that has to end first.
+    boot_id: str
 
 
 class SimMinion:
@@ -46,6 +50,10 @@ class SimMinion:
         self.reboots_after = ""
         self._value = value
         self._waiting: Waiting | None = None
+        #: Starts of chains that wait until no other one waits for its boot.
+        self._held: deque[JobSpec] = deque()
+        #: Jobs of chains that have run, or wait to.
+        self._taken: set[str] = set()
         self.boot()
 
     def boot(self) -> None:
@@ -54,8 +62,8 @@ class SimMinion:
         self.session = os.urandom(16).hex()
         self.reboots_after = ""
 
-    def hello(self) -> m.Hello:
-        """Return the greeting of a new connection."""
+    def hello(self, unstored: Iterable[str] = ()) -> m.Hello:
+        """Return the greeting of a new connection; *unstored* are jobs whose returns are owed."""
         waiting = self._waiting
         pending = {} if waiting is None else {"actionchain_id": waiting.manifest.chain_id}
         return m.Hello(
@@ -67,7 +75,7 @@ class SimMinion:
             role="minion",
             first=True,
             grains={"id": self.id, "os": "Debian", "os_family": "Debian", "kernel": "Linux"},
-            open_jobs=(),
+            open_jobs=(*unstored, *(spec.jid for spec in self._held)),
             pending_resume=pending,
         )
 
@@ -75,13 +83,26 @@ class SimMinion:
         """Return what is said to an order; *now* is wall clock."""
         if spec.fun in INLINE:
             return [m.JobReturned(self._return(spec, INLINE[spec.fun], now))]
-        if spec.fun == START and spec.chain is not None:
-            value = self._run_chunk(spec.jid, spec.chain, 1)
-        elif spec.fun == RESUME:
-            value = self._resume(spec.jid)
-        else:
-            value = self._value
-        return [m.JobReceived(spec.jid, 0), m.JobReturned(self._return(spec, value, now))]
+        received = m.JobReceived(spec.jid, 0)
+        if spec.fun not in (START, RESUME):
+            return [received, m.JobReturned(self._return(spec, self._value, now))]
+        if spec.jid in self._taken:
+            return [received]
+        self._taken.add(spec.jid)
+        if spec.fun == START:
+            self._held.append(spec)
+            return [m.JobReceived(spec.jid, len(self._held) - 1), *self.go_on(now)]
+        resumed = m.JobReturned(self._return(spec, self._resume(spec.jid), now))
+        return [received, resumed, *self.go_on(now)]
+
+    def go_on(self, now: float) -> list[Any]:
+        """Start the chains that wait for no other one any more; return what is said of them."""
+        said: list[Any] = []
+        while self._held and self._waiting is None and not self.reboots_after:
+            spec = self._held.popleft()
+            value = {} if spec.chain is None else self._run_chunk(spec.jid, spec.chain, 1)
+            said.append(m.JobReturned(self._return(spec, value, now)))
+        return said
 
     def _return(self, spec: JobSpec, value: Any, now: float) -> JobReturn:
         return JobReturn(
@@ -97,9 +118,12 @@ class SimMinion:
         )
 
     def _resume(self, jid: str) -> dict[str, Any]:
-        waiting, self._waiting = self._waiting, None
+        waiting = self._waiting
         if waiting is None:
             return {}
+        if waiting.boot_id == self.boot_id:
+            return {"not_resumed": "this is still the boot in which the reboot was asked for"}
+        self._waiting = None
         return self._run_chunk(jid, waiting.manifest, waiting.chunk)
 
     def _run_chunk(self, jid: str, manifest: ChainManifest, number: int) -> dict[str, Any]:
@@ -107,7 +131,7 @@ class SimMinion:
         if any(action.kind is ActionKind.reboot for action in chunk.actions):
             self.reboots_after = jid
         if number < len(manifest.chunks):
-            self._waiting = Waiting(manifest, number + 1)
+            self._waiting = Waiting(manifest, number + 1, self.boot_id)
         return chunk_results(chunk)
 
 

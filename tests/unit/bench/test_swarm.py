@@ -25,19 +25,29 @@ from catena.transport import messages as m
 JID = "20260301120000000000"
 
 
-def chunk(number: int, *kinds: ActionKind) -> ChunkManifest:
+def chunk(number: int, *kinds: ActionKind, chain: int = 7) -> ChunkManifest:
     actions = tuple(
         ActionManifest(
-            10 * number + n, f"mgr_actionchain_7_action_{10 * number + n}_chunk_{number}", kind
+            10 * number + n,
+            f"mgr_actionchain_{chain}_action_{10 * number + n}_chunk_{number}",
+            kind,
         )
         for n, kind in enumerate(kinds)
     )
-    sls = f"actionchains.actionchain_7_machine_{number}"
+    sls = f"actionchains.actionchain_{chain}_machine_{number}"
     return ChunkManifest(number, sls, "", 0, Boundary.none, actions)
 
 
 def minion() -> SimMinion:
     return SimMinion("sim1", "machine1", "x" * 10)
+
+
+def over_a_reboot(chain_id: int) -> ChainManifest:
+    chunks = (
+        chunk(1, ActionKind.idempotent, ActionKind.reboot, chain=chain_id),
+        chunk(2, ActionKind.idempotent, chain=chain_id),
+    )
+    return ChainManifest(chain_id, "machine1", 1, chunks)
 
 
 def test_a_ping_is_answered_at_once_and_a_command_after_its_receipt() -> None:
@@ -49,17 +59,8 @@ def test_a_ping_is_answered_at_once_and_a_command_after_its_receipt() -> None:
 
 
 def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
-    manifest = ChainManifest(
-        7,
-        "machine1",
-        1,
-        (
-            chunk(1, ActionKind.idempotent, ActionKind.reboot),
-            chunk(2, ActionKind.idempotent),
-        ),
-    )
     one = minion()
-    _, first = one.ordered(JobSpec(JID, START, chain=manifest), 1.0)
+    _, first = one.ordered(JobSpec(JID, START, chain=over_a_reboot(7)), 1.0)
     found = returned.read(first.ret)[7]
     assert (set(found.outcomes), found.chunks) == ({10, 11}, {1})
     assert one.reboots_after == JID
@@ -67,10 +68,36 @@ def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
     one.boot()
     assert one.hello().pending_resume == {"actionchain_id": 7}
     assert (one.session, one.boot_id) != (session, boot)
-    _, second = one.ordered(JobSpec(JID, RESUME), 2.0)
+    _, second = one.ordered(JobSpec("2", RESUME), 2.0)
     assert set(returned.read(second.ret)[7].outcomes) == {20}
-    _, third = one.ordered(JobSpec(JID, RESUME), 3.0)
+    _, third = one.ordered(JobSpec("3", RESUME), 3.0)
     assert third.ret.value == {}
+
+
+def test_a_second_chain_starts_when_the_first_has_gone_on_behind_its_reboot() -> None:
+    one = minion()
+    one.ordered(JobSpec("1", START, chain=over_a_reboot(7)), 1.0)
+    # Between a reboot that was asked for and the boot, and between the boot and the resume.
+    assert one.ordered(JobSpec("2", START, chain=over_a_reboot(8)), 1.0) == [m.JobReceived("2", 0)]
+    _, early = one.ordered(JobSpec("3", RESUME), 2.0)
+    assert set(early.ret.value) == {"not_resumed"}
+    one.boot()
+    assert one.hello(("1",)).open_jobs == ("1", "2")
+    assert one.go_on(3.0) == []
+    _, resumed, second = one.ordered(JobSpec("4", RESUME), 4.0)
+    assert set(returned.read(resumed.ret)) == {7}
+    assert (second.ret.jid, set(returned.read(second.ret))) == ("2", {8})
+    assert one.hello().pending_resume == {"actionchain_id": 8}
+    assert one.reboots_after == "2"
+
+
+def test_a_job_of_a_chain_runs_once() -> None:
+    one = minion()
+    start = JobSpec("1", START, chain=over_a_reboot(7))
+    assert len(one.ordered(start, 1.0)) == 2
+    one.boot()
+    assert one.ordered(start, 2.0) == [m.JobReceived("1", 0)]
+    assert one.reboots_after == ""
 
 
 def test_members_are_kept_for_their_processes_alone(tmp_path: Path) -> None:
