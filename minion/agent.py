@@ -54,6 +54,10 @@ from catena.transport.messages import (
 
 #: How soon an agent that could not be confirmed tries again.
 CONFIRM_AGAIN_SECONDS = 5.0
+#: A chain holds back others for so many deadlines of a reboot. Its own two orders take two; then
+#: the master has the word (after `chain_boundary_minutes`, by default two as well), which gives
+#: the chain up and so lets the others go on. What begins without it fails on the resume file.
+HOLD_DEADLINES = 6
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,7 @@ class Agent:
         if self._held_since is None or not self.runner.queue.waiting():
             return
         chain = self.runner.pending_chain or 0
-        limit = 2 * 60.0 * self.start.settings.reboot_deadline_minutes
+        limit = HOLD_DEADLINES * 60.0 * self.start.settings.reboot_deadline_minutes
         overdue = now - self._held_since > limit and not self._after.awaits(chain)
         if overdue or not self._waits(chain):
             self.runner.pending_chain = None

@@ -1,4 +1,4 @@
-"""The agent without sockets and processes: what it does when its disk is full."""
+"""The agent without sockets and processes: a full disk, a chain that waits too long."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
+from catena.core.job import JobSpec
 from catena.minion import upgrade
-from catena.minion.agent import CONFIRM_AGAIN_SECONDS, Agent, Ports
+from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Ports
 from catena.minion.jobs.afterwards import Commands
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
@@ -31,14 +32,15 @@ def no_link(now: float) -> Any:
     raise OSError(errno.ECONNREFUSED, "nobody is there")
 
 
-def agent(folder: Path) -> Agent:
+def agent(folder: Path, clock: ManualClock | None = None, open_chain: int = 0) -> Agent:
     settings = replace(
         MinionSettings(), cache_dir=str(folder / "cache"), pki_dir=str(folder / "pki")
     )
-    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    clock = clock or ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     log = Log.open(str(folder / "log"), "info", clock)
     ports = Ports(no_link, lambda *_: NoProcesses(), Commands(), lambda: None)
-    return Agent(Start(settings, "web1", "m" * 32, str(folder)), clock, log, ports)
+    start = Start(settings, "web1", "m" * 32, str(folder), open_chain=open_chain)
+    return Agent(start, clock, log, ports)
 
 
 def test_a_new_version_that_can_not_be_confirmed_on_a_full_disk_is_confirmed_when_there_is_room(
@@ -60,3 +62,27 @@ def test_a_new_version_that_can_not_be_confirmed_on_a_full_disk_is_confirmed_whe
     made.service(CONFIRM_AGAIN_SECONDS)
     made.service(2 * CONFIRM_AGAIN_SECONDS)
     assert len(confirmed) == 1
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_that_one_up(
+    tmp_path: Path, given_up: bool
+) -> None:
+    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    made = agent(tmp_path, clock, open_chain=1)
+    resume_file = tmp_path / "minion.d" / "_mgractionchains.conf"
+    resume_file.parent.mkdir()
+    resume_file.touch()
+    made.recover()
+    jid = "20260301000000000001"
+    made.runner.order(JobSpec(jid, "mgractionchains.start", (3,)))
+    deadline = 60.0 * made.start.settings.reboot_deadline_minutes
+    clock.advance(2 * deadline + 60)
+    made.service(clock.monotonic())
+    assert made.runner.queue.waiting() == [jid]
+    if given_up:
+        resume_file.unlink()
+    else:
+        clock.advance((HOLD_DEADLINES - 2) * deadline)
+    made.service(clock.monotonic())
+    assert made.runner.queue.waiting() == []
