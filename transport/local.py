@@ -20,6 +20,7 @@ from catena.transport.failures import error_of
 from catena.transport.framing import FrameReader, frame
 from catena.transport.messages import (
     ClientItem,
+    ClientItems,
     ClientStop,
     Envelope,
     Failure,
@@ -28,6 +29,9 @@ from catena.transport.messages import (
 _READ_BYTES = 256 * 1024
 _CREDENTIALS = struct.Struct("3i")
 _PATH_LIMIT = 107
+#: After these more answers come.
+_ITEMS = (ClientItem, ClientItems)
+_ITEM_NAMES = frozenset(kind.__name__ for kind in _ITEMS)
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class LocalClient:
         msg_id = self._send(message, end)
         while True:
             answer = self._answer(msg_id, end)
-            if not isinstance(answer, ClientItem):
+            if not isinstance(answer, _ITEMS):
                 return answer
 
     def begin(self, message: Any, timeout: Optional[float] = None) -> bytes:
@@ -199,7 +203,7 @@ class LocalClient:
             yield answer
 
     def stream(self, message: Any, timeout: Optional[float] = None) -> Iterator[Any]:
-        """Yield the value of each ClientItem, and return when the ClientReply came.
+        """Yield the value of each item, and return when the ClientReply came.
 
         The reply's value is then in `last_reply`. Leaving the iteration early sends ClientStop.
 
@@ -220,6 +224,9 @@ class LocalClient:
                 except CatenaError:
                     ended = True
                     raise
+                if isinstance(answer, ClientItems):
+                    yield from answer.values
+                    continue
                 if not isinstance(answer, ClientItem):
                     ended = True
                     self.last_reply = getattr(answer, "value", answer)
@@ -237,7 +244,7 @@ class LocalClient:
             name, reply_to = wire.head(raw)
             if reply_to != msg_id:
                 kept.append(raw)
-            elif name != ClientItem.__name__:
+            elif name not in _ITEM_NAMES:
                 ended = True
         self._frames = deque(kept)
         return ended

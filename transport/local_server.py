@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
+from typing import Any, Awaitable, Callable, Dict, Optional, Set
 
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath
 from catena.transport import wire
+from catena.transport.answers import Answers
 from catena.transport.failures import failure_of
-from catena.transport.framing import FrameReader, frame
+from catena.transport.framing import FrameReader
 from catena.transport.local import LocalPeer, listen, peer_of
 from catena.transport.messages import ClientReply, ClientStop, Envelope, Failure
 from catena.transport.wire import ZERO
@@ -35,8 +36,7 @@ class LocalConnection:
         self._writer = writer
         self._lock = asyncio.Lock()
         #: Said in this turn of the loop: it goes out as one write, for its bytes.
-        self._said: List[bytes] = []
-        self._unsent = 0
+        self._said = Answers()
         #: Written at the end of this turn, or when patience is over.
         self._soon = False
         self._later: Optional[asyncio.TimerHandle] = None
@@ -53,16 +53,14 @@ class LocalConnection:
             UnreachableError: the client is gone.
             LimitError, NotPackableError: the message can't travel.
         """
-        data = frame(wire.pack(message, reply_to=reply_to))
         if self._lock.locked() or self._writer.transport.get_write_buffer_size():
             await self._readable()
         elif self._writer.is_closing():
             raise UnreachableError("the client is gone")
         last = type(message) is ClientReply
-        self._said.append(data)
-        self._unsent += len(data)
+        self._said.add(message, reply_to)
         # The end of a request is what its client waits for.
-        if last or self._unsent >= _GATHER_BYTES:
+        if last or self._said.size >= _GATHER_BYTES:
             self.flush()
         else:
             self._schedule(patient)
@@ -85,12 +83,12 @@ class LocalConnection:
 
     def flush(self) -> None:
         """Write what was said."""
-        said, self._said, self._unsent, self._soon = self._said, [], 0, False
+        said, self._soon = self._said.take(), False
         if self._later is not None:
             self._later.cancel()
             self._later = None
         if said and not self._writer.is_closing():
-            self._writer.write(b"".join(said))
+            self._writer.write(said)
 
 
 #: Runs as a task of its own per ClientRequest; cancelled by ClientStop and when the client goes.

@@ -13,7 +13,7 @@ Ping(seq=7)
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import msgpack
 
@@ -68,7 +68,8 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=2 * FILES_AT_ONCE + 64),
     ("bulk", "minion"): Limit(PIECE_BYTES + 64 * KIB, depth=4, nodes=4096),
     ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
-    ("local", "client"): Limit(24 * MIB, nodes=2_000_000),
+    # Values stand deeper in ClientItems than where the master took them from.
+    ("local", "client"): Limit(24 * MIB, depth=102, nodes=2_000_000),
     ("local", "minion"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "job"): Limit(24 * MIB, nodes=2_000_000),
 }
@@ -134,6 +135,8 @@ class NotPackableError(UsageError):
 _NUMBER_OF: Dict[str, int] = {name: number for number, name in TYPES.items()}
 #: The one message of which most is one field, its last.
 _PIECE = _NUMBER_OF["ChunkReply"]
+_ITEM = _NUMBER_OF["ClientItem"]
+_ITEMS = _NUMBER_OF["ClientItems"]
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
 
@@ -219,6 +222,18 @@ def _before_data(message: Any) -> bytes:
 def packed_as(kind: Type[Any], body: Buffer) -> Packed:
     """Return what `packed` made of a message of type *kind*, whose body was kept."""
     return Packed(_NUMBER_OF[kind.__name__], body)
+
+
+def packed_item(value: bytes) -> Packed:
+    """Return a ClientItem of a value that `pack_body` packed."""
+    return Packed(_ITEM, b"\x81\xa5value" + value)
+
+
+def packed_items(values: Sequence[bytes]) -> Packed:
+    """Return a ClientItems of values that `pack_body` packed."""
+    # MessagePack: a mapping with one key, to a list whose length has 32 bits.
+    field = b"\x81\xa6values\xdd" + len(values).to_bytes(4, "big")
+    return Packed(_ITEMS, b"".join((field, *values)))
 
 
 def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO) -> bytes:

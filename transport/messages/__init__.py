@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         ClientItem as ClientItem,
     )
     from catena.transport.messages.client import (
+        ClientItems as ClientItems,
+    )
+    from catena.transport.messages.client import (
         ClientReply as ClientReply,
     )
     from catena.transport.messages.client import (
@@ -153,7 +156,7 @@ _HOMES: Mapping[str, str] = {
     "files": (
         "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush FilesRequest FilesReply"
     ),
-    "client": "Failure ClientRequest ClientItem ClientReply ClientStop",
+    "client": "Failure ClientRequest ClientItem ClientItems ClientReply ClientStop",
 }
 
 #: Type byte -> name of the record.
@@ -196,6 +199,7 @@ TYPES: Mapping[int, str] = {
     71: "ClientItem",
     72: "ClientReply",
     73: "ClientStop",
+    74: "ClientItems",
 }
 
 #: (socket, receiver) -> what may arrive there.
@@ -221,7 +225,7 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
         "ManifestReply ChunkReply FilesReply ReturnStored Failure".split()
     ),
     ("local", "master"): frozenset("ClientRequest ClientStop".split()),
-    ("local", "client"): frozenset("ClientItem ClientReply Failure".split()),
+    ("local", "client"): frozenset("ClientItem ClientItems ClientReply Failure".split()),
     # Job processes and `catena call` to the daemon of their host: relayed to the master.
     ("local", "minion"): frozenset(
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from catena.core.frozen import dataclass
 
@@ -30,6 +30,13 @@ class ClientItem:
     """One of several answers; more follow until ClientReply or Failure."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class ClientItems:
+    """Several of the answers, in their order: as a ClientItem for each."""
+
+    values: Tuple[Any, ...]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""What is said to a client comes in its order, small items several to a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catena.core.errors import LimitError
+from catena.transport import wire
+from catena.transport.answers import TOGETHER_BYTES, Answers
+from catena.transport.framing import FRAME_LIMIT, FrameReader
+from catena.transport.messages import ClientItem, ClientItems, ClientReply, Envelope
+
+ONE, OTHER = b"1" * 16, b"2" * 16
+
+
+def written(answers: Answers) -> list[Envelope]:
+    frames = FrameReader().feed(answers.take())
+    return [wire.unpack(raw, socket="local", receiver="client") for raw in frames]
+
+
+def said(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
+    answers = Answers()
+    for message, reply_to in messages:
+        answers.add(message, reply_to)
+    assert answers.size
+    found = [(envelope.reply_to, envelope.message) for envelope in written(answers)]
+    assert not answers.size
+    assert not answers.take()
+    return found
+
+
+def test_items_of_one_request_go_together() -> None:
+    values: list[Any] = [{"type": "return", "value": [1, None, "a"]}, 2, "three"]
+    assert said(*((ClientItem(value), ONE) for value in values)) == [
+        (ONE, ClientItems(tuple(values)))
+    ]
+
+
+def test_one_item_goes_as_it_is() -> None:
+    assert said((ClientItem({"a": 1}), ONE)) == [(ONE, ClientItem({"a": 1}))]
+
+
+def test_requests_are_kept_apart_in_the_order_of_what_was_said() -> None:
+    messages: list[tuple[Any, bytes]] = [(ClientItem(value), ONE) for value in (1, 2)]
+    messages += [(ClientItem(3), OTHER), (ClientReply("end"), ONE), (ClientItem(4), OTHER)]
+    assert said(*messages) == [
+        (ONE, ClientItems((1, 2))),
+        (OTHER, ClientItem(3)),
+        (ONE, ClientReply("end")),
+        (OTHER, ClientItem(4)),
+    ]
+
+
+def test_a_large_item_goes_alone_and_many_small_ones_are_no_large_message() -> None:
+    large = "x" * (TOGETHER_BYTES + 1)
+    assert said((ClientItem(1), ONE), (ClientItem(large), ONE), (ClientItem(2), ONE)) == [
+        (ONE, ClientItem(1)),
+        (ONE, ClientItem(large)),
+        (ONE, ClientItem(2)),
+    ]
+    half = "x" * (TOGETHER_BYTES // 2)
+    assert said(*((ClientItem(half), ONE) for _ in range(3))) == [(ONE, ClientItem(half))] * 3
+
+
+def test_what_can_not_travel_leaves_the_others() -> None:
+    answers = Answers()
+    answers.add(ClientItem(1), ONE)
+    with pytest.raises(wire.NotPackableError):
+        answers.add(ClientItem(object()), ONE)
+    with pytest.raises(LimitError):
+        answers.add(ClientItem(bytes(FRAME_LIMIT)), ONE)
+    answers.add(ClientItem(2), ONE)
+    assert [envelope.message for envelope in written(answers)] == [ClientItems((1, 2))]
+
+
+def test_a_value_as_deep_as_a_minion_may_return_it_arrives() -> None:
+    value: Any = 1
+    for _ in range(97):
+        value = [value]
+    item = {"type": "return", "ret": {"value": value}}
+    assert said(*[(ClientItem(item), ONE)] * 2) == [(ONE, ClientItems((item, item)))]
