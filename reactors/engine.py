@@ -35,6 +35,10 @@ LANES = 16
 SAVE_SECONDS = 1.0
 #: How soon a reaction is tried again that could not be done at the moment, seconds.
 AGAIN_SECONDS = 5.0
+#: How often at most a file is rendered to an event where a worker process dies or hangs over it.
+#: People's files may be the reason, and hold up others; that of a shipped rule is the machine, and
+#: a chain would stand until nobody waits for it any more.
+RENDERINGS = {True: 60, False: 3}
 
 
 class Bus(Protocol):
@@ -61,7 +65,12 @@ class SlsRenderer(Protocol):
     """Renders reactor SLS files, away from the event loop."""
 
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
-        """Return the reactions of *file*; raise CatenaError naming file and line."""
+        """Return the reactions of *file*.
+
+        Raises:
+            TryLaterError: it could not be rendered now.
+            CatenaError: it can't be rendered; the text names file and line.
+        """
 
 
 class Performer(Protocol):
@@ -182,25 +191,39 @@ class Engine:
             due = queue.get_nowait()
             async with self._slots[lane.ahead]:
                 try:
-                    await self._react(due)
+                    await self._react(due, lane.ahead)
                 except Exception as error:
                     LOG.exception("reacting to %s", due.event.tag)
                     await self._failed(due.event, "", "", CatenaError(repr(error)))
             self._open.discard((due.event.seq, lane.ahead))
         del self._lanes[lane]
 
-    async def _react(self, due: _Due) -> None:
+    async def _react(self, due: _Due, ahead: bool) -> None:
         event = due.event
         # As Salt's reactor files have it.
         data = {**event.data, "_stamp": event.stamp}
         for file in due.files:
             try:
-                reactions = await self._renderer.render(file, event.tag, data)
+                reactions = await self._render(event, file, data, RENDERINGS[ahead])
             except CatenaError as error:
                 await self._failed(event, file, "", error)
                 continue
             for reaction in reactions:
                 await self._perform(event, file, reaction)
+
+    async def _render(
+        self, event: Event, file: str, data: Mapping[str, Any], times: int
+    ) -> Sequence[Reaction]:
+        """Return the reactions of *file*, which is rendered so many *times* at most."""
+        while True:
+            times -= 1
+            try:
+                return await self._renderer.render(file, event.tag, data)
+            except TryLaterError as error:
+                if times <= 0:
+                    raise
+                LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
+                await asyncio.sleep(AGAIN_SECONDS)
 
     async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:
         key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"

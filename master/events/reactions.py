@@ -7,11 +7,11 @@ from typing import Any
 
 from catena.client.requests import KeyChange, RunJob, RunnerCall
 from catena.core import events
-from catena.core.errors import CatenaError, NotFoundError
+from catena.core.errors import CatenaError, NotFoundError, TryLaterError
 from catena.core.records import decode
 from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
-from catena.master.workers.pool import Workers
+from catena.master.workers.pool import WorkerDiedError, Workers
 from catena.reactors.engine import USER
 from catena.reactors.reaction import Kind, Reaction
 
@@ -28,6 +28,10 @@ _WHEEL = {
 Ask = Callable[[str, str, Any], Awaitable[Any]]
 
 
+class NotRenderedError(TryLaterError):
+    """A worker process died or hung over a reactor file, which need not be the file's fault."""
+
+
 class WorkerRenderer:
     """Renders reactor SLS files in worker processes."""
 
@@ -38,9 +42,16 @@ class WorkerRenderer:
         """Return the reactions of *file* to an event.
 
         Each file waits in a line of its own: that with which chains go on behind no other.
+
+        Raises:
+            TaskFailedError: it can't be rendered.
+            TryLaterError: the machine had no time or memory for it, or too many wait before it.
         """
         params = {"file": file, "tag": tag, "data": dict(data)}
-        found = await self._workers.call("reactions", params, f"reactions {file}")
+        try:
+            found = await self._workers.call("reactions", params, f"reactions {file}")
+        except WorkerDiedError as error:
+            raise NotRenderedError(str(error)) from error
         return [decode(Reaction, item) for item in found]
 
 

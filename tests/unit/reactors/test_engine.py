@@ -8,7 +8,7 @@ import pytest
 
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch, any_tag
-from catena.reactors.engine import LANES, Engine
+from catena.reactors.engine import LANES, RENDERINGS, Engine
 from catena.reactors.reaction import Kind, Reaction
 from catena.reactors.rules import Rule
 
@@ -222,6 +222,44 @@ def test_a_reaction_that_cant_be_stored_now_is_done_later(monkeypatch: pytest.Mo
     engine = asyncio.run(run_engine(bus, recorder))
     assert recorder.done == ["go/1"]
     assert engine.status().failures == 0
+
+
+class DyingRenderer(EchoRenderer):
+    """Its process dies the first so many times."""
+
+    def __init__(self, deaths: int) -> None:
+        self.left = deaths
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        if self.left:
+            self.left -= 1
+            raise TryLaterError("the worker process died")
+        return await super().render(file, tag, data)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_file_over_which_a_worker_died_is_rendered_again(
+    ahead: bool, missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
+    bus, recorder = TableBus(), Recorder()
+    bus.add("go/1")
+    # The last of the renderings succeeds, or would have been the next.
+    renderer = DyingRenderer(RENDERINGS[ahead] - 1 + missing)
+    engine = Engine([Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(engine.run())
+        for _ in range(5):
+            await settle()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert recorder.done == ([] if missing else ["go/1"])
+    assert [data["error"] for _, data in bus.fired] == ["the worker process died"] * missing
+    assert engine.status().lag == 0
 
 
 def test_the_position_is_saved_again_after_a_time_when_it_could_not(

@@ -1,0 +1,37 @@
+"""Reactor files in worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from catena.core.errors import TryLaterError
+from catena.master.events.reactions import WorkerRenderer
+from catena.master.workers.pool import TaskFailedError, WorkerDiedError, Workers
+
+
+class FailingWorkers:
+    """Every task comes to an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
+        raise self._error
+
+
+def rendered(error: Exception) -> None:
+    renderer = WorkerRenderer(cast(Workers, FailingWorkers(error)))
+    asyncio.run(renderer.render("f.sls", "go/1", {}))
+
+
+def test_a_worker_that_died_says_nothing_against_the_file() -> None:
+    with pytest.raises(TryLaterError, match="took longer"):
+        rendered(WorkerDiedError("reactions took longer than 60 s"))
+
+
+def test_a_file_that_cant_be_rendered_is_not_tried_again() -> None:
+    with pytest.raises(TaskFailedError, match="line 3"):
+        rendered(TaskFailedError("f.sls line 3: unknown tag"))
