@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from catena.core import events
 from catena.core.clock import Clock
-from catena.core.errors import UsageError
+from catena.core.errors import CatenaError, UsageError
 from catena.core.ids import Jid, JidFactory
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
@@ -160,10 +160,19 @@ class Jobs:
         return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
 
     async def resend(self) -> None:
-        """Send again what connected minions have not acknowledged."""
+        """Send again what connected minions have not acknowledged.
+
+        Raises:
+            StoreUnavailableError: nothing was sent; the next round does it.
+        """
         handover = self._parts.handover
         full = handover.refused()
-        orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+        try:
+            orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+        except CatenaError:
+            # Nobody else knows that they are connected and have orders that wait.
+            handover.again(full)
+            raise
         handover.send(orders)
 
     async def _minions(self, request: JobRequest) -> tuple[str, ...]:

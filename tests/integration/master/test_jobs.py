@@ -15,6 +15,7 @@ from catena.core.job import JobProgress, JobReturn
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem, JobRequest, Submitted
 from catena.master.jobs.service import NoMatchError
+from catena.master.store.database import StoreUnavailableError
 from catena.master.store.tables import RETURNS
 from catena.transport.messages import (
     Failure,
@@ -83,6 +84,28 @@ def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_next_ro
                 assert await master.states(done.jid) == {"web1": "queued"}
             await master.jobs.resend()
             assert await master.states(done.jid) == {"web1": "sent"}
+            assert [spec.jid for spec in web1.orders()] == [done.jid]
+
+    asyncio.run(scenario())
+
+
+def test_a_round_that_the_store_has_no_time_for_forgets_nobody_who_has_jobs_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def locked(*_: object) -> None:
+        raise StoreUnavailableError
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            with monkeypatch.context() as patch:
+                patch.setattr(master.wire, "send", lambda *_: False)
+                done = await master.submit()
+            with monkeypatch.context() as patch:
+                patch.setattr("catena.master.jobs.rows.unacknowledged", locked)
+                with pytest.raises(StoreUnavailableError):
+                    await master.jobs.resend()
+            await master.jobs.resend()
             assert [spec.jid for spec in web1.orders()] == [done.jid]
 
     asyncio.run(scenario())
