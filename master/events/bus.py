@@ -184,6 +184,17 @@ class EventBus:
             position = stretch.upto
             yield stretch
 
+    async def tell_followers(self) -> None:
+        """Tell those who wait how far the table is, now and not in the next round.
+
+        Who asks how far one of them is needs it: the question may be an event itself.
+        """
+        if self._round is not None:
+            self._round.cancel()
+        self._wake_all()
+        # Their turn comes before ours.
+        await asyncio.sleep(0)
+
     async def cursor(self, consumer: str) -> int:
         """Return how far *consumer* has come; a new one begins at the present end."""
         query = sa.select(CURSORS.c.seq).where(CURSORS.c.consumer == consumer)

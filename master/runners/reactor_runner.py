@@ -15,4 +15,5 @@ async def list_(parts: RunnerParts) -> list[dict[str, list[str]]]:
 
 async def status(parts: RunnerParts) -> dict[str, Any]:
     """Return {position, lag, failures, last_failure}: events done with, and events behind."""
+    await parts.bus.tell_followers()
     return asdict(parts.reactor.status())

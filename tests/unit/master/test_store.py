@@ -19,6 +19,7 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
 from catena.master import retention
+from catena.master.events import bus as bus_module
 from catena.master.events.bus import EventBus
 from catena.master.store import chain_tables, database, schema, ssh_tables, tables
 from catena.master.store.database import (
@@ -384,6 +385,25 @@ def test_a_follower_hears_at_once_of_what_it_asks_for_and_soon_how_far_the_table
         await bus.fire("app/0", {})
         second = await bus.fire("app/1", {})
         assert (await word).events == [second]
+
+    run(tmp_path, scenario)
+
+
+def test_who_asks_how_far_a_follower_is_waits_for_no_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus_module, "QUIET_SECONDS", 600.0)
+
+    async def scenario(store: Store) -> None:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        follower = bus.follow(("app/1",))
+        word = asyncio.ensure_future(anext(follower))
+        await asyncio.sleep(0)
+        passed = await bus.fire("app/0", {})
+        assert not word.done()
+        await bus.tell_followers()
+        assert word.done() and word.result().upto == passed.seq
 
     run(tmp_path, scenario)
 
