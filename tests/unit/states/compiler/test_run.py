@@ -13,7 +13,6 @@ from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
 from catena.states.compiler import api
 from catena.states.compiler.call import Caller
-from tests.counted_steps import counted
 
 
 class Hooks:
@@ -332,8 +331,12 @@ def test_states_of_an_environment_see_it(world: Any) -> None:
     assert seen == ["dev"]
 
 
-def test_a_run_is_little_work_per_state(world: Any) -> None:
+def test_a_run_costs_little_per_state(world: Any) -> None:
+    import time
+
     w = world(json.dumps({f"s{n}": {"test.nop": []} for n in range(2000)}))
     compiled = api.compile_sls(w.context, "t")
-    _, lines = counted(lambda: api.run(w.context, compiled.low, Hooks()))
-    assert lines < 2000 * 300
+    started = time.process_time()
+    api.run(w.context, compiled.low, Hooks())
+    # 0.05 ms each is the aim; ten times that is a fault and not a slow machine.
+    assert time.process_time() - started < 2000 * 0.0005
