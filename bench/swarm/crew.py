@@ -25,7 +25,7 @@ from bench.swarm.minion import RESUME, START, SimMinion
 from bench.swarm.population import Member, load
 from catena.transport import messages as m
 from catena.transport import wire
-from catena.transport.sockets import dealer
+from catena.transport.sockets import dealer, readable
 
 #: Connections that may be on their way at a time: the master's handshakes have a time limit.
 CONNECTING = 100
@@ -37,6 +37,8 @@ GOODBYE_LINGER_MS = 200
 TICK_SECONDS = 0.5
 #: Heartbeats of each minion in a tick, while there are some to be made at once.
 BEATS = 4
+#: Kinds of messages that many minions get alike.
+_ALIKE = frozenset(kind for kind, name in m.TYPES.items() if name in ("JobOrder", "ReturnStored"))
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Crew:
         self._watched = ""
         self._rebooting: list[float] = []
         self._reboots = 0
-        self._cached: tuple[bytes, Any] = (b"", None)
+        #: Per kind of _ALIKE, the last body and its message.
+        self._cached: dict[int, tuple[bytes, Any]] = {}
         self._frames: dict[str, list[bytes]] = {}
         self._do: dict[str, Callable[[dict[str, Any]], None]] = {
             "fire": self._fire, "reboot": self._reboot, "stats": self._stats, "watch": self._watch,
@@ -230,23 +233,23 @@ class Crew:
             line.refused = True
 
     def _drain(self, line: Line | None) -> None:
-        while line is not None and line.sock is not None:
-            try:
-                frame = line.sock.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+        while line is not None and line.sock is not None and readable(line.sock):
+            frame = line.sock.recv(zmq.NOBLOCK)
             line.heard = time.monotonic()
             self._take(line, frame)
 
     def _unpack(self, frame: bytes) -> m.Envelope:
-        # One job's order to a thousand minions differs in its header alone.
+        # One job's order to a thousand minions, and the answer to their returns, differ in their
+        # headers alone.
+        kind = frame[0]
+        if kind not in _ALIKE:
+            return wire.unpack(frame, socket="control", receiver="minion")
         body = frame[wire.HEADER_BYTES :]
-        kind, known = self._cached
-        if frame[0] == 20 and body == kind:
-            return m.Envelope(frame[2:18], frame[18:34], known)
+        known, message = self._cached.get(kind, (b"", None))
+        if body == known:
+            return m.Envelope(frame[2:18], frame[18:34], message)
         envelope = wire.unpack(frame, socket="control", receiver="minion")
-        if frame[0] == 20:
-            self._cached = (body, envelope.message)
+        self._cached[kind] = (body, envelope.message)
         return envelope
 
     def _take(self, line: Line, frame: bytes) -> None:
