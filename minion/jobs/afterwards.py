@@ -104,6 +104,8 @@ class Afterwards:
             self._call_off(chain)
             return
         if kind == "reboot" and after.get("boot_id", "") not in ("", self._boot_id):
+            if not self._boot_id:
+                self._log.error(f"job {key}: no reboot follows: this agent knows no boot id")
             return
         if kind == "restart_agent" and after.get("session", "") not in ("", self._session):
             return

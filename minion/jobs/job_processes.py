@@ -116,7 +116,8 @@ class JobProcesses:
         self._lines.drop(process)
         if ended is not None:
             ended()
-        self._unwatch(process)
+        if self._watched.get(process) is watched:  # not so if *ended* watches it anew
+            self._unwatch(process)
 
     def _left(self, process: ProcessRef) -> None:
         """A process has no line any more; one that has no job either is nobody's."""

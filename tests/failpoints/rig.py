@@ -85,15 +85,19 @@ class Rig(Fleet):
                     self.start_master()
             for name in self.minions:
                 lock = self.home(name) / "var/cache/catena/minion/lock"
-                gone[name] = 0 if is_locked(lock) or self._rebooting(name) else gone[name] + 1
+                gone[name] = 0 if is_locked(lock) or self._down(name) else gone[name] + 1
                 if gone[name] >= _GONE_LOOKS:
                     gone[name] = 0
                     self.restarts[name] += 1
                     self.tell_host(name, "agent")
 
-    def _rebooting(self, name: str) -> bool:
-        """Return whether the pretended reboot of a host is under way."""
-        return (self.home(name) / host.REBOOTING).exists()
+    def _down(self, name: str) -> bool:
+        """Return whether a host was not switched on yet, or its pretended reboot is under way.
+
+        An agent that comes up there knows no boot, and takes no reboot for one of its own.
+        """
+        home = self.home(name)
+        return (home / host.REBOOTING).exists() or not (home / "boot_id").exists()
 
     def close(self) -> None:
         """End the supervisor, then every process of the fleet."""

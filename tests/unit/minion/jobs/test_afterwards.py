@@ -54,6 +54,17 @@ def test_its_delay_counts_from_the_stored_return(host: Host) -> None:
     assert after.next_due() == 61.0
 
 
+def test_an_agent_that_knows_no_boot_says_that_it_does_not_reboot(
+    host: Host, tmp_path: Path
+) -> None:
+    _, witness, _, log = host
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND)
+    after = Afterwards("", "me", 60.0, lambda: None, Log(handle, "debug", SystemClock()))
+    after.promise("j", reboot(witness), 0.0, 0.0)
+    assert after.next_due() is None
+    assert "job j: no reboot follows: this agent knows no boot id" in log.read_text()
+
+
 def test_what_a_chain_asked_for_is_called_off_with_it(host: Host) -> None:
     after, witness, restarts, _ = host
     after.promise("a", reboot(witness, chain_id=7), 0.0, 0.0)
