@@ -44,12 +44,17 @@ class Account:
         return int(found[1]) / 1e6 if found else None
 
     def close(self) -> None:
-        """Take the group away, with those above it that are empty then; it has no process now."""
+        """Take the group away, those in it, and those above it that are empty then.
+
+        No process is in it any more.
+        """
         top, folder = own_top(), self._folder
-        while top is not None and folder is not None and folder != top.parent:
-            if folder.is_dir() and not self._removed(folder):
+        if top is None or folder is None:
+            return
+        inner = sorted((Path(path) for path, _, _ in os.walk(folder)), reverse=True)
+        for group in [*inner, *folder.parents]:
+            if group == top.parent or (group.is_dir() and not self._removed(group)):
                 return
-            folder = folder.parent
 
     def _removed(self, folder: Path) -> bool:
         """Return whether a group is gone; a process leaves its own a moment after its memory."""

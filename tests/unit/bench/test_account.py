@@ -42,8 +42,10 @@ def test_a_child_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
     child.stdout.close()
     assert whole.cpu() >= tree.cpu() >= 0.09
     assert tree.exact_cpu() >= 0.09
-    tree.end()
+    whole.end()
     child.wait()
+    top = own_top()
+    assert top is not None and not top.exists()
     assert Account(str(tmp_path)).seconds() is None
 
 
