@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from catena.core.clock import Clock
 from catena.core.config.minion import MinionSettings
-from catena.core.errors import CatenaError, TryLaterError, UnreachableError
-from catena.core.job import CHAIN_FUNCTIONS, JobProgress
-from catena.fileserver.remote import Request, one_by_one
+from catena.core.errors import UnreachableError
+from catena.core.job import CHAIN_FUNCTIONS
 from catena.minion.agent import Agent, Ports
 from catena.minion.jobs.afterwards import Commands
 from catena.minion.jobs.folder import Aside, Claim, job_folder, unpacked_order
@@ -23,28 +21,13 @@ from catena.minion.log import Log
 from catena.minion.start.blob import Start
 from catena.minion.worker.process import Worker
 from catena.runtime import agent_versions
-from catena.transport.failures import error_of, failure_of
-from catena.transport.messages import (
-    ChunkReply,
-    ChunkRequest,
-    ClientReply,
-    Envelope,
-    EventFired,
-    EventStored,
-    Failure,
-    FilesReply,
-    FilesRequest,
-    ManifestReply,
-    ManifestRequest,
-    PillarRequest,
-)
+from catena.transport.failures import failure_of
 from tests.sim.disk import Disk
 from tests.sim.network import SimLink
+from tests.sim.service import Asker, Service
 from tests.sim.stage import Stage
 from tests.sim.tasks import Job, Killed, Program
 
-#: How long a job waits for an agent or master that is away.
-PATIENCE = 60.0
 #: How soon the service manager starts an agent that has ended.
 RESTART_SECONDS = 2.0
 
@@ -92,7 +75,7 @@ class Host:
         self.program: Program | None = None
         self.jobs: dict[ProcessRef, Job] = {}
         self.watched: dict[ProcessRef, Callable[[], None]] = {}
-        self.askers: set[_Asker] = set()
+        self.askers: set[Asker] = set()
         self._timer: Any = None
         self._woken = False
         self._pids = 100
@@ -492,135 +475,6 @@ class _Power(Commands):
         boots = host.boots
         if works:
             host.stage.later(host.stage.rng.uniform(0.1, 5), lambda: host.halt_in(boots))
-
-
-class _Asker:
-    """A question of a job that waits for its answer (`relay.Asker`)."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self.answer: Any = None
-
-    def send(self, message: Any, reply_to: bytes) -> None:
-        """Take the answer; the first counts."""
-        if self.answer is None:
-            self.answer = message
-            self._wake()
-
-
-class Service:
-    """What a job asks its agent for (`worker.Service`), with the patience of the real one."""
-
-    def __init__(self, host: Host, job: Job) -> None:
-        self._host, self._job = host, job
-
-    def pillar(
-        self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """As AgentService."""
-        reply = self._patient(PillarRequest(saltenv, pillarenv, dict(override)))
-        return dict(reply.pillar), reply.errors
-
-    def manifest(self, saltenv: str) -> ManifestReply:
-        """As ChunkSource."""
-        reply: ManifestReply = self._patient(ManifestRequest(saltenv))
-        return reply
-
-    def chunk(self, request: ChunkRequest) -> ChunkReply:
-        """As ChunkSource."""
-        reply: ChunkReply = self._patient(request)
-        return reply
-
-    def files(self, request: FilesRequest) -> FilesReply:
-        """As ChunkSource."""
-        reply: FilesReply = self._patient(request)
-        return reply
-
-    def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
-        """As ChunkSource."""
-        return one_by_one(self, requests)
-
-    def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
-        """As AgentService."""
-        event = EventFired(f"event-{self._host.stage.count('event')}", tag, dict(data))
-        return isinstance(self._patient(event), EventStored)
-
-    def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
-        """As AgentService."""
-        self.fire(tag, data)
-
-    def settle(self) -> None:
-        """As AgentService: nothing is on its way."""
-
-    def progress(self, progress: JobProgress) -> None:
-        """As AgentService: never waits."""
-        self._job.check()
-        host = self._host
-        host.stage.soon(lambda: host.with_agent(lambda agent: agent.progressed(progress)))
-
-    def grains(self, grains: Mapping[str, Any]) -> bool:
-        """As AgentService."""
-        return True
-
-    def running(self) -> list[dict[str, Any]]:
-        """As AgentService."""
-        return []
-
-    def signal(self, jid: str, signal: int) -> str:
-        """As AgentService."""
-        return ""
-
-    def close(self) -> None:
-        """Hang up."""
-
-    def _patient(self, message: Any) -> Any:
-        end = self._host.stage.loop.now + PATIENCE
-        while True:
-            try:
-                return self._ask(message)
-            except (UnreachableError, TryLaterError):
-                if self._host.stage.loop.now >= end:
-                    raise
-            self._job.sleep(0.5)
-
-    def _ask(self, message: Any) -> Any:
-        host = self._host
-        if host.agent is None:
-            raise UnreachableError("there is no agent")
-        asked: list[_Asker] = []
-
-        def begin(wake: Callable[[], None]) -> None:
-            asker = _Asker(wake)
-            asked.append(asker)
-            host.askers.add(asker)
-            host.stage.soon(lambda: host.with_agent(lambda agent: put(agent, asker)))
-            # An agent that dies before it hears of it.
-            host.stage.later(120.0, wake)
-
-        def put(agent: Agent, asker: _Asker) -> None:
-            envelope = Envelope(host.stage.identity(), b"\0" * 16, message)
-            try:
-                if isinstance(message, EventFired):
-                    agent.fired(message, partial(_answer, asker, message))
-                else:
-                    agent.relay.ask(asker, envelope, host.clock.monotonic())
-            except CatenaError as error:
-                asker.send(failure_of(error), b"")
-
-        self._job.wait(begin)
-        asker = asked[0]
-        host.askers.discard(asker)
-        if asker.answer is None:
-            raise UnreachableError("no answer")
-        if isinstance(asker.answer, Failure):
-            raise error_of(asker.answer)
-        assert not isinstance(asker.answer, ClientReply)
-        return asker.answer
-
-
-def _answer(asker: _Asker, event: EventFired, fault: Exception | None) -> None:
-    kept = EventStored(event.event_id)
-    asker.send(kept if fault is None else failure_of(CatenaError(str(fault))), b"")
 
 
 class _TraceLog(Log):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.integration.transport.raw_peers import Network
 
 
 @pytest.fixture
@@ -10,3 +13,10 @@ def pki(tmp_path: Path) -> Path:
     folder = tmp_path / "pki"
     folder.mkdir(mode=0o700)
     return folder
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    found = Network()
+    yield found
+    found.close()
