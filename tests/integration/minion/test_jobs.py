@@ -166,7 +166,8 @@ def test_a_flood_of_output_is_ended(run: Callable[..., None]) -> None:
 
 def test_what_a_job_warns_of_is_in_the_agents_log(run: Callable[..., None]) -> None:
     async def scenario(master: MasterDouble, agent: Agent) -> None:
-        await master.run(FIRST, "probe.murmur", "the disk is old")
+        ret = await master.run(FIRST, "probe.murmur", "the disk is old")
+        assert ret.success
         await until(lambda: f"warning job {FIRST}: the disk is old" in agent.log, "the line")
 
     run(scenario)

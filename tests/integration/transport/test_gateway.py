@@ -509,7 +509,9 @@ def test_connections_that_never_speak_curve_are_cut(network: Network) -> None:
                     except BlockingIOError:
                         return False
 
+                assert not closed()
                 await until(closed, seconds=4.0)
+            assert master.messages == []
 
     asyncio.run(story())
 
