@@ -5,7 +5,7 @@ Rules recorded from Salt: `cases/pillar/*` (behaviour 44 to 47).
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, LimitError, RenderError
@@ -17,6 +17,10 @@ from catena.core.types import SourceLine
 from catena.pillar.top import Assigned, TopReader, names_matching, sls_source
 from catena.renderers.pipeline import DEFAULT, render
 from catena.renderers.source import Rendered, SourceError
+
+if TYPE_CHECKING:
+    from catena.core.config.master import MasterSettings
+    from catena.core.config.minion import MinionSettings
 
 INCLUDE_DEPTH_LIMIT = 50
 #: Files of one minion's pillar, includes counted each time.
@@ -37,6 +41,29 @@ class PillarSettings:
     #: What an SLS includes wins over its own values.
     includes_override_sls: bool = False
     env_order: Sequence[str] = ()
+
+
+def settings_of(
+    configured: Union[MasterSettings, MinionSettings], pillarenv: str, state_top: str = "top.sls"
+) -> PillarSettings:
+    """Return what the configuration of who compiles decides of a pillar.
+
+    Args:
+        configured: the settings of the master, or of a minion that has its pillar files itself.
+        pillarenv: the only environment that counts; "" for all.
+        state_top: name of the top file. A minion's, where it reads its own files or is a host
+            that SSH reaches; a master's pillar does not follow what its minions call theirs.
+    """
+    return PillarSettings(
+        pillarenv=pillarenv,
+        state_top=state_top,
+        strategy=configured.pillar_source_merging_strategy,
+        merge_lists=configured.pillar_merge_lists,
+        renderer=configured.renderer,
+        nodegroups=configured.nodegroups,
+        env_order=configured.env_order,
+        includes_override_sls=configured.pillar_includes_override_sls,
+    )
 
 
 @dataclass(frozen=True)

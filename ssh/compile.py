@@ -25,7 +25,7 @@ from catena.core.plugins import FunctionMark, StateMark
 from catena.fileserver.index import RootOptions
 from catena.fileserver.overlay import OverlaidClient
 from catena.fileserver.roots import RootsClient
-from catena.pillar.compile import PillarSettings, compile_pillar
+from catena.pillar.compile import compile_pillar, settings_of
 from catena.runtime.custom_files import sync_files
 from catena.runtime.host import LocalHost, Place, options
 from catena.runtime.loader import CustomRegistry, Loader
@@ -249,16 +249,8 @@ def _pillar_of(seat: Seat, grains: Mapping[str, Any]) -> Any:
         context = master_session(
             settings, seat.target.id, grains, dict(settings.pillar_roots)
         ).context
-        chosen = PillarSettings(
-            pillarenv=pillarenv or minion.effective_pillarenv(),
-            state_top=minion.state_top,
-            strategy=settings.pillar_source_merging_strategy,
-            merge_lists=settings.pillar_merge_lists,
-            renderer=settings.renderer,
-            nodegroups=settings.nodegroups,
-            env_order=settings.env_order,
-            includes_override_sls=settings.pillar_includes_override_sls,
-        )
+        env = pillarenv or minion.effective_pillarenv()
+        chosen = settings_of(settings, env, minion.state_top)
         found = compile_pillar(context, chosen, override, visible)
         return found.pillar, found.errors
 

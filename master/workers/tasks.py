@@ -17,7 +17,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, NotFoundError
 from catena.core.job import JobSpec
 from catena.core.records import encode
-from catena.pillar.compile import PillarSettings, compile_pillar
+from catena.pillar.compile import compile_pillar, settings_of
 from catena.reactors.reaction import parse
 from catena.renderers.pipeline import render
 from catena.renderers.source import Source
@@ -40,15 +40,7 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
     """
     minion, grains = params["minion"], params["grains"]
     context = master_session(settings, minion, grains, settings.pillar_roots).context
-    chosen = PillarSettings(
-        pillarenv=params.get("pillarenv") or "",
-        strategy=settings.pillar_source_merging_strategy,
-        merge_lists=settings.pillar_merge_lists,
-        renderer=settings.renderer,
-        nodegroups=settings.nodegroups,
-        env_order=settings.env_order,
-        includes_override_sls=settings.pillar_includes_override_sls,
-    )
+    chosen = settings_of(settings, params.get("pillarenv") or "")
     found = compile_pillar(context, chosen, params.get("override") or None)
     for error in found.errors:
         LOG.error("pillar of %s: %s", minion, error)

@@ -27,7 +27,7 @@ from catena.minion.jobs.queue import QUEUED
 from catena.minion.start import configure
 from catena.minion.start.blob import SOCKET, Start
 from catena.minion.start.place import collect_grains, place_of
-from catena.pillar.compile import PillarSettings, compile_pillar
+from catena.pillar.compile import compile_pillar, settings_of
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
@@ -116,16 +116,8 @@ def local_session_of(
     def pillar(
         override: Mapping[str, Any], pillarenv: str = "", visible: Mapping[str, Any] = _NOTHING
     ) -> Any:
-        chosen = PillarSettings(
-            pillarenv=pillarenv or settings.effective_pillarenv(),
-            state_top=settings.state_top,
-            strategy=settings.pillar_source_merging_strategy,
-            merge_lists=settings.pillar_merge_lists,
-            renderer=settings.renderer,
-            nodegroups=settings.nodegroups,
-            env_order=settings.env_order,
-            includes_override_sls=settings.pillar_includes_override_sls,
-        )
+        env = pillarenv or settings.effective_pillarenv()
+        chosen = settings_of(settings, env, settings.state_top)
         context = session.context.with_(files=RootsClient(_paths(pillar_roots)), pillar={})
         result = compile_pillar(context, chosen, override, visible)
         # Who calls this may read the files, so the excerpts may be shown.
