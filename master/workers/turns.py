@@ -52,16 +52,22 @@ class Turns:
             raise
 
     def _leave(self, line: str, one: asyncio.Future[None]) -> None:
-        queue = self._lines[line]
+        queue = self._lines.get(line, deque())
+        if one not in queue:
+            return  # a turn was dealt since it left, and has passed it by
         queue.remove(one)
         if not queue:
             del self._lines[line]
 
     def _deal(self) -> None:
-        for line in self._lines:
+        while self._lines:
+            line = next(iter(self._lines))
             queue = self._lines.pop(line)
-            queue.popleft().set_result(None)
+            one = queue.popleft()
             if queue:
                 self._lines[line] = queue  # behind all others
-            return
+            # Who was cancelled hears of it in the loop's next round, and stands here until then.
+            if not one.cancelled():
+                one.set_result(None)
+                return
         self._free += 1

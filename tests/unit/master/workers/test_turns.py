@@ -104,3 +104,37 @@ def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None:
         await asyncio.gather(first, second, third, return_exceptions=True)
 
     at_a_desk(1, story)
+
+
+def test_a_turn_that_ends_as_the_next_one_leaves_goes_to_who_stands_behind() -> None:
+    async def story(desk: Desk) -> None:
+        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+        other = desk.come("two", "d")
+        await desk.settle()
+        # In one round of the loop the first is woken, to give its turn back, before the second is,
+        # to hear that it has left.
+        first.cancel()
+        second.cancel()
+        await desk.settle()
+        await desk.end(2)
+        assert sorted(desk.had) == ["a", "c", "d"]
+        await asyncio.gather(first, second, third, other, return_exceptions=True)
+        assert (desk.turns.waiting("one"), desk.turns.waiting("two")) == (0, 0)
+
+    at_a_desk(1, story)
+
+
+def test_a_line_whose_last_one_leaves_as_its_turn_comes_keeps_no_turn() -> None:
+    async def story(desk: Desk) -> None:
+        first, second = (desk.come("one", name) for name in ("a", "b"))
+        await desk.settle()
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        again = desk.come("two", "c")
+        await desk.settle()
+        assert desk.had == ["a", "c"]
+        await desk.end()
+        await again
+
+    at_a_desk(1, story)
