@@ -120,9 +120,10 @@ class Jobs:
         )
         orders = self._orders(new)
         messages = self._parts.handover.messages()
-        for order in orders[: None if request.chains else 1]:
-            # Before anything is stored: what can't travel would wait for ever.
-            messages.check(order.spec)
+        # Before anything is stored: what can't travel would wait for ever, and so would all that
+        # comes behind it. Of a batch it may be that nobody begins now.
+        for one in [order.spec for order in orders] if request.chains else [spec]:
+            messages.check(one)
         send = partial(self._parts.handover.send, orders, messages)
         return await self._store.write(lambda conn: self._insert(conn, new, within, send))
 

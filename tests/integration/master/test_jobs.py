@@ -423,6 +423,19 @@ def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> N
     asyncio.run(scenario())
 
 
+def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = await master.accept("web1")
+            with pytest.raises(MessageTooLargeError):
+                await master.submit(args=("x" * 3_000_000,), batch="1")
+            behind = await master.submit()
+            await web1.hello()
+            assert [spec.jid for spec in web1.orders()] == [behind.jid]
+
+    asyncio.run(scenario())
+
+
 def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
     async def scenario() -> None:
         async with a_master() as master:
