@@ -24,6 +24,8 @@ class Answers:
     minions: int
     #: CPU seconds of the client alone.
     cpu: float
+    #: What a minion said, in the last call, that did not say that all is well.
+    fault: str = ""
 
 
 class LongClient:

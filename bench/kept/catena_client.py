@@ -21,8 +21,8 @@ class Catena:
     def __init__(self, client: MasterClient) -> None:
         self._client = client
 
-    def call(self, target: str, function: str, args: Sequence[Any]) -> int:
-        """Run *function*; return how many minions answered that all is well."""
+    def call(self, target: str, function: str, args: Sequence[Any]) -> tuple[int, str]:
+        """Run *function*; return how many minions said that all is well, and another's word."""
         follower = JobFollower()
         request = RunJob(
             tgt=target, tgt_type="glob", fun=function, args=tuple(args), kwargs={}, follow=True
@@ -31,7 +31,9 @@ class Catena:
             follower.feed(item)
             if follower.finished:
                 break
-        return len(follower.returns) - len(follower.failed())
+        failed = list(follower.failed())
+        fault = str(follower.returns.get(failed[0])) if failed else ""
+        return len(follower.returns) - len(failed), fault
 
     def hear(self, tag: str) -> float:
         """Return the monotonic time at which the next event of that tag came."""

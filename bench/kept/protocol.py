@@ -12,8 +12,8 @@ from typing import Any, Protocol, TextIO
 class Client(Protocol):
     """What each tool's script can do."""
 
-    def call(self, target: str, function: str, args: Sequence[Any]) -> int:
-        """Run *function*; return how many minions answered that all is well."""
+    def call(self, target: str, function: str, args: Sequence[Any]) -> tuple[int, str]:
+        """Run *function*; return how many minions said that all is well, and another's word."""
 
     def hear(self, tag: str) -> float:
         """Return the monotonic time at which the next event of that tag came."""
@@ -42,9 +42,10 @@ def serve(client: Client, answers: TextIO) -> None:
 def _called(
     client: Client, target: str, function: str, args: Sequence[Any], times: int
 ) -> dict[str, Any]:
-    seconds, minions, before = [], 0, time.process_time()
+    seconds, minions, fault, before = [], 0, "", time.process_time()
     for _ in range(times):
         begun = time.perf_counter()
-        minions = client.call(target, function, args)
+        minions, fault = client.call(target, function, args)
         seconds.append(time.perf_counter() - begun)
-    return {"seconds": seconds, "minions": minions, "cpu": time.process_time() - before}
+    spent = time.process_time() - before
+    return {"seconds": seconds, "minions": minions, "cpu": spent, "fault": fault[:300]}

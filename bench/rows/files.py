@@ -85,7 +85,7 @@ def _timed(share: _Share, function: str, *args: str) -> Sample:
     before = share.fleet.cpu()
     answer = share.fleet.client.ask(function, *args)
     if answer.minions != 1:
-        raise BenchError("the minion did not answer")
+        raise BenchError(f"the minion did not do it: {answer.fault or 'no answer'}")
     return Sample(sum(answer.seconds), share.fleet.cpu() - before + answer.cpu)
 
 
