@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +47,19 @@ def a_return(value: Any, **more: Any) -> JobReturn:
 
 def url(folder: Path) -> str:
     return f"sqlite:///{folder / 'master.db'}"
+
+
+@contextmanager
+def migrating(folder: Path) -> Iterator[tuple[sa.Connection, Config]]:
+    """A store that Alembic works on."""
+    config = Config()
+    config.set_main_option("script_location", "catena.master.store:migrations")
+    config.set_main_option("path_separator", "os")
+    engine = sa.create_engine(url(folder))
+    with engine.connect() as conn:
+        config.attributes["connection"] = conn
+        yield conn, config
+    engine.dispose()
 
 
 def run(folder: Path, scenario: Callable[[Store], Awaitable[Any]]) -> Any:
@@ -169,18 +183,12 @@ def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_path: Pa
 def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
     tmp_path: Path,
 ) -> None:
-    engine = sa.create_engine(url(tmp_path))
-    config = Config()
-    config.set_main_option("script_location", "catena.master.store:migrations")
-    config.set_main_option("path_separator", "os")
     data = {"id": "web", "return": "as ever"}
     old = {"tag": f"salt/job/{JID}/ret/web", "data": data, "at": 1.0}
-    with engine.connect() as conn:
-        config.attributes["connection"] = conn
+    with migrating(tmp_path) as (conn, config):
         command.upgrade(config, "0004")
         conn.execute(sa.insert(EVENTS).values(old))
         conn.commit()
-    engine.dispose()
 
     async def scenario(store: Store) -> None:
         (event,) = await read_again(store)
@@ -189,3 +197,14 @@ def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
         assert [event.data["return"] for event in await read_again(store)] == ["as ever", "new"]
 
     run(tmp_path, scenario)
+
+
+def test_events_of_a_store_that_goes_back_a_schema_can_still_be_read(tmp_path: Path) -> None:
+    async def scenario(store: Store) -> None:
+        await returned(store, {"web": a_return(True)})
+
+    run(tmp_path, scenario)
+    with migrating(tmp_path) as (conn, config):
+        command.downgrade(config, "0004")
+        (data,) = conn.execute(sa.select(EVENTS.c.data)).scalars()
+    assert data == {}
