@@ -34,6 +34,7 @@ from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
 from catena.master.gateway import Dispatcher
+from catena.master.housekeeping import Chore, Household
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.returns import ReturnParts, Returns
 from catena.master.jobs.service import JobParts, Jobs
@@ -72,9 +73,9 @@ OPEN_FILES = 65536
 TICK_SECONDS = 1.0
 #: How soon a part begins again after the store or a peer let it down.
 AGAIN_SECONDS = 5.0
-SWEEP_TICKS = 5
-PRUNE_TICKS = 600
-TRIM_TICKS = 60
+SWEEP_SECONDS = 5.0
+PRUNE_SECONDS = 600.0
+TRIM_SECONDS = 60.0
 
 
 class Master:
@@ -394,26 +395,25 @@ class Master:
         """Look after time: presence each second, expiry and resending, then what is old."""
         watchdog = supervisor.watchdog_seconds()
         said = 0.0
-        ticks = 0
+        chores = (
+            Chore(SWEEP_SECONDS, self._sweep),
+            Chore(PRUNE_SECONDS, self._prune),
+            Chore(TRIM_SECONDS, lambda: asyncio.to_thread(heap.give_back)),
+        )
+        household = Household(chores, self.clock.monotonic())
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            ticks += 1
             now = self.clock.monotonic()
             if watchdog and now - said >= watchdog:
                 said = now
                 supervisor.notify("WATCHDOG=1")
             self.presence.tick()
-            try:
-                if ticks % SWEEP_TICKS == 0:
-                    self.gate.sweep()
-                    await self.jobs.expire()
-                    await self.jobs.resend()
-                if ticks % PRUNE_TICKS == 0:
-                    await self._prune()
-                if ticks % TRIM_TICKS == 0:
-                    await asyncio.to_thread(heap.give_back)
-            except (CatenaError, OSError) as error:
-                LOG.warning("housekeeping: %s", error)
+            await household.do(now)
+
+    async def _sweep(self) -> None:
+        self.gate.sweep()
+        await self.jobs.expire()
+        await self.jobs.resend()
 
     async def _prune(self) -> None:
         kept = retention.limits(self.settings, self.clock.now().timestamp())

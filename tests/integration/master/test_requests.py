@@ -186,7 +186,7 @@ def test_housekeeping_outlives_a_file_that_vanishes_under_it(
 
     monkeypatch.setattr(Blobs, "sweep", sweep)
     monkeypatch.setattr(daemon, "TICK_SECONDS", 0.01)
-    monkeypatch.setattr(daemon, "PRUNE_TICKS", 1)
+    monkeypatch.setattr(daemon, "PRUNE_SECONDS", 0.0)
 
     async def scenario() -> None:
         async with a_master(), asyncio.timeout(10):
