@@ -49,6 +49,8 @@ class Line:
     #: Who works on it (a `folder.Claim` as data), where the agent has given it to a process that
     #: was there. {}: its folder knows, and does so from a later line on that says `begun` alone.
     claim: Dict[str, Any] = field(default_factory=dict)
+    #: Until when it may begin, by the clock of that boot that nobody can set. 0.0: by its order.
+    begin_by: float = 0.0
 
 
 class JobLog:
@@ -68,23 +70,21 @@ class JobLog:
         #: What was noted and is not in the file yet.
         self._noted: List[bytes] = []
 
-    def add(self, line: Line, durable: bool = True, claim: Optional[Line] = None) -> None:
+    def add(self, line: Line, durable: bool = True) -> None:
         """Keep *line*, for good; one that is not *durable* as long as the power stays.
 
         Args:
             line: the line.
             durable: whether it must outlive a power cut.
-            claim: kept with it, in a line of its own: an older agent passes that one over.
 
         Raises:
             OSError: nothing of it is kept.
         """
-        data = _sealed(line)
-        before = [*self._noted, *([_sealed(claim)] if claim else [])]
-        self._write(b"".join([*before, data]), durable)
+        more, data = _apart(line)
+        self._write(b"".join([*self._noted, more, data]), durable)
         self._noted.clear()
-        self._last = self._size - len(data)
-        self._index(line, self._last, len(data))
+        self._last = self._size - len(more) - len(data)
+        self._index(line, self._size - len(data), len(data))
 
     def note(self, line: Line) -> None:
         """Keep *line* with the next one, or at `flush`: a kill of this process may take it.
@@ -189,12 +189,12 @@ class JobLog:
         """
         self.flush()
         lines = [line for line in self.read().values() if not line.until]
-        data = [_sealed(line) for line in lines]
-        write_durable(self._path, b"".join(data))
+        data = [_apart(line) for line in lines]
+        write_durable(self._path, b"".join(more + sealed for more, sealed in data))
         self._size = 0
-        for line, sealed in zip(lines, data):
-            self._index(line, self._size, len(sealed))
-            self._size += len(sealed)
+        for line, (more, sealed) in zip(lines, data):
+            self._index(line, self._size + len(more), len(sealed))
+            self._size += len(more) + len(sealed)
         self._last = self._size
         self._shrink_at = max(SHRINK_BYTES, 2 * self._size)
 
@@ -225,13 +225,29 @@ def _joined(known: Optional[Line], line: Line) -> Line:
         return line
     return frozen.replace(
         line,
+        boot=known.boot if known.claim and not line.boot else line.boot,
         order=line.order or known.order,
         begun=line.begun or known.begun,
         ret=line.ret or known.ret,
         aside=line.aside or known.aside,
         until=line.until or known.until,
         claim=line.claim or ({} if line.begun and not line.order else known.claim),
+        begin_by=known.begin_by if line.boot == known.boot else 0.0,
     )
+
+
+def _apart(line: Line) -> Tuple[bytes, bytes]:
+    """Return, sealed, what older agents can't read of all that is known of a job, and the rest.
+
+    They pass the first line over. The second says no boot where there is a claim: to them the job
+    may have begun in another one. Otherwise they would give it, while its process works, to one
+    of their own.
+    """
+    if not (line.claim or line.begin_by):
+        return b"", _sealed(line)
+    beside = Line(line.jid, line.boot, claim=line.claim, begin_by=line.begin_by)
+    boot = "" if line.claim else line.boot
+    return _sealed(beside), _sealed(frozen.replace(line, boot=boot, claim={}, begin_by=0.0))
 
 
 def _sealed(line: Line) -> bytes:

@@ -85,6 +85,7 @@ class JobRunner:
         for jid, until in self.store.ended().items():
             self.seen.note(jid, until)
         found, bad = self.store.scan()
+        self._until.update(self.store.begin_by)
         for jid in bad:
             self._log.error(f"job {jid}: its folder is damaged; moved to jobs/bad-{jid}")
         for stored in found:
@@ -145,22 +146,24 @@ class JobRunner:
         if spec.not_after and left < 0:
             return "it came too late: it may not start any more"
         entry = entry_of(spec)
-        self._keep_order(spec, self.queue.starts(entry, self.pending_chain))
+        until = self._clock.monotonic() + left if spec.not_after else 0.0
+        self._keep_order(spec, self.queue.starts(entry, self.pending_chain), until)
         self._newest, self._not_after[spec.jid] = spec, spec.not_after
-        if spec.not_after:
-            self._until[spec.jid] = self._clock.monotonic() + left
+        if until:
+            self._until[spec.jid] = until
         self.queue.add(entry)
         # Told with the receipt; said again only when it changes.
         self._positions[spec.jid] = self.queue.position(spec.jid)
         self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
         return ""
 
-    def _keep_order(self, spec: JobSpec, begins: bool) -> None:
+    def _keep_order(self, spec: JobSpec, begins: bool, until: float) -> None:
         """Keep an order for good, and with it that it *begins*, and in which process."""
         # Without a boot's id nobody could tell later whether that process lives.
         process = self.processes.free(spec.fun) if begins and self.boot_id else None
         if process is None:
-            self.store.add(spec, begins)
+            # One that has to wait may have to wait for another agent of this boot.
+            self.store.add(spec, begins, begin_by=0.0 if begins else until)
         else:
             claim = Claim(process, since=self._clock.monotonic())
             self._given[spec.jid] = (process, self.store.add(spec, begins, claim))
@@ -332,7 +335,7 @@ class JobRunner:
             self._log.error(f"job {jid}: {error}")
             self.queue.drop(jid)
             return
-        if self._is_too_late(spec) and not folder.attempts():
+        if self._is_too_late(spec) and not self.store.goes_on(spec):
             self.queue.drop(jid)
             self._fail(spec, "it waited too long in the queue: it may not start any more")
             return
@@ -415,10 +418,10 @@ class JobRunner:
                 self._begin(jid)
 
     def _is_too_late(self, spec: JobSpec) -> bool:
-        until = self._until.pop(spec.jid, None)
+        until = self._until.get(spec.jid)
         if until is not None:
             return self._clock.monotonic() > until
-        # Of an earlier agent or boot: there is nothing but the wall clock.
+        # Of an earlier boot: there is nothing but the wall clock.
         return bool(spec.not_after) and spec.not_after < self._wall()
 
     def forked(self, jid: str, pid: int, start: Optional[int]) -> None:

@@ -30,6 +30,7 @@ from catena.minion.jobs.folder import (
 )
 from catena.minion.jobs.log import JobLog, Line
 from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.queue import entry_of
 from catena.minion.records.sealed import seal, unseal
 from catena.transport import wire
 
@@ -55,6 +56,8 @@ class JobStore:
         #: Open jobs whose folder nobody has made: a process has, or had, them by its line, or a
         #: power cut took the folder and the disk is full.
         self._given: Dict[str, Line] = {}
+        #: Until when jobs of an earlier agent of this boot may begin, monotonic, by jid.
+        self.begin_by: Dict[str, float] = {}
 
     def folder(self, jid: str) -> JobFolder:
         """Return the folder of *jid*, whether it exists or not."""
@@ -67,28 +70,35 @@ class JobStore:
     def _is_placed(self, jid: str) -> bool:
         return os.path.exists(f"{self._where}/{ids.jid(jid)}")  # noqa: PTH110  # no Path needed
 
-    def add(self, spec: JobSpec, begins: bool = False, claim: Optional[Claim] = None) -> bytes:
+    def add(
+        self,
+        spec: JobSpec,
+        begins: bool = False,
+        claim: Optional[Claim] = None,
+        begin_by: float = 0.0,
+    ) -> bytes:
         """Keep an order for good, give it its place in line, and return it packed.
 
         Args:
             spec: the order.
             begins: as `begin` was called with it, in the same moment.
             claim: the process that it is given to at once, by its line; such a job has no folder.
+            begin_by: until when it may begin, monotonic, where it has to wait; 0.0: it has not.
 
         Raises:
             OSError: disk full: nothing is kept, the order must not be confirmed.
         """
         stored = StoredSpec(spec, self._received + 1)
-        line = Line(spec.jid, self._boot_id, begins, wire.pack_body(stored))
+        order = wire.pack_body(stored)
+        held = records.encode(claim) if claim else {}
+        known = Line(spec.jid, self._boot_id, begins, order, claim=held, begin_by=begin_by)
+        self._log.add(known)
         if claim is None:
-            self._log.add(line)
-            self._place(spec.jid, line.order)
+            self._place(spec.jid, order)
         else:
-            known = Line(spec.jid, self._boot_id, claim=records.encode(claim))
-            self._log.add(line, claim=known)
-            self._given[spec.jid] = frozen.replace(line, claim=known.claim)
+            self._given[spec.jid] = known
         self._received = stored.received
-        return line.order
+        return order
 
     def _place(self, jid: str, order: bytes) -> None:
         folder = self.folder(jid)
@@ -136,6 +146,19 @@ class JobStore:
         """Return whether a process may have begun with *jid*, which lies in the log alone."""
         line = self._given.get(jid)
         return line is not None and (line.begun or bool(line.claim))
+
+    def goes_on(self, spec: JobSpec) -> bool:
+        """Return whether a job has begun before: it is never too late to go on with it.
+
+        A chain that was given back before its chunks were here has not.
+        """
+        folder = self.folder(spec.jid)
+        if folder.attempts():
+            return True
+        if not folder.is_postponed():
+            return False
+        chain = entry_of(spec).chain
+        return chain is None or (self._folder.parent / "chains" / str(chain)).exists()
 
     def mend(self, jid: str) -> None:
         """Make the folder that *jid* needs to begin, where it lies in the log alone.
@@ -298,6 +321,8 @@ class JobStore:
             if line.until:
                 self.folder(line.jid).remove()
                 continue
+            if line.begin_by and self._boot_id and line.boot == self._boot_id:
+                self.begin_by[line.jid] = line.begin_by
             try:
                 self._mend(self.folder(line.jid), line)
                 self._given.pop(line.jid, None)
@@ -320,7 +345,7 @@ class JobStore:
                 folder.write("return", seal(line.ret))
             return
         if self._boot_id and line.boot == self._boot_id:
-            if line.claim and not folder.is_claimed():
+            if line.order and line.claim and not folder.is_claimed():
                 folder.claim(records.decode(Claim, line.claim))
             return
         if folder.has_return() and _is_whole(folder.return_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,62 @@ def test_a_return_is_read_from_where_it_lies_also_after_the_log_was_shrunk(tmp_p
 def test_a_claim_is_known_until_the_job_begins_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "jobs.log"
     log = JobLog(path)
-    log.add(Line(A, "one", begun=True, order=b"a"), claim=Line(A, "one", claim={"since": 1}))
+    log.add(Line(A, "one", begun=True, order=b"a", claim={"since": 1}))
     assert JobLog(path).read()[A] == Line(A, "one", True, b"a", claim={"since": 1})
     log.add(Line(A, "one", begun=True))
     assert JobLog(path).read()[A] == Line(A, "one", True, b"a")
+
+
+def as_an_older_agent(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Line]:
+    """Read a log as one that passes over what it does not know."""
+
+    def decoded(
+        body: bytes, real: Callable[[bytes], Line | None] = job_log._decoded
+    ) -> Line | None:
+        line = real(body)
+        return None if line is None or line.claim or line.begin_by else line
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job_log, "_decoded", decoded)
+        return JobLog(path).read()
+
+
+def test_to_an_older_agent_a_given_job_may_have_begun_in_another_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", True, b"a", claim={"since": 1}))
+    for _ in range(2):
+        assert as_an_older_agent(path, monkeypatch)[A] == Line(A, "", True, b"a")
+        assert JobLog(path).read()[A] == Line(A, "one", True, b"a", claim={"since": 1})
+        log.shrink()
+
+
+def test_how_long_a_job_may_wait_is_known_in_the_same_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", order=b"a", begin_by=5.5))
+    for _ in range(2):
+        assert as_an_older_agent(path, monkeypatch)[A] == Line(A, "one", order=b"a")
+        assert JobLog(path).read()[A].begin_by == 5.5
+        log.shrink()
+    log.add(Line(A, "one", begun=True))
+    assert JobLog(path).read()[A].begin_by == 5.5
+    log.add(Line(A, "two", begun=True))
+    assert JobLog(path).read()[A].begin_by == 0.0
+
+
+def test_what_is_taken_back_was_never_there(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.log"
+    log = JobLog(path)
+    log.add(Line(A, "one", order=b"a"))
+    size = path.stat().st_size
+    log.add(Line(B, "one", order=b"b", begin_by=5.5))
+    log.take_back()
+    assert path.stat().st_size == size and list(JobLog(path).read()) == [A]
 
 
 def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ import pytest
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.core.job import JobSpec
-from catena.minion.jobs.folder import Aside, JobFolder
+from catena.minion.jobs.folder import Aside, Claim, JobFolder
 from catena.minion.jobs.job_processes import JobProcesses
+from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.runner import LOOK_SECONDS, JobRunner
 from catena.minion.jobs.store import JobStore
 from catena.minion.log import Log
@@ -125,3 +126,68 @@ def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
         assert runner.store.spec(JID) == JobSpec(JID, fun) and runner.queue.running() == [JID]
         # A claim that was given up counts: a chain is not begun for ever.
         assert runner.store.folder(JID).attempts() == begun
+
+
+def waiting(runner: JobRunner, seconds: float, wall: float) -> None:
+    """Order a chain that has to wait behind another one, *seconds* at most."""
+    runner.pending_chain = 7
+    spec = JobSpec(JID, "mgractionchains.start", (8,), not_after=wall + seconds)
+    assert runner.order(spec) == ""
+    runner.start_next()
+    assert runner.queue.waiting() == [JID]
+
+
+@pytest.mark.parametrize(
+    ("passed", "set_by", "boot", "forks"),
+    [
+        (60.0, 0.0, "boot", [JID]),
+        # A clock that is set ages nobody, and makes nobody younger.
+        (60.0, 86_400.0, "boot", [JID]),
+        (3700.0, -86_400.0, "boot", []),
+        # Of another boot there is the wall clock alone.
+        (60.0, 86_400.0, "next", []),
+        (60.0, 0.0, "next", [JID]),
+    ],
+)
+def test_a_job_that_waits_grows_as_old_as_it_is_also_over_a_new_agent(
+    tmp_path: Path, passed: float, set_by: float, boot: str, forks: list[str]
+) -> None:
+    boot_id = tmp_path / "boot_id"
+    settings = MinionSettings(
+        cache_dir=str(tmp_path / "c"), log_file="-", boot_id_file=str(boot_id)
+    )
+    start = Start(settings, "m1", "mach1", str(tmp_path))
+    clock, told = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told()
+    log = Log.open(str(tmp_path / "log"), "info", clock)
+
+    def agent(boot: str) -> tuple[JobRunner, Forks]:
+        boot_id.write_text(boot)
+        processes = Forks()
+        make = lambda *_: processes  # noqa: E731
+        return JobRunner(make, lambda: start, clock, log, told), processes
+
+    first, _ = agent("boot")
+    waiting(first, 3600.0, clock.now().timestamp())
+    clock.advance(passed)
+    clock.step(set_by)
+    second, processes = agent(boot)
+    second.recover()
+    assert processes.jids == forks and told.done == ([] if forks else [JID])
+
+
+@pytest.mark.parametrize(
+    ("is_here", "begins"),
+    [(True, True), (False, False)],
+)
+def test_a_chain_that_was_put_off_amid_its_way_is_never_too_late(
+    tmp_path: Path, is_here: bool, begins: bool
+) -> None:
+    store = JobStore(tmp_path / "c", "boot")
+    spec = JobSpec(JID, "mgractionchains.start", (8,), not_after=1.0)
+    store.add(spec, begins=True)
+    if is_here:
+        (tmp_path / "c" / "chains" / "8").mkdir(parents=True)
+    assert not store.goes_on(spec)
+    store.folder(JID).claim(Claim(ProcessRef(1, 1, "boot")))
+    store.folder(JID).give_back()
+    assert store.goes_on(spec) is begins
