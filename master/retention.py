@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 MIB = 1024 * 1024
 #: Rows that one transaction drops.
-BATCH = {"jobs": 200, "returns": 2000, "events": 5000, "chains": 20, "sessions": 5000}
+BATCH = {"jobs": 200, "returns": 250, "events": 5000, "chains": 20, "sessions": 5000}
 #: Agent processes whose start event was made are remembered for so long.
 SESSION_SECONDS = 30 * 24 * 3600.0
 RECENT_SECONDS = 3600.0
@@ -154,8 +154,9 @@ def _drop_told(conn: sa.Connection, jids: Sequence[str], before: float) -> Dropp
     rows = conn.execute(query.limit(BATCH["returns"])).all()
     if not rows:
         return Dropped()
-    seqs = padded([row.event for row in rows])
-    gone = conn.execute(sa.delete(EVENTS).where(EVENTS.c.seq.in_(seqs), _seen(conn, before)))
+    seqs = [row.event for row in rows]
+    old = EVENTS.c.seq.in_(padded(seqs)) & _seen(conn, before)
+    gone = conn.execute(sa.delete(EVENTS).where(old))
     return_events.give_back(conn, seqs)
     minions: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:

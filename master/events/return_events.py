@@ -16,12 +16,14 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.job import JobReturn
 from catena.core.records import decode
-from catena.master.store.lists import padded
+from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import WITH_ANOTHER
 from catena.master.store.tables import EVENTS, RETURNS
 
 #: A value larger than this is not repeated in the return's event; the job has it.
 EVENT_VALUE_LIMIT = 256 * 1024
+#: So many get their data back at a time: in memory each may be megabytes.
+GIVEN_AT_ONCE = 20
 _OF_JOB = sa.select(RETURNS).where(
     RETURNS.c.jid == sa.bindparam("b_jid"),
     RETURNS.c.minion.in_(sa.bindparam("b_minions", expanding=True)),
@@ -98,8 +100,8 @@ def give_back(conn: sa.Connection, seqs: Sequence[int]) -> None:
         conn: the running transaction.
         seqs: at most some thousands.
     """
-    bare = sa.select(EVENTS.c.seq, EVENTS.c.tag)
+    bare: sa.Select[Any] = sa.select(EVENTS.c.seq, EVENTS.c.tag)
     bare = bare.where(EVENTS.c.seq.in_(padded(seqs)), EVENTS.c.data == WITH_ANOTHER)
-    found = put_together(conn, conn.execute(bare))
-    if found:
+    for some in slices(conn.execute(bare).all(), GIVEN_AT_ONCE):
+        found = put_together(conn, some)
         conn.execute(_GIVE, [{"b_seq": seq, "b_data": data} for seq, data in found.items()])

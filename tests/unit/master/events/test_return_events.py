@@ -20,6 +20,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.job import JobReturn, JobSpec
 from catena.master import retention
+from catena.master.events import return_events
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.return_events import EVENT_VALUE_LIMIT
@@ -139,7 +140,11 @@ def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: Path) 
     run(tmp_path, scenario)
 
 
-def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(tmp_path: Path) -> None:
+def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(return_events, "GIVEN_AT_ONCE", 2)
+
     async def scenario(store: Store) -> None:
         returns = {f"web{n}": a_return(n) for n in range(5)}
         at_once = await told(await returned(store, returns))
