@@ -97,6 +97,11 @@ class JobLog:
         if len(self._noted) >= NOTES:
             self.flush()
 
+    @property
+    def has_notes(self) -> bool:
+        """Whether something was noted that is not in the file yet."""
+        return bool(self._noted)
+
     def flush(self) -> None:
         """Write what was noted.
 
@@ -168,7 +173,8 @@ class JobLog:
         if not self._is_there:
             return known
         at = 0
-        for body, end in unseal_all(read_limited(self._path, _LIMIT)):
+        lines = b"".join([read_limited(self._path, _LIMIT), *self._noted])
+        for body, end in unseal_all(lines):
             line = _decoded(body)
             if line is not None:
                 known[line.jid] = _joined(known.get(line.jid), line)

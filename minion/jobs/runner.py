@@ -294,6 +294,7 @@ class JobRunner:
     def tick(self, now: float) -> None:
         """Look at running jobs: deadline, output, and ends that no descriptor told."""
         self.processes.tick(now)
+        self.store.tick(now)
         if now < self._next_look or not (self._running or self._owed or self._postponed):
             return
         self._next_look = now + LOOK_SECONDS

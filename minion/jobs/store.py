@@ -36,6 +36,9 @@ from catena.transport import wire
 
 #: A return up to this size is kept in the log; a larger one is synced where it lies.
 LOGGED_BYTES = 64 * 1024
+#: How soon it is written which returns the master has. A killed agent says again what was not; to
+#: a master that has dropped such a job long since it would be a new one.
+NOTED_SECONDS = 5.0
 
 
 class JobStore:
@@ -58,6 +61,8 @@ class JobStore:
         self._given: Dict[str, Line] = {}
         #: Until when jobs of an earlier agent of this boot may begin, monotonic, by jid.
         self.begin_by: Dict[str, float] = {}
+        #: When notes are written, monotonic; 0.0: there were none.
+        self._flush_at = 0.0
 
     def folder(self, jid: str) -> JobFolder:
         """Return the folder of *jid*, whether it exists or not."""
@@ -246,8 +251,8 @@ class JobStore:
     def end(self, jid: str, until: int) -> None:
         """Let a job go whose return the master has.
 
-        A power cut may take this, and of a return that is in the log the end of this process: it
-        is then there, and said once more.
+        A power cut may take this, and of a return that is in the log a kill of this process in the
+        seconds until `tick`: it is then there, and said once more.
 
         Args:
             jid: the job.
@@ -267,6 +272,17 @@ class JobStore:
     def ended(self) -> Dict[str, int]:
         """Return the jobs that were let go and are in the log still, with their `until`."""
         return {jid: line.until for jid, line in self._log.read().items() if line.until}
+
+    def tick(self, now: float) -> None:
+        """Write which returns the master has, some seconds after; *now* is monotonic."""
+        if not self._log.has_notes:
+            self._flush_at = 0.0
+        elif not self._flush_at:
+            self._flush_at = now + NOTED_SECONDS
+        elif now >= self._flush_at:
+            self._flush_at = 0.0
+            with contextlib.suppress(OSError):  # a full disk: they come with the next line
+                self._log.flush()
 
     @property
     def is_long(self) -> bool:

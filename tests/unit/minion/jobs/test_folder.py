@@ -12,7 +12,7 @@ from catena.core.ids import BadNameError
 from catena.core.job import JobReturn, JobSpec
 from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError, unpacked_order
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.store import LOGGED_BYTES, JobStore
+from catena.minion.jobs.store import LOGGED_BYTES, NOTED_SECONDS, JobStore
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -217,6 +217,19 @@ def test_a_given_job_lies_in_the_log_until_somebody_needs_its_folder(tmp_path: P
     assert [stored.spec.jid for stored in found] == [A, B] and bad == []
     assert again.claimed_by(A) == claim and not again.folder(A).has_return()
     assert again.folder(B).read_return(10_000).value == "v" and again.logged_return(B) == body(B)
+
+
+def test_that_the_master_has_a_return_is_written_though_no_other_job_comes(tmp_path: Path) -> None:
+    store = JobStore(tmp_path, "boot")
+    store.add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
+    store.keep_given(A, body(A))
+    store.end(A, 9)
+    assert store.ended() == {A: 9} and store.scan() == ([], [])
+    for moment in (100.0, 100.0 + NOTED_SECONDS / 2):
+        store.tick(moment)
+        assert JobStore(tmp_path, "boot").ended() == {}
+    store.tick(100.0 + NOTED_SECONDS)
+    assert JobStore(tmp_path, "boot").ended() == {A: 9}
 
 
 def test_a_given_job_of_another_boot_may_have_done_anything(tmp_path: Path) -> None:

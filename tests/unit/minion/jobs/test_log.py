@@ -47,6 +47,7 @@ def test_what_is_noted_comes_with_the_next_line_or_at_the_flush(tmp_path: Path) 
     log = JobLog(path)
     log.add(Line(A, "one", order=b"a"))
     log.note(Line(A, "one", until=9))
+    assert log.read()[A].until == 9
     assert JobLog(path).read()[A].until == 0
     log.add(Line(B, "one", order=b"b"))
     assert JobLog(path).read()[A].until == 9
