@@ -26,7 +26,13 @@ class Loop:
 
     def poll(self, timeout_ms: int) -> None:
         """Wait for anything, then run the callbacks of what is ready."""
-        for ready, mask in self.poller.poll(timeout_ms):
-            callback = self._callbacks.get(ready) if isinstance(ready, int) else None
-            if callback is not None:
+        polled = self.poller.poll(timeout_ms)
+        due = [
+            (handle, mask, self._callbacks.get(handle))
+            for handle, mask in polled
+            if isinstance(handle, int)
+        ]
+        for handle, mask, callback in due:
+            # An earlier one may have closed this descriptor, and given its number to another.
+            if callback is not None and self._callbacks.get(handle) is callback:
                 callback(mask)
