@@ -314,6 +314,7 @@ class Master:
             WorkerRenderer(self.workers),
             ClientPerformer(self.dispatcher.ask, self.workers, self.bus, self.jobs.new_jid),
         )
+        self.bus.expecting(self.reactor.expect)
 
     async def start(self) -> None:
         """Open the store, listen, and begin to work.

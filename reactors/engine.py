@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from catena.core import failpoints
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch
+from catena.reactors.early import EarlyRenderings, seen_by_files
 from catena.reactors.reaction import Reaction
 from catena.reactors.rules import Rule
 
@@ -129,6 +130,7 @@ class Engine:
         self._renderer = renderer
         self._performer = performer
         self._lanes: dict[_Lane, asyncio.Queue[_Due]] = {}
+        self._early = EarlyRenderings(renderer.render, LANES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[tuple[int, bool]] = set()
         self._read = 0
@@ -144,6 +146,7 @@ class Engine:
     async def run(self) -> None:
         """React until cancelled; what an earlier run left undone is read again."""
         self._lanes.clear()
+        self._early.clear()
         self._open.clear()
         self._read = await self._bus.cursor(CONSUMER)
         saver = asyncio.create_task(self._keep_cursor(self._read))
@@ -163,16 +166,33 @@ class Engine:
     def _done_up_to(self) -> int:
         return min(self._open)[0] - 1 if self._open else self._read
 
+    def expect(self, event: Event, stored: asyncio.Future[Event]) -> None:
+        """Begin to render to an event that is being stored; the others of its minion go first.
+
+        Args:
+            event: without its position.
+            stored: done when it is durable.
+        """
+        if _concerns(event):
+            for lane, files in self._due(event):
+                if lane not in self._lanes:
+                    self._early.begin(lane, event, files[0], stored)
+
     def _take(self, event: Event) -> None:
         """Put *event* behind the others of its minion that its rules are about."""
+        for lane, files in self._due(event):
+            self._open.add((event.seq, lane.ahead))
+            self._queue(lane, _Due(event, files))
+
+    def _due(self, event: Event) -> Iterator[tuple[_Lane, Sequence[str]]]:
+        """Yield where *event* waits, and the files that are to be rendered to it."""
         # The master's own events (a start, a return) name the minion that they are about.
         minion = event.source or str(event.data.get("id", ""))
         found = [rule for rule in self.rules if rule.matches(event.tag)]
         for ahead in (True, False):
             files = [file for rule in found if rule.ahead is ahead for file in rule.files]
             if files:
-                self._open.add((event.seq, ahead))
-                self._queue(_Lane(minion, ahead), _Due(event, files))
+                yield _Lane(minion, ahead), files
 
     def _queue(self, lane: _Lane, due: _Due) -> None:
         queue = self._lanes.get(lane)
@@ -191,38 +211,39 @@ class Engine:
             due = queue.get_nowait()
             async with self._slots[lane.ahead]:
                 try:
-                    await self._react(due, lane.ahead)
+                    await self._react(due, lane)
                 except Exception as error:
                     LOG.exception("reacting to %s", due.event.tag)
                     await self._failed(due.event, "", "", CatenaError(repr(error)))
             self._open.discard((due.event.seq, lane.ahead))
         del self._lanes[lane]
 
-    async def _react(self, due: _Due, ahead: bool) -> None:
+    async def _react(self, due: _Due, lane: _Lane) -> None:
         event = due.event
-        # As Salt's reactor files have it.
-        data = {**event.data, "_stamp": event.stamp}
         for file in due.files:
             try:
-                reactions = await self._render(event, file, data, RENDERINGS[ahead])
+                reactions = await self._render(event, file, lane)
             except CatenaError as error:
                 await self._failed(event, file, "", error)
                 continue
             for reaction in reactions:
                 await self._perform(event, file, reaction)
 
-    async def _render(
-        self, event: Event, file: str, data: Mapping[str, Any], times: int
-    ) -> Sequence[Reaction]:
-        """Return the reactions of *file*, which is rendered so many *times* at most."""
+    async def _render(self, event: Event, file: str, lane: _Lane) -> Sequence[Reaction]:
+        """Return the reactions of *file*, which may have been begun early."""
+        times = RENDERINGS[lane.ahead]
+        begun = self._early.take(lane, event, file)
         while True:
             times -= 1
             try:
-                return await self._renderer.render(file, event.tag, data)
+                if begun is not None:
+                    return await begun
+                return await self._renderer.render(file, event.tag, seen_by_files(event))
             except TryLaterError as error:
                 if times <= 0:
                     raise
                 LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
+                begun = None
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:

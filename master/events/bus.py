@@ -58,6 +58,10 @@ class NewEvent:
     kept: int = 0
 
 
+#: Told of an event that is being stored, without its position, and of what it becomes.
+Expecting = Callable[[Event, asyncio.Future[Event]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """An event with its position, and the bytes of its data as stored."""
@@ -78,6 +82,7 @@ class EventBus:
         self._clock = clock
         self._ring = EventRing()
         self._last = 0
+        self._expecting: Expecting | None = None
         #: Followers that have seen everything, and what each of them asks for.
         self._waiting: dict[asyncio.Future[None], TagTest] = {}
         self._round: asyncio.TimerHandle | None = None
@@ -114,8 +119,12 @@ class EventBus:
             UsageError: *tag* can't be a tag.
             sqlalchemy.exc.IntegrityError: *source* has sent *event_id* before.
         """
-        new = NewEvent(tag, data, source, event_id)
-        now = self._clock.now().timestamp()
+        return self._record(conn, NewEvent(tag, data, source, event_id), self._now())
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    def _record(self, conn: sa.Connection, new: NewEvent, now: float) -> Event:
         row = _row(new, now)
         (seq,) = insert_many(conn, EVENTS.c.seq, [row])
         stored = _stored(seq, new, row, _stamp(now))
@@ -133,7 +142,7 @@ class EventBus:
         """
         if not news:
             return ()
-        now = self._clock.now().timestamp()
+        now = self._now()
         rows = [_row(new, now) for new in news]
         seqs = insert_many(conn, EVENTS.c.seq, rows)
         at = _stamp(now)
@@ -148,8 +157,20 @@ class EventBus:
         return _KNOWN.one(conn, {"b_source": source, "b_event": event_id}) is not None
 
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
-        """Store an event by itself; return it once it is durable."""
-        return await self._store.write(lambda conn: self.record(conn, tag, data, source))
+        """Store an event by itself; return it once it is durable.
+
+        Raises:
+            UsageError: *tag* can't be a tag.
+        """
+        new, now = NewEvent(tag, data, source), self._now()
+        stored = self._store.post(lambda conn: self._record(conn, new, now))
+        if self._expecting is not None and is_tag(tag):
+            self._expecting(Event(0, tag, dict(data), _stamp(now), source), stored)
+        return await stored
+
+    def expecting(self, told: Expecting) -> None:
+        """Have *told* called with each event that `fire` has begun to store."""
+        self._expecting = told
 
     async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
         """Yield events whose tag matches the glob *tag* (`*` crosses slashes), for ever.

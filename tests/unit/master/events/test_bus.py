@@ -1,0 +1,55 @@
+"""Who expects events is told of each before it is stored, with all that it will say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from catena.core.clock import SystemClock
+from catena.core.errors import UsageError
+from catena.core.events import Event
+from catena.master.events.bus import EventBus
+from catena.master.store.database import Store
+
+Told = list[tuple[Event, "asyncio.Future[Event]"]]
+
+
+def play(path: Path, scenario: Callable[[EventBus, Told], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        store = Store(f"sqlite:///{path / 'master.db'}")
+        await store.open()
+        try:
+            bus = EventBus(store, SystemClock())
+            await bus.open()
+            told: Told = []
+            bus.expecting(lambda event, stored: told.append((event, stored)))
+            await scenario(bus, told)
+        finally:
+            await store.close()
+
+    asyncio.run(whole())
+
+
+def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -> None:
+    async def scenario(bus: EventBus, told: Told) -> None:
+        stored = await bus.fire("shop/deploy", {"version": 7}, "web1")
+        ((expected, future),) = told
+        assert future.result() == stored
+        assert expected.seq == 0 < stored.seq
+        assert (expected.tag, expected.data, expected.stamp, expected.source) == (
+            "shop/deploy", {"version": 7}, stored.stamp, "web1",
+        )  # fmt: skip
+
+    play(tmp_path, scenario)
+
+
+def test_what_can_be_no_event_is_expected_by_nobody(tmp_path: Path) -> None:
+    async def scenario(bus: EventBus, told: Told) -> None:
+        with pytest.raises(UsageError, match="can't be an event's tag"):
+            await bus.fire("", {})
+        assert told == []
+
+    play(tmp_path, scenario)

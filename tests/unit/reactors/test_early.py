@@ -1,0 +1,190 @@
+"""Renderings that begin before their event is stored: used once, for exactly that event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from catena.core.errors import TryLaterError
+from catena.core.events import Event, Stretch
+from catena.reactors import engine as engine_module
+from catena.reactors.early import EarlyRenderings
+from catena.reactors.engine import OWN_TAGS, USER, Engine
+from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.rules import Rule
+
+
+class Bus:
+    """The event table; events come when a test says so."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._come: asyncio.Queue[Event] = asyncio.Queue()
+
+    def come(self, event: Event) -> None:
+        self.last += 1
+        self._come.put_nowait(Event(self.last, event.tag, event.data, event.stamp, event.source))
+
+    async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
+        while True:
+            event = await self._come.get()
+            yield Stretch(event.seq, [event])
+
+    async def cursor(self, consumer: str) -> int:
+        return 0
+
+    async def advance(self, consumer: str, seq: int) -> None:
+        pass
+
+    async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
+        raise AssertionError(f"{tag}: {data}")
+
+
+class Recorder:
+    """Notes what is rendered and what is performed, in order."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.busy = 0
+        self.held: asyncio.Event | None = None
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        self.done.append(f"render {data.get('n')} {data['_stamp']}")
+        if self.busy:
+            self.busy -= 1
+            raise TryLaterError("no worker")
+        return [Reaction(f"{tag} {data.get('n')}", Kind.runner, "x.y")]
+
+    async def perform(self, reaction: Reaction, key: str) -> None:
+        if self.held:
+            await self.held.wait()
+        self.done.append(f"perform {reaction.id}")
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def event(number: int, tag: str = "go/x", source: str = "", **data: Any) -> Event:
+    return Event(0, tag, {"n": number, **data}, f"at{number}", source)
+
+
+def being_stored() -> asyncio.Future[Event]:
+    return asyncio.get_running_loop().create_future()
+
+
+def play(scenario: Callable[[Engine, Bus, Recorder], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        bus, recorder = Bus(), Recorder()
+        engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder)
+        task = asyncio.create_task(engine.run())
+        await settle()
+        await scenario(engine, bus, recorder)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(whole())
+
+
+def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        engine.expect(event(1), being_stored())
+        await settle()
+        assert recorder.done == ["render 1 at1"]
+        bus.come(event(1))
+        await settle()
+        assert recorder.done == ["render 1 at1", "perform go/x 1"]
+
+    play(scenario)
+
+
+def test_another_event_is_rendered_for_itself() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        engine.expect(event(1), being_stored())
+        bus.come(event(2))
+        bus.come(event(1))
+        await settle()
+        assert recorder.done == [
+            "render 1 at1", "render 2 at2", "perform go/x 2", "perform go/x 1",
+        ]  # fmt: skip
+
+    play(scenario)
+
+
+def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        recorder.held = asyncio.Event()
+        bus.come(event(1, source="web1"))
+        await settle()
+        engine.expect(event(2, source="web1"), being_stored())
+        engine.expect(event(3, source="web2"), being_stored())
+        engine.expect(event(4, source="web2"), being_stored())
+        await settle()
+        assert recorder.done == ["render 1 at1", "render 3 at3"]
+
+    play(scenario)
+
+
+def test_what_the_reactor_causes_is_not_expected() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        engine.expect(event(1, tag=f"{OWN_TAGS}failed"), being_stored())
+        engine.expect(event(2, user=USER), being_stored())
+        await settle()
+        assert recorder.done == []
+
+    play(scenario)
+
+
+def test_a_rendering_for_which_there_was_no_time_is_done_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "AGAIN_SECONDS", 0)
+
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        recorder.busy = 2
+        engine.expect(event(1), being_stored())
+        bus.come(event(1))
+        await settle()
+        assert recorder.done == [*["render 1 at1"] * 3, "perform go/x 1"]
+
+    play(scenario)
+
+
+def test_an_event_that_was_not_stored_is_forgotten() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        refused, left = being_stored(), being_stored()
+        engine.expect(event(1), refused)
+        engine.expect(event(2, source="web1"), left)
+        refused.set_exception(TryLaterError("the disk is full"))
+        left.cancel()
+        await settle()
+        engine.expect(event(3), being_stored())
+        engine.expect(event(4, source="web1"), being_stored())
+        await settle()
+        assert recorder.done == [f"render {number} at{number}" for number in (1, 2, 3, 4)]
+
+    play(scenario)
+
+
+def test_no_more_are_begun_than_the_limit() -> None:
+    async def scenario() -> None:
+        recorder = Recorder()
+        early = EarlyRenderings(recorder.render, 2)
+        for number in range(3):
+            early.begin(number, event(number), "f.sls", being_stored())
+        await settle()
+        assert len(recorder.done) == 2
+        assert early.take(2, event(2), "f.sls") is None
+        assert early.take(0, event(0), "g.sls") is None
+        taken = early.take(0, event(0), "f.sls")
+        assert taken is not None
+        assert [reaction.id for reaction in await taken] == ["go/x 0"]
+        assert early.take(0, event(0), "f.sls") is None
+        early.clear()
+        assert early.take(1, event(1), "f.sls") is None
+
+    asyncio.run(scenario())
