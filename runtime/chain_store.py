@@ -30,7 +30,7 @@ from catena.core.files import (
     sync_folder,
     write_durable,
 )
-from catena.core.job import ActionManifest, ChainManifest, ChunkManifest
+from catena.core.job import BOUNDARY_SECONDS, ActionManifest, ChainManifest, ChunkManifest
 from catena.core.logs import logger
 from catena.core.records import decode, encode
 from catena.runtime import chain_manifest
@@ -274,6 +274,8 @@ class ChainStore:
         """
         known = self.look(manifest.chain_id)
         if known and not self._replaces(manifest, known):
+            # Whoever received it may have been killed before its name was durable.
+            sync_folder(self.folder)
             return
         texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
         private_folder(durable_folder(self.folder))
@@ -325,6 +327,16 @@ class ChainStore:
         for folder in [*ended[KEEP_ENDED:], *old[KEEP_ENDED:]]:
             shutil.rmtree(folder, ignore_errors=True)
         sync_folder(self.folder)
+
+
+def boundary_seconds(cache_dir: Path, chain_id: int) -> int:
+    """Return how long its master waits for the boot of a received chain, as its manifest says."""
+    try:
+        told = Chain(cache_dir / "chains" / str(chain_id), {}).manifest.boundary_seconds
+    except (CatenaError, OSError, ValueError):
+        # None is here, or it can't be read: a job of that very chain says so.
+        told = None
+    return BOUNDARY_SECONDS if told is None else told
 
 
 class PinnedFiles:
