@@ -6,12 +6,14 @@ from enum import Enum
 from typing import Any, Dict, Optional
 
 from catena.core.frozen import dataclass, field
+from catena.core.records import LATER
 
 #: A job that nobody bounded is killed after this long. Salt has no bound; a hung job then holds
 #: its minion's queue for ever (complaint 12).
 DEFAULT_DEADLINE_SECONDS = 12 * 3600
 DEFAULT_OUTPUT_LIMIT = 16 * 1024 * 1024
-
+#: How long a master waits for the boot of a chain, if nobody says otherwise.
+BOUNDARY_SECONDS = 1800
 
 #: Functions that run chunks of a chain: begun again, they go on where its journal says.
 CHAIN_FUNCTIONS = frozenset({"mgractionchains.start", "mgractionchains.resume"})
@@ -70,6 +72,9 @@ class ChainManifest:
     chunks: tuple[ChunkManifest, ...]
     #: Go on without the master after this many seconds; None: only on the master's word.
     local_resume_seconds: Optional[int] = None
+    #: How long its master waits for a boot, or for a new agent, before it gives the chain up;
+    #: None: BOUNDARY_SECONDS.
+    boundary_seconds: Optional[int] = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

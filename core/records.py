@@ -14,6 +14,7 @@ from collections.abc import Mapping as AbstractMapping
 from collections.abc import Sequence as AbstractSequence
 from enum import Enum
 from functools import cache
+from types import MappingProxyType
 from typing import (
     Any,
     Dict,
@@ -33,6 +34,10 @@ from catena.core.suggest import unknown
 
 R = TypeVar("R")
 
+#: Metadata of a field that came later: it is left out of the data while it has its default, so
+#: that who does not know it yet takes the record as long as nobody uses it.
+LATER = MappingProxyType({"later": True})
+
 #: Stands for the type of a field that is none.
 _UNKNOWN = object()
 #: Types whose values are plain data as they stand.
@@ -46,7 +51,7 @@ def encode(value: Any) -> Any:
         return value
     names = _names(kind)  # type: ignore[arg-type]  # a class is hashable
     if names is not None:
-        return {name: encode(getattr(value, name)) for name in names}
+        return {name: encode(getattr(value, name)) for name in _shown(value, names)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, AbstractMapping):
@@ -67,7 +72,7 @@ def plain(value: Any) -> Any:
     """
     names = _names(type(value))  # type: ignore[arg-type]  # a class is hashable
     if names is not None:
-        return {name: getattr(value, name) for name in names}
+        return {name: getattr(value, name) for name in _shown(value, names)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, AbstractMapping):
@@ -83,6 +88,20 @@ def _names(kind: Type[Any]) -> Optional[tuple[str, ...]]:
     if not frozen.is_dataclass(kind):
         return None
     return tuple(field.name for field in frozen.fields(kind))
+
+
+def _shown(value: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the fields that a record's data have."""
+    later = _later(type(value))  # type: ignore[arg-type]  # a class is hashable
+    if not later:
+        return names
+    return tuple(n for n in names if n not in later or getattr(value, n) != later[n])
+
+
+@cache
+def _later(kind: Type[Any]) -> Dict[str, Any]:
+    """Return the defaults of the fields that came `LATER`."""
+    return {f.name: f.default for f in frozen.fields(kind) if "later" in f.metadata}
 
 
 def decode(kind: Type[R], data: Any, path: str = "$") -> R:

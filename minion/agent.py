@@ -10,7 +10,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Set
+from typing import Any, Callable, Dict, Optional, Set, Tuple
 
 import catena
 from catena.core import failpoints, frozen
@@ -54,10 +54,10 @@ from catena.transport.messages import (
 
 #: How soon an agent that could not be confirmed tries again.
 CONFIRM_AGAIN_SECONDS = 5.0
-#: A chain holds back others for so many deadlines of a reboot. Its own two orders take two; then
-#: the master has the word (after `chain_boundary_minutes`, by default two as well), which gives
-#: the chain up and so lets the others go on. What begins without it fails on the resume file.
-HOLD_DEADLINES = 6
+#: Once its reboot is not ordered any more, a chain holds back others for as long as its master may
+#: wait for the boot before it gives the chain up and so lets them go on, and so many deadlines of
+#: a reboot more, for a master that is late. What begins without that fails on the resume file.
+HOLD_DEADLINES = 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,8 @@ class Agent:
         self._clock, self._log = clock, log
         self._open_jobs: Set[str] = set()
         self._held_since: Optional[float] = None
+        #: A held chain, and what its manifest says of its boundaries, once that was asked for.
+        self._boundary: Optional[Tuple[int, int]] = None
         #: When the running version is to be confirmed again, after a full disk.
         self._confirm_due = math.inf
         self._outbox = Outbox()
@@ -346,15 +348,28 @@ class Agent:
 
     def _release_hold(self, now: float) -> None:
         """Let other chains go on when the held one is gone, or has not come back in time."""
-        if self._held_since is None or not self.runner.queue.waiting():
-            return
         chain = self.runner.pending_chain or 0
-        limit = HOLD_DEADLINES * 60.0 * self.start.settings.reboot_deadline_minutes
-        overdue = now - self._held_since > limit and not self._after.awaits(chain)
+        if self._held_since is None:
+            return
+        if self._after.awaits(chain):
+            self._held_since = now
+        if not self.runner.queue.waiting():
+            return
+        least = HOLD_DEADLINES * 60.0 * self.start.settings.reboot_deadline_minutes
+        held = now - self._held_since
+        overdue = held > least and held > least + self._boundary_seconds(chain)
         if overdue or not self._waits(chain):
             self.runner.pending_chain = None
             self._held_since = None
             self.runner.start_next()
+
+    def _boundary_seconds(self, chain: int) -> int:
+        """Return how long the master waits for the boot of a chain that lies here."""
+        if self._boundary is None or self._boundary[0] != chain:
+            from catena.runtime import chain_store
+
+            self._boundary = chain, chain_store.boundary_seconds(self.start.cache_dir, chain)
+        return self._boundary[1]
 
     # -- this host's processes ------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
+from catena.core.job import BOUNDARY_SECONDS, ChainManifest
 from catena.master.chains import claims, decide, rows
 from catena.master.chains.claims import Draft, Host
 from catena.master.chains.ledger import ConflictError, Ledger
@@ -17,7 +18,7 @@ from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
 )
-from catena.master.chains.parts import ChainParts, SshHosts
+from catena.master.chains.parts import ChainParts, ChainRules, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.results import START
 from catena.master.jobs.model import JobRequest, Submitted
@@ -196,10 +197,23 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
         args=(row.id,),
         minions=tuple(sorted(rendering.chains)),
         metadata={"suma-action-chain": True, "chain": row.id, "epoch": row.epoch},
-        chains={minion: chain.manifest for minion, chain in rendering.chains.items()},
+        chains={
+            minion: _told(chain.manifest, parts.rules)
+            for minion, chain in rendering.chains.items()
+        },
         expiry_seconds=parts.rules.due.late_seconds,
         idempotency_key=key,
     )
+
+
+def _told(manifest: ChainManifest, rules: ChainRules) -> ChainManifest:
+    """Return a manifest that says how long this master waits for the boot of the chain.
+
+    Not where that is what everybody expects: an older agent refuses what it does not know.
+    """
+    if rules.boundary_seconds == BOUNDARY_SECONDS:
+        return manifest
+    return replace(manifest, boundary_seconds=int(rules.boundary_seconds))
 
 
 def _claim(ledger: Ledger, found: Draft, rendering: Rendering, jid: str) -> None:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event, Stretch
+from catena.core.job import BOUNDARY_SECONDS
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import Ledger
@@ -143,7 +144,7 @@ class ChainRules:
     due: DueRules = field(default_factory=DueRules)
     agent_packages: tuple[str, ...] = ("catena", "catena-minion")
     #: How long a reboot or a new agent may be missing.
-    boundary_seconds: float = 1800
+    boundary_seconds: float = BOUNDARY_SECONDS
     #: A run that waits for nothing and says nothing for this long is lost.
     silent_seconds: float = 3600
     #: "dispatch", "done", "forever": when a chain leaves the list.

@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, NewType, Optional, Union
 import pytest
 
 from catena.core.errors import RecordError
-from catena.core.records import decode, encode, plain
+from catena.core.records import LATER, decode, encode, plain
 
 Name = NewType("Name", str)
 
@@ -110,3 +110,18 @@ def test_a_packer_gets_one_level_of_plain_data() -> None:
 def test_what_no_packer_takes_is_an_error(value: object, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         plain(value)
+
+
+@dataclass(frozen=True)
+class NewerWheel(Wheel):
+    spokes: Optional[int] = field(default=None, metadata=LATER)
+
+
+def test_a_field_that_came_later_is_said_only_where_it_says_something() -> None:
+    for data in (encode(NewerWheel(3)), plain(NewerWheel(3))):
+        assert data == {"size": 3, "label": ""} and decode(Wheel, data) == Wheel(3)
+        assert decode(NewerWheel, data) == NewerWheel(3)
+    for data in (encode(NewerWheel(3, spokes=0)), plain(NewerWheel(3, spokes=0))):
+        assert decode(NewerWheel, data) == NewerWheel(3, spokes=0)
+        with pytest.raises(RecordError, match="spokes"):
+            decode(Wheel, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
-from catena.core.job import JobSpec
+from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobSpec
+from catena.core.records import encode
 from catena.minion import upgrade
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Ports
 from catena.minion.jobs.afterwards import Commands
@@ -64,12 +66,21 @@ def test_a_new_version_that_can_not_be_confirmed_on_a_full_disk_is_confirmed_whe
     assert len(confirmed) == 1
 
 
+def told(folder: Path, boundary_seconds: int | None) -> None:
+    """Let chain 1 lie below *folder*."""
+    manifest = ChainManifest(1, "mach1", 1, (), boundary_seconds=boundary_seconds)
+    (folder / "chains" / "1").mkdir(parents=True)
+    (folder / "chains" / "1" / "manifest.json").write_text(json.dumps(encode(manifest)))
+
+
+@pytest.mark.parametrize("boundary_seconds", [None, 7200])
 @pytest.mark.parametrize("given_up", [True, False])
 def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_that_one_up(
-    tmp_path: Path, given_up: bool
+    tmp_path: Path, given_up: bool, boundary_seconds: int | None
 ) -> None:
     clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     made = agent(tmp_path, clock, open_chain=1)
+    told(made.start.cache_dir, boundary_seconds)
     resume_file = tmp_path / "minion.d" / "_mgractionchains.conf"
     resume_file.parent.mkdir()
     resume_file.touch()
@@ -77,12 +88,12 @@ def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_tha
     jid = "20260301000000000001"
     made.runner.order(JobSpec(jid, "mgractionchains.start", (3,)))
     deadline = 60.0 * made.start.settings.reboot_deadline_minutes
-    clock.advance(2 * deadline + 60)
+    clock.advance(HOLD_DEADLINES * deadline + (boundary_seconds or BOUNDARY_SECONDS) - 60)
     made.service(clock.monotonic())
     assert made.runner.queue.waiting() == [jid]
     if given_up:
         resume_file.unlink()
     else:
-        clock.advance((HOLD_DEADLINES - 2) * deadline)
+        clock.advance(120)
     made.service(clock.monotonic())
     assert made.runner.queue.waiting() == []
