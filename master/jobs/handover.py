@@ -31,12 +31,20 @@ FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Cancel:
+    """A job that a minion is to stop."""
+
+    minion: str
+    jid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
-    """What a minion that said Hello must be sent."""
+    """What minions must be sent: one that said Hello, or those that were missed before."""
 
     orders: tuple[Order, ...] = ()
-    #: jid and reason.
-    cancels: tuple[tuple[str, str], ...] = ()
+    cancels: tuple[Cancel, ...] = ()
 
 
 class Elsewhere(Protocol):
@@ -177,10 +185,11 @@ class Handover:
         self._full.add(order.minion)
         return Delivery.queued, "its connection takes no more"
 
-    def cancel(self, minion: str, jid: str, reason: str) -> bool:
-        """Tell a connected minion to stop a job; False when it isn't reached now."""
-        session = self._moves.sessions.get(minion)
-        return session is not None and self._link.send(session.peer, JobCancel(jid, reason))
+    def cancel(self, one: Cancel) -> None:
+        """Tell a minion to stop a job; one that isn't connected hears of it after its Hello."""
+        session = self._moves.sessions.get(one.minion)
+        if session and not self._link.send(session.peer, JobCancel(one.jid, one.reason)):
+            self._full.add(one.minion)
 
     def pending(self, conn: sa.Connection, minion: str, open_jobs: Iterable[str]) -> Pending:
         """Settle what a Hello says about the minion's jobs, and return what it must be sent.
@@ -194,7 +203,7 @@ class Handover:
             return Pending()
         known = set(open_jobs)
         orders: list[Order] = []
-        cancels: list[tuple[str, str]] = []
+        cancels: list[Cancel] = []
         for row in job_rows.open_of(conn, minion):
             at = (row.jid, minion, row.state)
             if row.state in (Delivery.queued.value, Delivery.sent.value):
@@ -211,14 +220,14 @@ class Handover:
                 self._moves.move(conn, at, Cause.forgotten, "the minion no longer knows this job")
                 continue
             if row.cancel:
-                cancels.append((row.jid, row.cancel))
+                cancels.append(Cancel(minion, row.jid, row.cancel))
         return Pending(tuple(orders), tuple(cancels))
 
-    def deliver(self, minion: str, pending: Pending) -> None:
-        """Send what `pending` found."""
+    def deliver(self, pending: Pending) -> None:
+        """Send what `pending` or `retry` found."""
         self.send(pending.orders)
-        for jid, reason in pending.cancels:
-            self.cancel(minion, jid, reason)
+        for one in pending.cancels:
+            self.cancel(one)
 
     def again(self, names: Collection[str]) -> None:
         """Send what is queued for *names* with the next round: they have come to us."""
@@ -229,26 +238,28 @@ class Handover:
         full, self._full = self._full, set()
         return full
 
-    def retry(self, conn: sa.Connection, full: Iterable[str]) -> list[Order]:
-        """Return orders that must go again or can go now.
+    def retry(self, conn: sa.Connection, full: Iterable[str]) -> Pending:
+        """Return what must go again or can go now.
 
-        Those of *full* that were never taken, those that were not acknowledged in time, and the
-        next ones of batches in which somebody left.
+        What those of *full* never took, orders that were not acknowledged in time, and the next
+        ones of batches in which somebody left.
         """
         now = self._moves.clock.now().timestamp()
-        orders = [
-            _order(row, minion)
-            for minion in full
-            for row in job_rows.open_of(conn, minion)
-            if row.state == Delivery.queued.value
-        ]
+        orders: list[Order] = []
+        cancels: list[Cancel] = []
+        for minion in full:
+            for row in job_rows.open_of(conn, minion):
+                if row.state == Delivery.queued.value:
+                    orders.append(_order(row, minion))
+                elif row.cancel:
+                    cancels.append(Cancel(minion, row.jid, row.cancel))
         for row in job_rows.unacknowledged(conn, now - RESEND_SECONDS, now):
             if row.minion in self._moves.sessions:
                 orders.append(_order(row, row.minion))
                 job_rows.touch(conn, row.jid, row.minion, now)
         for jid, limit in job_rows.open_batches(conn):
             orders += self._moves.release(conn, jid, limit)
-        return orders
+        return Pending(tuple(orders), tuple(cancels))
 
     def _show(self, order: Order, state: Delivery, detail: str) -> None:
         item = {"type": "delivery", "minion": order.minion, "state": state.value, "detail": detail}

@@ -21,7 +21,7 @@ from catena.master.events.bus import EventBus
 from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
-from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.handover import Cancel, Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
 from catena.master.jobs.steady import SteadyTime
 from catena.master.store.database import Store, after_commit
@@ -143,7 +143,7 @@ class Jobs:
         outcome = await self._store.write(lambda conn: self._cancel(conn, key, minions, text))
         for minion, what in outcome.items():
             if what == "stopping":
-                self._parts.handover.cancel(minion, jid, text)
+                self._parts.handover.cancel(Cancel(minion, jid, text))
         return outcome
 
     async def abandon(self, minion: str, reason: str) -> None:
@@ -161,7 +161,7 @@ class Jobs:
         return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
 
     async def resend(self) -> None:
-        """Send again what connected minions have not acknowledged.
+        """Send again what connected minions did not take or have not acknowledged.
 
         Raises:
             StoreUnavailableError: nothing was sent; the next round does it.
@@ -169,12 +169,12 @@ class Jobs:
         handover = self._parts.handover
         full = handover.refused()
         try:
-            orders = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+            missed = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
         except CatenaError:
             # Nobody else knows that they are connected and have orders that wait.
             handover.again(full)
             raise
-        handover.send(orders)
+        handover.deliver(missed)
 
     async def _minions(self, request: JobRequest) -> tuple[str, ...]:
         if request.minions is None:

@@ -294,7 +294,7 @@ class Presence:
 
     def _admitted(self, session: Session, pending: Pending) -> None:
         if self._parts.sessions.get(session.minion) is session:
-            self._parts.handover.deliver(session.minion, pending)
+            self._parts.handover.deliver(pending)
         for told in self.on_admitted:
             told(session.minion)
 
