@@ -71,14 +71,14 @@ class Lines:
     def free(self, module: str) -> Optional[ProcessRef]:
         """Return a process that waits for a job of *module*; None: nobody does."""
         for process, line in self._lines.items():
-            if line.module == module and not line.jid:
+            if line.module == module and not (line.jid or line.last):
                 return process
         return None
 
     def give(self, process: ProcessRef, jid: str, order: bytes) -> bool:
         """Give a job to a process that waits; False: it is gone, or the order is too long."""
         line = self._lines.get(process)
-        if line is None or line.jid or len(order) > GIVEN_BYTES:
+        if line is None or line.jid or line.last or len(order) > GIVEN_BYTES:
             return False
         try:
             line.socket.send(order, socket.MSG_DONTWAIT)
@@ -100,12 +100,13 @@ class Lines:
         except OSError:
             said = b""
         jid, line.jid, line.until = line.jid, "", 0.0
-        if not said or line.last:
-            self.drop(process)
         if said == FREE:
             self._listener.finished(jid)
-        elif said:
-            self._listener.handed(jid, said[len(DONE) :])
+        elif said and not self._listener.handed(jid, said[len(DONE) :]):
+            # So that it is not told to go: what nobody could keep it leaves in the job's folder.
+            line.jid, line.last = jid, True
+        if not said or line.last:
+            self.drop(process)
 
     def retire(self, process: ProcessRef) -> None:
         """Let a process go, at once or after its job."""

@@ -34,8 +34,8 @@ class ForkListener(Protocol):
     def finished(self, jid: str) -> None:
         """A job's process has left the outcome in its folder, and lives on for another one."""
 
-    def handed(self, jid: str, body: bytes) -> None:
-        """The same, and this is the outcome: the body of a JobReturned, kept nowhere yet."""
+    def handed(self, jid: str, body: bytes) -> bool:
+        """The same, and this is the outcome, the body of a JobReturned; False: it is not kept."""
 
 
 class Processes(Protocol):

@@ -439,16 +439,17 @@ class JobRunner:
         """As ForkListener."""
         self._ended(jid)
 
-    def handed(self, jid: str, body: bytes) -> None:
+    def handed(self, jid: str, body: bytes) -> bool:
         """As ForkListener."""
         running = self._running.pop(jid, None)
         if running is None:
-            return
+            return True
         if running.process is not None:
             self.processes.forget(running.process)
         self._owed[jid] = body
         self._settle(jid)
         self.start_next()
+        return jid not in self._owed
 
     def _watch(self, spec: JobSpec, claim: Claim) -> None:
         running = Running(spec.output_limit, float(spec.deadline_seconds), claim.since)

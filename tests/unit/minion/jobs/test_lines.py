@@ -19,6 +19,7 @@ class Told:
     def __init__(self) -> None:
         self.finished_jobs: list[str] = []
         self.outcomes: dict[str, bytes] = {}
+        self.has_room = True
         self.left: list[ProcessRef] = []
 
     def forked(self, jid: str, pid: int, start: int | None) -> None:
@@ -30,8 +31,9 @@ class Told:
     def finished(self, jid: str) -> None:
         self.finished_jobs.append(jid)
 
-    def handed(self, jid: str, body: bytes) -> None:
+    def handed(self, jid: str, body: bytes) -> bool:
         self.outcomes[jid] = body
+        return self.has_room
 
 
 class Bench:
@@ -93,6 +95,13 @@ def test_who_hangs_up_is_not_there_any_more(bench: Bench) -> None:
     bench.ends[B].close()
     bench.loop.poll(1000)
     assert B not in bench.lines and bench.told.outcomes == {}
+
+
+def test_who_has_an_outcome_that_nobody_could_keep_is_not_told_to_go(bench: Bench) -> None:
+    bench.told.has_room = False
+    bench.say(A, DONE + b"outcome")
+    assert bench.told.outcomes == {"one": b"outcome"} and bench.told.left == [A]
+    assert bench.ends[A].recv(99) == b"" and bench.lines.free("cmd") is None
 
 
 def test_who_waits_for_long_is_told_to_go_and_who_works_is_not(bench: Bench) -> None:
