@@ -74,7 +74,7 @@ class Workers:
         self._resting: asyncio.Task[None] | None = None
 
     async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
-        """Run *task* (a name of master.workers.process.tasks) in a child and return its value.
+        """Run *task* (a name of master.workers.tasks.TASKS) in a child and return its value.
 
         Args:
             task: its name.

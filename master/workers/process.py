@@ -8,7 +8,6 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, BinaryIO
 
 import msgpack
@@ -17,24 +16,19 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import decode
 from catena.master import log
-from catena.master.workers.reactor_files import ReactorFiles
-from catena.master.workers.tasks import call, pillar, roster
+from catena.master.workers.tasks import call, pillar, reactions, roster
 
 #: Address space of one child: a template that builds a list without end dies here (attack row
 #: "endless template"), and only its own task fails.
 MEMORY_BYTES = 2 * 1024**3
 
-Task = Callable[[Mapping[str, Any]], Any]
-
-
-def tasks(settings: MasterSettings, files: ReactorFiles) -> Mapping[str, Task]:
-    """Return what a child can do, by name. Nothing else is reachable from outside."""
-    return {
-        "pillar": partial(pillar, settings),
-        "reactions": files.reactions,
-        "call": partial(call, settings),
-        "roster": partial(roster, settings),
-    }
+#: What a child can do, by name. Nothing else is reachable from outside.
+TASKS: Mapping[str, Callable[[MasterSettings, Mapping[str, Any]], Any]] = {
+    "pillar": pillar,
+    "reactions": reactions,
+    "call": call,
+    "roster": roster,
+}
 
 
 def _read(stream: BinaryIO) -> Any:
@@ -52,9 +46,9 @@ def _write(stream: BinaryIO, data: Any) -> None:
     stream.flush()
 
 
-def _answer(known: Mapping[str, Task], frame: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(settings: MasterSettings, frame: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"value": known[frame["task"]](frame["params"])}
+        return {"value": TASKS[frame["task"]](settings, frame["params"])}
     except CatenaError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -75,14 +69,10 @@ def main() -> None:
     settings = decode(MasterSettings, _read(sys.stdin.buffer))
     # Names that minions chose are in what tasks say: one line each, nothing a terminal obeys.
     log.set_up("-", settings.log_level)
-    files = ReactorFiles(settings)
-    known = tasks(settings, files)
     # A master that was killed asks for no answer any more, and is no error of this process.
     with contextlib.suppress(BrokenPipeError):
         while (frame := _read(sys.stdin.buffer)) is not None:
-            _write(answers, _answer(known, frame))
-            if frame["task"] == "reactions":
-                files.make_ready()
+            _write(answers, _answer(settings, frame))
 
 
 if __name__ == "__main__":

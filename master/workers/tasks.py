@@ -1,4 +1,4 @@
-"""What worker processes do but reactor files: compile pillar, run calls on the master's host.
+"""What worker processes do: compile pillar, render reactor files, run calls on the master's host.
 
 Each is a plain function of the master's settings and its parameters; it runs in a process that may
 be ended at any moment and keeps nothing that matters.
@@ -9,12 +9,18 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from catena.core.config.master import MasterSettings
-from catena.core.errors import CommandExecutionError
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError, NotFoundError
 from catena.core.job import JobSpec
+from catena.core.records import encode
 from catena.pillar.compile import compile_pillar, settings_of
+from catena.reactors.reaction import parse
+from catena.renderers.pipeline import render
+from catena.renderers.source import Source
 from catena.runtime.executor import execute
 from catena.runtime.master_session import master_session
 
@@ -54,6 +60,43 @@ def roster(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
         grains = target.minion_opts.get("grains")
         found[name] = dict(grains) if isinstance(grains, Mapping) else {}
     return found
+
+
+def reactions(settings: MasterSettings, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Render a reactor SLS with an event.
+
+    Args:
+        settings: the master's.
+        params: file (path or salt:// address), tag, data.
+
+    Returns:
+        One encoded reactors.reaction.Reaction per call, in their order.
+
+    Raises:
+        NotFoundError: there is no such file.
+        RenderError: the file is broken; the message names file and line.
+    """
+    name = params["file"]
+    context = master_session(
+        settings, f"{socket.gethostname()}_master", {}, settings.file_roots
+    ).context
+    path = _reactor_file(context, name)
+    source = Source(path.read_text(encoding="utf-8"), name, sls=Path(name).stem)
+    variables = {"tag": params["tag"], "data": params["data"]}
+    rendered = render(context, source, settings.renderer, variables)
+    return [encode(reaction) for reaction in parse(rendered.data, name)]
+
+
+def _reactor_file(context: Context, name: str) -> Path:
+    if name.startswith("salt://"):
+        found = context.files.fetch(name[len("salt://") :])
+        if found is None:
+            raise NotFoundError(f"{name} is not in the file roots")
+        return found
+    path = Path(name)
+    if not path.is_file():
+        raise NotFoundError(f"{name}: no such reactor file")
+    return path
 
 
 def call(settings: MasterSettings, params: Mapping[str, Any]) -> Any:
