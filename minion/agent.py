@@ -88,6 +88,8 @@ class Agent:
         self.start = start
         self._clock, self._log = clock, log
         self._open_jobs: Set[str] = set()
+        #: Jobs that the master was told to be put off.
+        self._put_off: Set[str] = set()
         self._held_since: Optional[float] = None
         #: A held chain, and what its manifest says of its boundaries, once that was asked for.
         self._boundary: Optional[Tuple[int, int]] = None
@@ -303,6 +305,7 @@ class Agent:
         failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
         self._open_jobs.add(jid)
+        self._put_off.discard(jid)
         store = self.runner.store
         self._outbox.add(f"ret-{jid}", lambda: self._returns.say(store, jid, self.link))
         if aside.after:
@@ -332,6 +335,15 @@ class Agent:
     def on_runs(self, jid: str) -> bool:
         """A job is at work; False: the master could not be told."""
         return self.link.send("control", JobReceived(jid, 0, runs=True))
+
+    def on_postponed(self, jid: str, why: str) -> None:
+        """A job is put off: said once, and kept nowhere, since the disk may be full."""
+        if jid in self._put_off:
+            return
+        self._put_off.add(jid)
+        tag = f"minion/{self.start.id}/event/job/{jid}/postponed"
+        fired = EventFired(f"{jid}-{self.start.session}", tag, {"jid": jid, "reason": why})
+        self._outbox.add(f"event-{fired.event_id}", lambda: self.link.send("control", fired))
 
     def _set_chain(self, chain: int) -> None:
         held = chain if chain and self._waits(chain) else None

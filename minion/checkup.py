@@ -11,6 +11,7 @@ from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
+from catena.minion.jobs import log as job_log
 from catena.minion.jobs.folder import JobFolder
 from catena.minion.link import event_log
 from catena.minion.start import configure, identity
@@ -41,6 +42,7 @@ def check(config_dir: Path) -> Iterator[Finding]:
     yield from _chains(cache)
     yield from _resume_file(config_dir, Path(settings.pki_dir))
     yield from _outbox(cache)
+    yield from _put_off(cache)
     yield from _versions(settings)
     yield checkup.clock(_newest(cache))
 
@@ -148,6 +150,20 @@ def _outbox(cache: Path) -> Iterator[Finding]:
     old = age > OUTBOX_OLD_SECONDS
     advice = "is the master reachable, and this minion's key accepted there?" if old else ""
     yield Finding("outbox", Level.warning if old else Level.note, text, advice)
+
+
+def _put_off(cache: Path) -> Iterator[Finding]:
+    """Yield the jobs that wait for what passes: those given back, and those without a folder."""
+    found = {}
+    for folder in _entries(cache / "jobs"):
+        if JobFolder(folder).is_postponed():
+            found[folder.name] = "it goes on when there is room on the disk and the master answers"
+    for jid, line in job_log.look(cache / "jobs.log").items():
+        whole = line.ret or line.until or line.claim or not line.order
+        if not whole and not (cache / "jobs" / jid).exists():
+            found[jid] = "it begins when there is room on the disk"
+    for jid, until in sorted(found.items()):
+        yield Finding("jobs", Level.warning, f"job {jid} is put off: {until}", "make room")
 
 
 def _entries(folder: Path) -> List[Path]:

@@ -217,6 +217,11 @@ class JobFolder:
             return not no_room(error)
         return True
 
+    def hindrance(self) -> str:
+        """Return what holds up a job that is put off, in words."""
+        full = not self.has_room()
+        return "the disk is full" if full else "the disk was full, or the master is away"
+
     def finish(self, body: bytes, aside: Aside = _NOTHING_ASIDE) -> bool:
         """Leave the outcome here; False when there is one already: the first one counts.
 

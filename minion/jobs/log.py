@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from catena.core import frozen, records
 from catena.core.errors import CatenaError
@@ -172,14 +172,9 @@ class JobLog:
         known: Dict[str, Line] = {}
         if not self._is_there:
             return known
-        at = 0
-        lines = b"".join([read_limited(self._path, _LIMIT), *self._noted])
-        for body, end in unseal_all(lines):
-            line = _decoded(body)
-            if line is not None:
-                known[line.jid] = _joined(known.get(line.jid), line)
-                self._index(line, at, end - at)
-            at = end
+        for line, at, size in _lines(b"".join([read_limited(self._path, _LIMIT), *self._noted])):
+            known[line.jid] = _joined(known.get(line.jid), line)
+            self._index(line, at, size)
         return known
 
     @property
@@ -224,6 +219,28 @@ class JobLog:
     def _open(self, more: int = 0) -> int:
         flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | more
         return os.open(self._path, flags, 0o600)
+
+
+def look(path: Path) -> Dict[str, Line]:
+    """Return what the log at *path* says of each job, oldest first. Nothing is changed.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    known: Dict[str, Line] = {}
+    for line, _, _ in _lines(read_limited(path, _LIMIT)) if path.exists() else ():
+        known[line.jid] = _joined(known.get(line.jid), line)
+    return known
+
+
+def _lines(data: bytes) -> Iterator[Tuple[Line, int, int]]:
+    """Yield each line of a log with where it begins and its size."""
+    at = 0
+    for body, end in unseal_all(data):
+        line = _decoded(body)
+        if line is not None:
+            yield line, at, end - at
+        at = end
 
 
 def _joined(known: Optional[Line], line: Line) -> Line:

@@ -21,6 +21,9 @@ class Listener(Protocol):
     def on_runs(self, jid: str) -> bool:
         """A job has been at work for LOOK_SECONDS; False: tell again later."""
 
+    def on_postponed(self, jid: str, why: str) -> None:
+        """A job can't begin, or go on, for a reason that passes; said each time it is put off."""
+
 
 class ForkListener(Protocol):
     """Who is told what came of a job's process."""

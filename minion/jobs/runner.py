@@ -409,14 +409,14 @@ class JobRunner:
     def _postpone(self, jid: str) -> None:
         """Begin a job again soon; meanwhile it keeps its place, so that none passes."""
         self._postponed.add(jid)
-        text = "the disk is full, or the master is away; it goes on when that has passed"
-        self._log.error(f"job {jid}: {text}")
+        why = self.store.folder(jid).hindrance()
+        self._log.error(f"job {jid}: {why}; it goes on when that has passed")
+        self._listener.on_postponed(jid, why)
 
     def _begin_postponed(self) -> None:
-        for jid in list(self._postponed):
-            if self.store.folder(jid).has_room():
-                self._postponed.discard(jid)
-                self._begin(jid)
+        for jid in [jid for jid in self._postponed if self.store.folder(jid).has_room()]:
+            self._postponed.discard(jid)
+            self._begin(jid)
 
     def _is_too_late(self, spec: JobSpec) -> bool:
         until = self._until.get(spec.jid)

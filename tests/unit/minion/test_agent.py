@@ -13,6 +13,7 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
+from catena.core.events import own_tag
 from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobSpec
 from catena.core.records import encode
 from catena.minion import upgrade
@@ -20,7 +21,7 @@ from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Po
 from catena.minion.jobs.afterwards import Commands
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
-from catena.transport.messages import Welcome
+from catena.transport.messages import Envelope, EventFired, EventStored, Welcome
 
 
 class NoProcesses:
@@ -97,3 +98,29 @@ def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_tha
         clock.advance(120)
     made.service(clock.monotonic())
     assert made.runner.queue.waiting() == []
+
+
+def test_the_master_is_told_once_of_a_job_that_is_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    made = agent(tmp_path)
+    jid = "20260301000000000001"
+    for _ in range(3):
+        made.on_postponed(jid, "the disk is full")
+
+    def send(_: str, message: Any) -> bool:
+        sent.append(message)
+        return True
+
+    monkeypatch.setattr(made.link, "send", send)
+    made.on_welcome(Welcome("1", 15), 0.0)
+    made.service(0.0)
+    (fired,) = [message for message in sent if isinstance(message, EventFired)]
+    assert fired.tag == f"minion/web1/event/job/{jid}/postponed"
+    assert fired.data == {"jid": jid, "reason": "the disk is full"}
+    assert own_tag("web1", fired.tag) == fired.tag
+    made.on_message(Envelope(b"", b"", EventStored(fired.event_id)), 1.0)
+    made.on_postponed(jid, "the disk is full")
+    made.service(100.0)
+    assert len([message for message in sent if isinstance(message, EventFired)]) == 1

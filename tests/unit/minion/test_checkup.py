@@ -11,8 +11,12 @@ import pytest
 from catena.core import checkup
 from catena.core.checkup import Finding, Level
 from catena.core.files import private_folder
+from catena.core.job import JobSpec
 from catena.minion.checkup import check
 from catena.minion.daemon import lock
+from catena.minion.jobs.folder import Claim
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.store import JobStore
 from catena.minion.link.event_log import EventLog
 from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
 from catena.transport.keys import load_or_create
@@ -130,6 +134,21 @@ def test_results_that_wait_for_long_are_a_warning(conf: Path) -> None:
         log.remove(number, 0.0)
     log.close(0.0)
     assert levels(conf, "outbox") == [Level.note]
+
+
+def test_jobs_that_a_full_disk_holds_up_are_named(conf: Path) -> None:
+    store = JobStore(private_folder(state(conf)) / "cache", "boot")
+    for number in range(1, 5):
+        claim = Claim(ProcessRef(1, 1, "boot")) if number == 3 else None
+        store.add(JobSpec(f"2026010100000000000{number}", "state.apply"), claim=claim)
+    gone, back = (store.folder(f"2026010100000000000{number}") for number in (1, 2))
+    gone.remove()
+    back.claim(Claim(ProcessRef(1, 1, "boot")))
+    back.give_back()
+    first, second = found(conf, "jobs")
+    assert first.level is second.level is Level.warning
+    assert gone.jid in first.what and "begins when there is room" in first.what
+    assert back.jid in second.what and "the master answers" in second.what
 
 
 def test_an_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path) -> None:

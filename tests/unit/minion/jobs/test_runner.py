@@ -30,6 +30,7 @@ class Told:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.put_off: list[tuple[str, str]] = []
 
     def on_done(self, jid: str, aside: Aside) -> None:
         self.done.append(jid)
@@ -39,6 +40,9 @@ class Told:
 
     def on_runs(self, jid: str) -> bool:
         return True
+
+    def on_postponed(self, jid: str, why: str) -> None:
+        self.put_off.append((jid, why))
 
 
 def test_a_full_disk_keeps_neither_the_agent_from_starting_nor_a_return_from_coming(
@@ -120,6 +124,7 @@ def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
             runner.tick(moment * 2 * LOOK_SECONDS)
         assert made.jids == [] and told.done == done
         assert (tmp_path / "log").read_text().count("the disk is full") == (not done)
+        assert told.put_off == ([] if done else [(JID, "the disk is full")])
     runner.tick(10 * LOOK_SECONDS)
     assert made.jids == forks and told.done == done
     if forks:
