@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import time
 
+from bench.arrival import Arrivals
 from bench.equipment.fleet import Fleet
 from bench.equipment.shared import on_both
 from bench.errors import BenchError
 from bench.row import Row, Sample, Times
-from bench.surroundings import wait_for
 
 #: Events of one job, one after the other.
 EVENTS = 300
@@ -54,18 +53,18 @@ def _sync(fleet: Fleet) -> None:
 
 def effect(fleet: Fleet) -> Sample:
     """From an event on the master's bus to the file that it makes on the minion."""
-    _one_effect(fleet)  # what the first reaction starts stays
-    count = QUICK_EFFECTS if fleet.lab.quick else EFFECTS
-    before = fleet.cpu()
-    seconds = [_one_effect(fleet) for _ in range(count)]
+    with Arrivals(fleet.folder) as arrivals:
+        _one_effect(fleet, arrivals)  # what the first reaction starts stays
+        count = QUICK_EFFECTS if fleet.lab.quick else EFFECTS
+        before = fleet.cpu()
+        seconds = [_one_effect(fleet, arrivals) for _ in range(count)]
     return Sample(statistics.median(seconds) * 1e3, (fleet.cpu() - before) / count)
 
 
-def _one_effect(fleet: Fleet) -> float:
+def _one_effect(fleet: Fleet, arrivals: Arrivals) -> float:
     stamp = fleet.folder / f"effect{next(_turn)}"
     begun = fleet.client.fire(fleet.react_tag, {"path": str(stamp)})
-    wait_for("the effect of an event", stamp.exists, pause=0.0005)
-    return time.monotonic() - begun
+    return arrivals.wait(stamp) - begun
 
 
 ROWS = (

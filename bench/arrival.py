@@ -1,0 +1,72 @@
+"""The moment at which a file comes, as the kernel tells it.
+
+Who looks every half a millisecond is late by a quarter of one, and takes the processor from what it
+measures at each look: with two cores and a dozen hand-overs between processes that is seen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import time
+from pathlib import Path
+from types import TracebackType
+
+from bench.errors import BenchError
+
+#: From <sys/inotify.h>.
+_IN_CREATE, _IN_MOVED_TO = 0x100, 0x80
+#: Room for what the kernel says at a time; nothing of it is read but that something came.
+_ROOM = 64 * 1024
+
+
+class Arrivals:
+    """Waits for files in one folder; a context manager.
+
+    Args:
+        folder: where they come.
+
+    Raises:
+        BenchError: the kernel does not tell.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        events = _IN_CREATE | _IN_MOVED_TO
+        if self._handle < 0 or libc.inotify_add_watch(self._handle, bytes(folder), events) < 0:
+            reason = os.strerror(ctypes.get_errno())
+            self.close()
+            raise BenchError(f"{folder} can't be watched: {reason}")
+
+    def wait(self, file: Path, patience: float = 60.0) -> float:
+        """Return the monotonic time at which *file* was seen in the folder.
+
+        Raises:
+            BenchError: it did not come in time.
+        """
+        deadline = time.monotonic() + patience
+        while not file.exists():
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._handle], [], [], left)[0]:
+                raise BenchError(f"waited {patience:.0f} s for {file.name}")
+            os.read(self._handle, _ROOM)
+        return time.monotonic()
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> Arrivals:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
