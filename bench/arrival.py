@@ -1,7 +1,7 @@
 """The moment at which a file comes, as the kernel tells it.
 
-Who looks every half a millisecond is late by a quarter of one, and takes the processor from what it
-measures at each look: with two cores and a dozen hand-overs between processes that is seen.
+Who looks every half a millisecond is late by a quarter of one, and takes the processor from what
+it measures at each look: with two cores and a dozen hand-overs between processes that is seen.
 """
 
 from __future__ import annotations
