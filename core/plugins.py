@@ -28,7 +28,6 @@ from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.signatures import Parameter, parameters
 from catena.core.suggest import unknown
-from catena.core.types import StateResult
 
 if TYPE_CHECKING:
     import inspect
@@ -96,9 +95,6 @@ class StateMark:
     wants: tuple[str, ...] = ()
     #: Is shown what stands in a row, and is open until all of it has run.
     ahead: Optional[LookAhead] = None
-
-
-StateFunction = Callable[..., StateResult]
 
 
 def state(

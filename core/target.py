@@ -281,7 +281,6 @@ _LETTERS = {
 _OPERATORS = frozenset(("and", "or", "not", "(", ")"))
 _REGEX_SIGNS = frozenset("()[]{}?\\")
 _WORD = lazy_pattern(r"([A-Za-z])([^\w@]?)@(.*)\Z", re.DOTALL)
-_GROUP_NAME = lazy_pattern(r"[A-Za-z0-9_.-]+\Z")
 
 
 def _nodegroup(name: str, nodegroups: Nodegroups, inside: Tuple[str, ...]) -> Matcher:

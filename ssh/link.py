@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 from catena.core.frozen import dataclass
-from catena.core.job import JobReturn, JobSpec
 from catena.ssh.errors import Phase
 from catena.ssh.target import Target
 
@@ -156,12 +155,3 @@ Connector = Callable[[Target], Connection]
 
 #: Told of each step of a push, for a live line: (phase, one short text).
 Watch = Callable[[Phase, str], None]
-
-
-class Pusher(Protocol):
-    """The entry of `ssh.push`: one job on one host, to its end."""
-
-    def __call__(
-        self, target: Target, connect: Connector, spec: JobSpec, settings: Any, watch: Watch
-    ) -> JobReturn:
-        """Run *spec* on *target*; see `ssh.push.run`."""

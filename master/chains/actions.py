@@ -222,17 +222,6 @@ def title(plan: ActionPlan) -> str:
     return f"{plan.type.value.capitalize()} {', '.join(name for name, _ in data.packages)}"
 
 
-def effective_function(plan: ActionPlan) -> str:
-    """Return the execution function that *plan* comes to, for who checks rights."""
-    if plan.type is ActionType.call:
-        return str(plan.data.fun)
-    if plan.type is ActionType.reboot:
-        return "system.reboot"
-    if plan.type is ActionType.highstate:
-        return "state.highstate"
-    return "cmd.run" if plan.type in (ActionType.script, ActionType.cmd) else "state.apply"
-
-
 def _repeat(kind: ActionType, asked: str) -> ActionKind:
     if not asked:
         return REPEAT[kind]

@@ -12,7 +12,6 @@ _SUFFIXES = (
     ".service", ".socket", ".device", ".mount", ".automount", ".swap", ".target", ".path",
     ".timer", ".slice", ".scope",
 )  # fmt: skip
-_STARTS_AT_BOOT = frozenset({"enabled", "enabled-runtime", "static-enabled"})
 
 
 def unit(name: str) -> str:

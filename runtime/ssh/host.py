@@ -21,8 +21,6 @@ from catena.runtime.ssh.runs import RunFolder, StepWriter
 
 #: How often a run looks whether its question was answered.
 _LOOK_SECONDS = 0.02
-#: A note in the journal is worth less than the run: a full disk takes it, not the run.
-_LOOSE = frozenset(("note", "event"))
 
 
 class CalledOffError(CommandExecutionError):
