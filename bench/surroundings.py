@@ -15,6 +15,8 @@ from bench.measure import MARK
 
 T = TypeVar("T")
 
+#: PATH of a service, where nobody sets another.
+SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Where servers may listen: connections get theirs from 32768 on.
 PORTS = range(10_000, 32_000)
 
@@ -30,6 +32,16 @@ def environment(mark: str = "") -> dict[str, str]:
         if not name.startswith("PYTHON") and name != MARK
     }
     return {**mine, "LC_ALL": "C.UTF-8", **({MARK: mark} if mark else {})}
+
+
+def service_environment(mark: str) -> dict[str, str]:
+    """Return the environment of a measured daemon, with the mark of a fixture.
+
+    It is what systemd gives to a system service without a user of its own: a path and a locale
+    (systemd.exec(5), "Environment Variables in Spawned Processes"), nothing of who measures. A
+    SHELL above all is not there: both catena and Salt would run commands in it.
+    """
+    return {"PATH": SERVICE_PATH, "LANG": "C.UTF-8", MARK: mark}
 
 
 def free_ports(count: int) -> int:

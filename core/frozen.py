@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 
 __all__ = [
-    "MISSING", "Field", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace",
+    "MISSING", "Field", "asdict", "dataclass", "field", "fields", "is_dataclass", "prepare",
+    "replace",
 ]  # fmt: skip
 
 #: The fields of a record, on its class.
@@ -160,6 +161,13 @@ def _first_use(cls: type) -> Callable[..., None]:
         made(self, *args, **kwargs)
 
     return construct
+
+
+def prepare(*kinds: type) -> None:
+    """Compile the constructors of some records now: forks of this process will make many."""
+    for cls in kinds:
+        if vars(cls)["__init__"].__module__ == __name__:
+            setattr(cls, "__init__", _constructor(cls))  # noqa: B010 - mypy takes it for a method
 
 
 def _filled(self: Any, cls: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -167,30 +167,17 @@ def marked(module: ModuleType, prefix: str, kind: type) -> Dict[str, Plugin]:
     return found
 
 
-@cache
-def _marked_names(path: str, kind: type) -> tuple[str, ...]:
-    module = import_module(path)
-    return tuple(
-        name for name, member in vars(module).items() if isinstance(_mark_of(member), kind)
-    )
-
-
 def _mark_of(member: Any) -> Any:
     return getattr(member, MARK, None)
 
 
-def built_in(path: str, prefix: str, kind: type) -> Dict[str, Plugin]:
+@cache
+def built_in(path: str, prefix: str, kind: type) -> Mapping[str, Plugin]:
     """Return what `marked` does, of the module *path*, which does not change once it is imported.
 
     A process that runs one job after the other looks through a module once.
     """
-    module = import_module(path)
-    found = {}
-    for attribute in _marked_names(path, kind):
-        member = getattr(module, attribute)
-        name = f"{prefix}.{_mark_of(member).name}"
-        found[name] = Plugin(name, member, _mark_of(member))
-    return found
+    return marked(import_module(path), prefix, kind)
 
 
 class Registry:
@@ -215,12 +202,12 @@ class Registry:
         self._index = dict(index)
         self._mark = mark
         self._late = late
-        self._loaded: Dict[str, Dict[str, Plugin]] = {}
+        self._loaded: Dict[str, Mapping[str, Plugin]] = {}
 
-    def module(self, prefix: str) -> Dict[str, Plugin]:
+    def module(self, prefix: str) -> Mapping[str, Plugin]:
         """Return the plug-ins of module *prefix* by full name; empty when there is none."""
         if prefix not in self._loaded:
-            found = self._late(prefix) if self._late else None
+            found: Optional[Mapping[str, Plugin]] = self._late(prefix) if self._late else None
             if found is None:
                 path = self._index.get(prefix)
                 found = built_in(path, prefix, self._mark) if path else {}

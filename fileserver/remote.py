@@ -235,15 +235,16 @@ class CachingClient:
 
     def prune_daily(self) -> None:
         """Remove contents that no job used for KEEP_SECONDS; at most once a day."""
-        stamp = self._folder / ".pruned"
+        stamp = f"{self._folder}/.pruned"
         try:
-            if time.time() - stamp.stat().st_mtime < DAY_SECONDS:
+            # Asked at the end of each job: no Path of it.
+            if time.time() - os.stat(stamp).st_mtime < DAY_SECONDS:  # noqa: PTH116
                 return
         except FileNotFoundError:
             # Never yet; other faults of the disk are the next job's to report.
             if not self._folder.exists():
                 return
-        stamp.touch(mode=0o600)
+        Path(stamp).touch(mode=0o600)
         self.prune(KEEP_SECONDS)
 
     def _list(self, saltenv: str) -> Manifest:

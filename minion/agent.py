@@ -25,6 +25,7 @@ from catena.minion.jobs.afterwards import AWAIT_STORED_SECONDS, Afterwards, Comm
 from catena.minion.jobs.folder import Aside
 from catena.minion.jobs.own_jobs import OwnJobs
 from catena.minion.jobs.ports import MakeProcesses
+from catena.minion.jobs.receipts import Receipts
 from catena.minion.jobs.returns import ReturnSender
 from catena.minion.jobs.runner import JobRunner
 from catena.minion.link.event_log import EventLog
@@ -96,6 +97,7 @@ class Agent:
         #: When the running version is to be confirmed again, after a full disk.
         self._confirm_due = math.inf
         self._outbox = Outbox()
+        self._receipts = Receipts()
         self._returns = ReturnSender(log)
         self.runner = JobRunner(ports.processes, lambda: self.start, clock, log, self)
         deadline = start.settings.reboot_deadline_minutes * 60.0
@@ -126,6 +128,8 @@ class Agent:
         self._events.keep(now)
         self.link.service(now)
         self._events.service(now)
+        for jid in self._receipts.take(now):
+            self.link.send("control", JobReceived(jid, self.runner.position(jid)))
         self._outbox.service(now)
         self.relay.service(now)
         self.runner.tick(now)
@@ -137,7 +141,8 @@ class Agent:
 
     def next_due(self, now: float) -> float:
         """Return when `service` has something to do at the latest, were nothing to arrive."""
-        due = [now + self.link.timeout(now) / 1000.0, self._confirm_due]
+        link = now + self.link.timeout(now) / 1000.0
+        due = [link, self._confirm_due, self._receipts.next_due()]
         parts = (self._outbox, self._events, self.runner, self._after, self._own)
         more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
@@ -191,6 +196,7 @@ class Agent:
         if socket == "control":
             self._outbox.lost()
             self._events.lost()
+            self._receipts.clear()
 
     def on_message(self, envelope: Envelope, now: float) -> None:
         """Handle one message of the master."""
@@ -246,7 +252,10 @@ class Agent:
             self._open_jobs.add(spec.jid)
         if spec.fun == inline.RESUME:
             self._own.resumed()
-        self.link.send("control", JobReceived(spec.jid, self.runner.position(spec.jid)))
+        if self.runner.is_given(spec.jid):
+            self._receipts.add(spec.jid, now)
+        else:
+            self.link.send("control", JobReceived(spec.jid, self.runner.position(spec.jid)))
         self.runner.start_next()
 
     def _is_inline(self, spec: JobSpec) -> bool:
@@ -304,6 +313,7 @@ class Agent:
         """A job's return is durable: say it until it is stored, then do what it asks."""
         failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
+        self._receipts.drop(jid)
         self._open_jobs.add(jid)
         self._put_off.discard(jid)
         store = self.runner.store
@@ -321,8 +331,8 @@ class Agent:
         waits as long as its resume file is there, or its reboot is to come.
         """
         waits = self._waits(self.runner.pending_chain or 0)
-        if aside != Aside() or not waits:
-            pending = aside.pending_resume if waits else {}
+        pending = aside.pending_resume if waits else {}
+        if (aside != Aside() or not waits) and pending != self.start.pending_resume:
             self.start = frozen.replace(self.start, pending_resume=pending)
         if aside.open_chain or not waits:
             self._set_chain(aside.open_chain)

@@ -63,13 +63,17 @@ class Log:
         if level > self._level:
             return
         # What a peer sent may be in the text: one line, no control characters.
-        clean = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+        clean = text if text.isprintable() else _escaped(text)
         stamp = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         try:
             write_all(self._handle, f"{stamp}Z {LEVELS[level]} {clean}\n".encode())
         except OSError:
             # A full disk must not stop the agent.
             return
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 #: What parts of the daemon need of it.

@@ -30,6 +30,9 @@ _GRACE_SECONDS = 10.0
 
 def wants_restart(cache_dir: Path) -> bool:
     """Return whether another version was asked for and is not yet tried."""
+    # Asked after each job, and mostly there is none.
+    if not os.path.exists(f"{cache_dir}/{agent_versions.STATE_FILE}"):  # noqa: PTH110
+        return False
     upgrade = agent_versions.read(cache_dir)
     return upgrade is not None and upgrade.state is UpgradeState.asked
 

@@ -22,7 +22,7 @@ from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
-from catena.runtime.host import After, RemoteHost
+from catena.runtime.host import After, BaseHost, RemoteHost
 from catena.runtime.results import is_plain, plain, shorten
 from catena.runtime.session import Session
 
@@ -60,13 +60,13 @@ def execute(
     """
     clock = session.host.clock
     started, begun = clock.now().timestamp(), clock.monotonic()
-    context = session.context.with_(job=spec)
+    context = _context_of(session, spec)
     context.scratch.pop("retcode", None)
     mark, raised = FunctionMark(), False
     try:
         plugin = context.functions[spec.fun]
         mark = plugin.mark
-        value, retcode = _call(plugin, session, spec, instead)
+        value, retcode = _call(plugin, session.host, context, spec, instead)
     except Exception as error:  # the edge of the job: every fault becomes its return
         if _waits(session, spec, error):
             raise
@@ -88,6 +88,11 @@ def execute(
         epochs=dict(session.host.epochs),
     )
     return Outcome(ret, session.host.after, raised)
+
+
+def _context_of(session: Session, spec: JobSpec) -> Context:
+    context = session.context
+    return context if context.job is spec else context.with_(job=spec)
 
 
 def _bounded(value: Any, limit: int) -> Tuple[Any, bool]:
@@ -115,24 +120,24 @@ def _boot_id(session: Session) -> str:
 
 def _call(
     plugin: Plugin,
-    session: Session,
+    host: BaseHost,
+    context: Context,
     spec: JobSpec,
     instead: Optional[Callable[[Context], Any]],
 ) -> Tuple[Any, int]:
-    context = session.context.with_(job=spec)
     if instead is not None:
         value = instead(context)
     else:
         args, kwargs = bind(plugin, spec.args, spec.kwargs)
         # What states come to is noted state by state: there each event is kept before it goes on.
-        session.host.hasty = plugin.mark.fails != "states" and spec.fun not in CHAIN_FUNCTIONS
+        host.hasty = plugin.mark.fails != "states" and spec.fun not in CHAIN_FUNCTIONS
         try:
             value = plugin.call(context, *args, **kwargs)
         except Exception:
             with contextlib.suppress(CatenaError):  # the function's own fault is told
-                session.host.settle()
+                host.settle()
             raise
-        session.host.settle()
+        host.settle()
     return value, judge(plugin.mark, value, context.scratch.get("retcode"))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
 
@@ -52,9 +53,23 @@ class Place:
     #: Options of modules (dotted keys) and free keys, as the configuration gave them.
     module_options: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def extmods(self) -> Path:
+        """Folder of this host's custom files, with a folder for each kind."""
+        return self.cache_dir / "extmods"
+
+    @cached_property
+    def named_settings(self) -> Mapping[str, Any]:
+        """What `options` gives to each job of a process."""
+        return _named_settings(self)
+
 
 def options(place: Place) -> Dict[str, Any]:
     """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
+    return dict(place.named_settings)
+
+
+def _named_settings(place: Place) -> Dict[str, Any]:
     opts = {f.name: getattr(place.settings, f.name) for f in frozen.fields(place.settings)}
     opts.update(place.module_options)
     cache, conf = str(place.cache_dir), str(place.conf_dir)
@@ -68,7 +83,7 @@ def options(place: Place) -> Dict[str, Any]:
             "conf_dir": conf,
             "config_dir": conf,
             "conf_file": str(place.conf_dir / "minion"),
-            "extension_modules": str(place.cache_dir / "extmods"),
+            "extension_modules": str(place.extmods),
             "saltenv": place.settings.saltenv or "base",
             "environment": place.settings.saltenv or None,
             "pillarenv": place.settings.pillarenv or None,
@@ -89,7 +104,7 @@ def grain_sources(place: Place) -> GrainSources:
         machine_id=place.machine_id,
         static_file=place.conf_dir / "grains",
         configured=place.settings.grains,
-        custom=place.cache_dir / "extmods" / "grains",
+        custom=place.extmods / "grains",
         options=options(place),
     )
 

@@ -10,6 +10,7 @@ in catena knows of this contract.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from contextlib import contextmanager
@@ -176,12 +177,12 @@ class Loader:
 
     def files(self, kind: str) -> List[Path]:
         """Return the custom files of a kind, and folders that are packages, sorted."""
-        folder = self._extmods / kind
-        if not folder.is_dir():
+        folder = f"{self._extmods}/{kind}"
+        if not os.path.isdir(folder):  # noqa: PTH112  # asked for each name, and mostly not there
             return []
         return sorted(
             path
-            for path in folder.iterdir()
+            for path in Path(folder).iterdir()
             if path.suffix == ".py" or (path / "__init__.py").is_file()
         )
 
@@ -293,13 +294,13 @@ class CustomRegistry(Registry):
         self._folder = folder
         self._built_in = dict(index)
 
-    def module(self, prefix: str) -> Dict[str, Plugin]:
+    def module(self, prefix: str) -> Mapping[str, Plugin]:
         """Return the plug-ins of module *prefix*: custom ones, built-in ones, or both."""
         if prefix not in self._loaded:
             custom = self._late(prefix) if self._late else None
             path = self._built_in.get(prefix)
             if custom is None:
-                found = built_in(path, prefix, self._mark) if path else {}
+                found: Mapping[str, Plugin] = built_in(path, prefix, self._mark) if path else {}
             elif path and custom and not self._replaces(prefix):
                 found = {**built_in(path, prefix, self._mark), **custom}
             else:

@@ -29,6 +29,10 @@ class ProcessRef:
     start: int
     boot_id: str
 
+    def __hash__(self) -> int:
+        # Looked up several times for each job.
+        return hash(self.pid)
+
 
 def become_subreaper() -> None:
     """Let orphaned descendants become children of this process."""

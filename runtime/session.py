@@ -157,7 +157,7 @@ def session_on(
     """
     place: Place = host.place
     settings = place.settings
-    loader = Loader(place.cache_dir / "extmods")
+    loader = Loader(place.extmods)
     context = Context(
         opts=options(place),
         grains=dict(place.grains if place.grains is not None else host.collect_grains()),

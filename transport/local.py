@@ -122,7 +122,7 @@ class LocalClient:
     def __init__(self, path: AnyPath, receiver: str = "client") -> None:
         #: Value of the ClientReply that ended the last `stream`.
         self.last_reply: Any = None
-        self._path = Path(path)
+        self._path = os.fspath(path)
         self._receiver = receiver
         self._socket: Optional[socket.socket] = None
         #: Process that connected: a copy of it (fork) needs a connection of its own.
@@ -287,7 +287,7 @@ class LocalClient:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(_left(end))
-            sock.connect(os.fspath(self._path))
+            sock.connect(self._path)
         except PermissionError:
             sock.close()
             raise NotAllowedError(f"{self._path}: this user may not open it") from None

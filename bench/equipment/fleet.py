@@ -16,7 +16,7 @@ from bench.equipment.clients import LongClient
 from bench.errors import BenchError
 from bench.lab import Lab
 from bench.measure import Ran, Tree, memory
-from bench.surroundings import environment, wait_for
+from bench.surroundings import service_environment, wait_for
 
 #: How long a fleet of fifty may take to come up on two cores.
 PATIENCE_SECONDS = 240.0
@@ -37,7 +37,7 @@ class Daemon:
         with log.open("ab") as stream:
             self._child = subprocess.Popen(
                 [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=stream,
-                stderr=stream, env=environment(mark), start_new_session=True,
+                stderr=stream, env=service_environment(mark), start_new_session=True,
             )  # fmt: skip
         self.tree.take(self._child.pid)
 

@@ -198,7 +198,7 @@ def _remote(start: Start, spec: JobSpec, through_daemon: bool) -> Outcome:
 
         service = CallerService(start, read_boot_id(start.settings.boot_id_file))
     try:
-        files = CachingClient(service, start.cache_dir / "files")
+        files = CachingClient(service, start.files_dir)
         return execute(remote_session(place_of(start), spec, service, files), spec)
     finally:
         service.close()

@@ -128,6 +128,8 @@ class JobQueue:
         return entry in self._chosen([*self._waiting, entry], pending_chain)
 
     def _chosen(self, waiting: List[Entry], pending_chain: Optional[int]) -> List[Entry]:
+        if not waiting:
+            return []
         serial_free = not self.serial_running
         parallel = sum(1 for entry in self._running.values() if not entry.serial)
         chosen: List[Entry] = []

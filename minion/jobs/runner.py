@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from catena.core.clock import Clock, read_boot_id
+from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError
@@ -53,7 +53,7 @@ class JobRunner:
         self._start, self._clock, self._log = start, clock, log
         self._listener = listener
         first = start()
-        self.boot_id = _boot_id(first)
+        self.boot_id = first.running_boot()
         self.processes = processes(self.boot_id, self)
         self.store = JobStore(first.cache_dir, self.boot_id)
         self.seen = SeenJobs(first.cache_dir / "seen", self._wall())
@@ -169,6 +169,10 @@ class JobRunner:
             self._given[spec.jid] = (process, self.store.add(spec, begins, claim))
         if begins:
             self._begun.add(spec.jid)
+
+    def is_given(self, jid: str) -> bool:
+        """Return whether a new job is kept for a process that is there, and begins at once."""
+        return jid in self._given
 
     def position(self, jid: str) -> int:
         """Return how many jobs come before *jid*; 0 when it runs or is done."""
@@ -589,11 +593,3 @@ class JobRunner:
 
     def _wall(self) -> float:
         return self._clock.now().timestamp()
-
-
-def _boot_id(start: Start) -> str:
-    try:
-        return read_boot_id(start.settings.boot_id_file)
-    except OSError:
-        # Nothing is then taken for alive, so nothing is ever killed by mistake.
-        return ""

@@ -63,6 +63,8 @@ class JobStore:
         self.begin_by: Dict[str, float] = {}
         #: When notes are written, monotonic; 0.0: there were none.
         self._flush_at = 0.0
+        #: The return that was kept last and is not said yet: mostly it is said in the same turn.
+        self._fresh: Tuple[str, bytes] = ("", b"")
 
     def folder(self, jid: str) -> JobFolder:
         """Return the folder of *jid*, whether it exists or not."""
@@ -234,6 +236,7 @@ class JobStore:
             OSError: disk full: it must not be told.
         """
         self._log.add(Line(jid, self._boot_id, ret=body))
+        self._fresh = (jid, body)
 
     def logged_return(self, jid: str) -> Optional[bytes]:
         """Return the body of a JobReturned that is in the log; None: it is in its folder alone.
@@ -243,6 +246,9 @@ class JobStore:
         """
         if not self._log.has_return(jid):
             return None
+        fresh, self._fresh = self._fresh, ("", b"")
+        if fresh[0] == jid:
+            return fresh[1]
         try:
             return self._log.read_return(jid)
         except (OSError, ValueError) as error:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Dict
 
 from catena.core import records
+from catena.core.clock import read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.files import read_limited, write_all
 from catena.core.frozen import dataclass, field
@@ -42,15 +44,30 @@ class Start:
     #: Random id of the agent process; "" until the daemon has made it.
     session: str = ""
 
-    @property
+    @cached_property
     def cache_dir(self) -> Path:
         """Folder of everything that is kept between runs."""
         return Path(self.settings.cache_dir)
 
-    @property
+    @cached_property
+    def files_dir(self) -> Path:
+        """Folder of the master's files, as far as they were asked for."""
+        return self.cache_dir / "files"
+
+    @cached_property
     def run_dir(self) -> Path:
         """Folder of the unix socket."""
         return Path(self.settings.run_dir)
+
+    def running_boot(self) -> str:
+        """Return the id of the running boot; "" where it can't be read.
+
+        Nothing is then taken for alive, so nothing is ever killed by mistake.
+        """
+        try:
+            return read_boot_id(self.settings.boot_id_file)
+        except OSError:
+            return ""
 
 
 def write(start: Start) -> int:

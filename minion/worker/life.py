@@ -17,9 +17,11 @@ from catena.core.job import JobSpec
 from catena.minion.jobs.folder import Aside, JobFolder, job_folder, unpacked_order
 from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO
 from catena.minion.start.blob import Start
+from catena.minion.start.place import place_of
 from catena.minion.worker.process import Worker, claim_of, service_of
 from catena.minion.worker.service import SocketService
 from catena.runtime.garbage import look_seldom
+from catena.runtime.host import Place
 from catena.runtime.processes import become_subreaper, has_children
 
 #: After so many jobs a process ends, however clean: what leaks slowly goes with it.
@@ -45,9 +47,10 @@ def run(start: Start, jid: str, line: socket.socket) -> int:
     become_subreaper()
     folder = job_folder(start.cache_dir, jid)
     redirect(str(folder.output))
-    worker = Worker(start, service_of(start, folder), claim_of(start, jid), SystemClock())
+    place, service = place_of(start), service_of(start, folder)
+    worker = Worker(start, place, service, claim_of(start, jid), SystemClock())
     if worker.run(folder) and is_as_before():
-        _serve(start, line)
+        _serve(start, place, line)
     return 0
 
 
@@ -64,7 +67,7 @@ class _Outcome:
         self.folder.finish(self.body)
 
 
-def _serve(start: Start, line: socket.socket) -> None:
+def _serve(start: Start, place: Place, line: socket.socket) -> None:
     """Run the jobs that come by *line*."""
     said, outcome = FREE, None
     for _ in range(JOBS_LIMIT):
@@ -73,7 +76,7 @@ def _serve(start: Start, line: socket.socket) -> None:
             return
         if not order:
             break
-        outcome = _answer(start, unpacked_order(order).spec)
+        outcome = _answer(start, place, unpacked_order(order).spec)
         if outcome is None:
             return
         said = DONE + outcome.body
@@ -91,10 +94,11 @@ def _exchange(line: socket.socket, said: bytes) -> bytes:
         return b""
 
 
-def _answer(start: Start, spec: JobSpec) -> Optional[_Outcome]:
+def _answer(start: Start, place: Place, spec: JobSpec) -> Optional[_Outcome]:
     """Run a job; return None when its outcome lies in its folder: this process is spoilt."""
     folder = job_folder(start.cache_dir, spec.jid)
-    worker = Worker(start, SocketService(start.run_dir), claim_of(start, spec.jid), SystemClock())
+    service, claim = SocketService(start.run_dir), claim_of(start, spec.jid)
+    worker = Worker(start, place, service, claim, SystemClock())
     try:
         answer = worker.answer(folder, spec)
     except BaseException:

@@ -17,7 +17,6 @@ import os
 import sys
 import time
 import traceback
-from functools import cached_property
 from typing import Callable, Optional, Protocol, Tuple
 
 from catena.core import failpoints, records
@@ -30,7 +29,6 @@ from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion.jobs.folder import Aside, Claim, JobFolder
 from catena.minion.jobs.inline import chainless
 from catena.minion.start.blob import Start
-from catena.minion.start.place import place_of
 from catena.minion.worker import scope
 from catena.minion.worker.kept_pillar import KeptPillar
 from catena.minion.worker.service import SocketService
@@ -84,14 +82,11 @@ class Worker:
     """What one job is run with."""
 
     start: Start
+    #: Where the agent lives: `place_of(start)`, made once for all jobs of a process.
+    place: Place
     service: Service
     claim: ClaimAs
     clock: Clock
-
-    @cached_property
-    def place(self) -> Place:
-        """Where the agent lives."""
-        return place_of(self.start)
 
     def run(self, folder: JobFolder) -> bool:
         """Take a job, run it, make its outcome durable; nothing, where another process has it.
@@ -146,7 +141,7 @@ class Worker:
         place, began = self.place, self._now()
         files: Optional[CachingClient] = None
         try:
-            files = CachingClient(self.service, self.start.cache_dir / "files")
+            files = CachingClient(self.service, self.start.files_dir)
             session = remote_session(place, spec, self.service, files, self.clock)
             return _Task(place, began, files, session, session.context.functions[spec.fun].mark)
         except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return

@@ -55,10 +55,10 @@ class SocketService:
     """
 
     def __init__(self, run_dir: Path, patience: float = PATIENCE) -> None:
-        self._path = run_dir / SOCKET
+        path = f"{run_dir}/{SOCKET}"  # for each job: no Path needed
         self._patience = patience
-        self._client = LocalClient(self._path, "job")
-        self._progress = ProgressPipe(self._path)
+        self._client = LocalClient(path, "job")
+        self._progress = ProgressPipe(path)
         self._events = EventSender(self._client, self._keep)
 
     def pillar(
@@ -177,7 +177,7 @@ def patiently(ask: Callable[[], T], patience: float) -> T:
 class ProgressPipe:
     """Sends messages that need no answer; drops them while nobody reads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._socket: socket.socket | None = None
         #: Process that connected; a copy of it (a parallel state) has a connection of its own.
@@ -218,7 +218,7 @@ class ProgressPipe:
         fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         fresh.settimeout(1.0)
         try:
-            fresh.connect(str(self._path))
+            fresh.connect(self._path)
         except OSError:
             fresh.close()
             return False

@@ -12,9 +12,9 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from catena.core import records
+from catena.core import frozen, records
 from catena.core.clock import SystemClock
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
@@ -47,6 +47,17 @@ _STATES = (
     "jinja2",
     "yaml",
 )
+#: Modules whose records each job makes anew.
+_RECORDS = (
+    "catena.core.context",
+    "catena.core.job",
+    "catena.core.signatures",
+    "catena.minion.jobs.folder",
+    "catena.minion.worker.life",
+    "catena.minion.worker.process",
+    "catena.runtime.executor",
+    "catena.runtime.session",
+)
 #: Name before the dot -> what its functions need beside their own module.
 _NEEDS: Dict[str, Tuple[str, ...]] = {"state": _STATES, "mgractionchains": _STATES}
 _JID = "20000101000000000000"
@@ -63,8 +74,24 @@ def bring(module: str) -> None:
     for name in missing:
         import_module(name)
     if missing:
+        _prepare(*_beside(home))
         gc.collect()
         gc.freeze()
+
+
+def _beside(home: Optional[str]) -> List[str]:
+    """Return the modules that are imported of the package of module *home*."""
+    package = home.rpartition(".")[0] if home else ""
+    return [name for name in sys.modules if package and name.startswith(f"{package}.")]
+
+
+def _prepare(*names: str) -> None:
+    """Make ready the records of some modules: a fork would fill each by hand, or compile."""
+    for name in names:
+        for member in vars(import_module(name)).values():
+            if isinstance(member, type) and member.__module__ == name:
+                if frozen.is_dataclass(member):
+                    frozen.prepare(member)
 
 
 def rehearse(start: Start) -> None:
@@ -73,6 +100,7 @@ def rehearse(start: Start) -> None:
     No custom file is loaded here: one that is changed later must be what the next job runs.
     """
     import_module("ctypes")
+    _prepare(*_RECORDS)
     spec = JobSpec(_JID, "test.ping", kwargs={})
     _travel(StoredSpec(spec, 1), StoredSpec)
     _travel(JobReturned(JobReturn(_JID, spec.fun, (), True, 0, True, 0.0, 0.0)), JobReturned)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
-from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import Context
@@ -163,13 +162,13 @@ def working_folder(options: RunOptions, identity: Optional[Identity]) -> str:
     """
     if options.cwd:
         cwd = str(options.cwd)
-        if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
+        if not cwd.startswith("/") or not os.path.isdir(cwd):  # noqa: PTH112
             raise CommandExecutionError(
                 f"Specified cwd '{cwd}' either not absolute or does not exist"
             )
         return cwd
     home = identity.home if identity else os.path.expanduser("~")  # noqa: PTH111  # "~" may stay
-    return home if Path(home).is_absolute() and os.access(home, os.X_OK | os.R_OK) else "/"
+    return home if home.startswith("/") and os.access(home, os.X_OK | os.R_OK) else "/"
 
 
 def parse_umask(value: Any) -> Optional[int]:
@@ -234,7 +233,7 @@ def words_of(cmd: Words, shell: Optional[str]) -> Tuple[str, ...]:
 def default_shell(context: Context) -> str:
     """Return the shell of this host's grains, or /bin/sh."""
     shell = context.grains.get("shell") or os.environ.get("SHELL") or DEFAULT_SHELL
-    return str(shell) if Path(str(shell)).is_absolute() else DEFAULT_SHELL
+    return str(shell) if str(shell).startswith("/") else DEFAULT_SHELL
 
 
 def checked_shell(shell: str) -> str:
@@ -243,7 +242,7 @@ def checked_shell(shell: str) -> str:
     Raises:
         CommandExecutionError: it is not an executable file.
     """
-    if not (Path(shell).is_file() and os.access(shell, os.X_OK)):
+    if not (os.path.isfile(shell) and os.access(shell, os.X_OK)):  # noqa: PTH113
         raise CommandExecutionError(f"The shell {shell} is not available")
     return shell
 

@@ -19,6 +19,7 @@ from catena.minion.jobs.processes import ProcessRef
 from catena.minion.launch import with_chains
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
+from catena.minion.start.place import place_of
 from catena.minion.worker.process import Worker
 from catena.runtime import agent_versions
 from catena.transport.failures import failure_of
@@ -324,7 +325,8 @@ class Host:
 
         def work(job: Job) -> None:
             job.sleep(self.stage.rng.uniform(0.001, 0.05))
-            run(Worker(start, Service(self, job), lambda _: Claim(ref), self.clock))
+            service = Service(self, job)
+            run(Worker(start, place_of(start), service, lambda _: Claim(ref), self.clock))
 
         def ended() -> None:
             self.jobs.pop(ref, None)

@@ -22,7 +22,7 @@ from bench.measure import (
     ticks_of,
     tree_of,
 )
-from bench.surroundings import environment
+from bench.surroundings import environment, service_environment
 
 STATS = [
     Stat(1, 0, 100, 0),
@@ -115,3 +115,11 @@ def test_a_mark_is_not_inherited_from_who_runs_the_benchmark(
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     assert MARK not in environment() and "PYTHONPATH" not in environment()
     assert environment("inner")[MARK] == "inner"
+
+
+def test_a_daemon_finds_what_a_service_manager_gives_and_nothing_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SHELL", "HOME", "TERM", "LC_ALL"):
+        monkeypatch.setenv(name, "/callers")
+    assert set(service_environment("inner")) == {"PATH", "LANG", MARK}

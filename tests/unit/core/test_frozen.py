@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, List, TypeVar
 
 import pytest
 
-from catena.core.frozen import dataclass, field, fields, is_dataclass, replace
+from catena.core.frozen import dataclass, field, fields, is_dataclass, prepare, replace
 
 T = TypeVar("T")
 
@@ -187,3 +187,25 @@ def test_a_method_of_its_own_stays() -> None:
     assert repr(Own(1)) == "own"
     assert Own(1) == Own(2)
     assert hash(Own(1)) == hash(Own(1))
+
+
+def test_a_record_that_is_made_ready_is_the_same() -> None:
+    @dataclass(frozen=True)
+    class Ready:
+        a: int
+        b: List[int] = field(default_factory=list)
+
+    @dataclass
+    class Own:
+        a: int
+
+        def __init__(self) -> None:
+            self.a = 7
+
+    before = Ready(1)
+    prepare(Ready, Own)
+    prepare(Ready)
+    assert Ready(1) == before and Ready(a=1, b=[2]).b == [2]
+    assert Own().a == 7
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+        Ready()  # type: ignore[call-arg]

@@ -14,14 +14,25 @@ import pytest
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.core.events import own_tag
-from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobSpec
+from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobReturn, JobSpec
 from catena.core.records import encode
 from catena.minion import upgrade
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Ports
 from catena.minion.jobs.afterwards import Commands
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.receipts import QUICK_SECONDS
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
-from catena.transport.messages import Envelope, EventFired, EventStored, Welcome
+from catena.transport import wire
+from catena.transport.messages import (
+    Envelope,
+    EventFired,
+    EventStored,
+    JobOrder,
+    JobReceived,
+    JobReturned,
+    Welcome,
+)
 
 
 class NoProcesses:
@@ -31,17 +42,39 @@ class NoProcesses:
         return lambda *_: False
 
 
+class OneProcess(NoProcesses):
+    """One process waits, and is given any job."""
+
+    def free(self, fun: str) -> ProcessRef:
+        return ProcessRef(7, 7, "boot")
+
+    def give(self, *_: object) -> bool:
+        return True
+
+    def next_due(self) -> None:
+        return None
+
+
 def no_link(now: float) -> Any:
     raise OSError(errno.ECONNREFUSED, "nobody is there")
 
 
-def agent(folder: Path, clock: ManualClock | None = None, open_chain: int = 0) -> Agent:
+def agent(
+    folder: Path,
+    clock: ManualClock | None = None,
+    open_chain: int = 0,
+    processes: type[NoProcesses] = NoProcesses,
+) -> Agent:
+    (folder / "boot").write_text("boot")
     settings = replace(
-        MinionSettings(), cache_dir=str(folder / "cache"), pki_dir=str(folder / "pki")
+        MinionSettings(),
+        cache_dir=str(folder / "cache"),
+        pki_dir=str(folder / "pki"),
+        boot_id_file=str(folder / "boot"),
     )
     clock = clock or ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     log = Log.open(str(folder / "log"), "info", clock)
-    ports = Ports(no_link, lambda *_: NoProcesses(), Commands(), lambda: None)
+    ports = Ports(no_link, lambda *_: processes(), Commands(), lambda: None)
     start = Start(settings, "web1", "m" * 32, str(folder), open_chain=open_chain)
     return Agent(start, clock, log, ports)
 
@@ -124,3 +157,34 @@ def test_the_master_is_told_once_of_a_job_that_is_put_off(
     made.on_postponed(jid, "the disk is full")
     made.service(100.0)
     assert len([message for message in sent if isinstance(message, EventFired)]) == 1
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_an_order_that_a_waiting_process_takes_is_confirmed_by_its_return_or_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool
+) -> None:
+    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    made = agent(tmp_path, clock, processes=OneProcess)
+    said: list[Any] = []
+
+    def send(socket: str, message: Any) -> bool:
+        said.append(message)
+        return True
+
+    monkeypatch.setattr(made.link, "send", send)
+    made.recover()
+    made.on_welcome(Welcome("1", 15), clock.monotonic())
+    jid = "20260301000000000001"
+    order = Envelope(b"", b"", JobOrder(JobSpec(jid, "cmd.run", ("true",))), 1)
+    made.on_message(order, clock.monotonic())
+    assert not said and made.runner.queue.running() == [jid]
+    assert made.next_due(clock.monotonic()) <= clock.monotonic() + QUICK_SECONDS
+    body = wire.pack_body(JobReturned(JobReturn(jid, "cmd.run", ("true",), True, 0, "", 0.0, 0.0)))
+    if quick:
+        made.runner.handed(jid, body)
+    clock.advance(QUICK_SECONDS)
+    made.service(clock.monotonic())
+    assert (JobReceived(jid, 0) in said) == (not quick)
+    # The same order again, as a master sends it that has heard nothing.
+    made.on_message(order, clock.monotonic())
+    assert said.count(JobReceived(jid, 0)) == 1 + (not quick)
