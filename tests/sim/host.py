@@ -285,7 +285,7 @@ class Host:
                 return
         self._timer = self.stage.later(delay, self.poll)
 
-    def with_agent(self, act: Callable[[Agent], None]) -> None:
+    def with_agent(self, act: Callable[[Agent], object]) -> None:
         """Let something reach the agent, if there is one."""
         agent, program = self.agent, self.program
         if agent is None or program is None or program.dead:
