@@ -2,6 +2,10 @@
 
 It looks in a dict and nowhere else: while it answers one question no other connection of the whole
 process gets in.
+
+libzmq asks through a pipe of each connection's own, whose queues (two of 16 KB) stay until that
+connection or the socket that answers ends. Nothing is asked twice, so this socket is renewed when
+some questions are answered and no more come: the connections lose their pipes and go on.
 """
 
 from __future__ import annotations
@@ -19,6 +23,9 @@ from catena.transport.sockets import ZAP_DOMAIN
 ADDRESS = "inproc://zeromq.zap.01"
 #: Property of every message of a connection: the public key that the client proved.
 KEY_PROPERTY = "X-Key"
+#: How long nobody has asked when the socket is renewed. Who connects in the microseconds in which
+#: there is none is refused, as whenever nobody answers, and tries again.
+QUIET_MS = 1000
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +60,22 @@ class ZapThread:
     """Answers for one context from `start` until that context ends.
 
     Start it before any socket is bound. It ends by itself when the context is terminated.
+
+    Args:
+        context: the context whose sockets ask.
+        accepted: see `decide`.
+        quiet_ms: see QUIET_MS.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], accepted: KeyTable) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        accepted: KeyTable,
+        quiet_ms: int = QUIET_MS,
+    ) -> None:
         self._context = context
         self._accepted = accepted
+        self._quiet_ms = quiet_ms
         self._ready = threading.Event()
         self._fault: Optional[zmq.ZMQError] = None
         self._thread = threading.Thread(target=self._run, name="catena-zap", daemon=True)
@@ -74,8 +92,7 @@ class ZapThread:
         self._thread.join()
 
     def _run(self) -> None:
-        sock = self._context.socket(zmq.REP)
-        sock.setsockopt(zmq.LINGER, 0)
+        sock = self._socket()
         try:
             sock.bind(ADDRESS)
         except zmq.ZMQError as error:
@@ -86,11 +103,44 @@ class ZapThread:
         self._ready.set()
         try:
             while True:
-                sock.send_multipart(self._answer(sock.recv_multipart()))
+                self._serve(sock)
+                sock = self._renewed(sock)
         except zmq.ContextTerminated:
             log.debug("ends with its context")
         finally:
             sock.close(linger=0)
+
+    def _socket(self) -> zmq.Socket[bytes]:
+        sock = self._context.socket(zmq.REP)
+        sock.setsockopt(zmq.LINGER, 0)
+        return sock
+
+    def _serve(self, sock: zmq.Socket[bytes]) -> None:
+        """Wait for a question and answer, until none has come for a while."""
+        wait = None
+        while sock.poll(wait):
+            sock.send_multipart(self._answer(sock.recv_multipart()))
+            wait = self._quiet_ms
+
+    def _renewed(self, old: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
+        """Return a socket in the place of *old*, and close that: its pipes go with it."""
+        try:
+            new = self._socket()
+        except zmq.ContextTerminated:
+            raise
+        except zmq.ZMQError as error:
+            log.warning("goes on with its old socket: %s", error)
+            return old
+        try:
+            old.unbind(ADDRESS)
+            new.bind(ADDRESS)
+            while old.poll(0):
+                old.send_multipart(self._answer(old.recv_multipart()))
+        except BaseException:
+            new.close(linger=0)  # an open socket would hold up the end of its context
+            raise
+        old.close(linger=0)
+        return new
 
     def _answer(self, request: List[bytes]) -> List[bytes]:
         # libzmq itself asks: version, request id, domain, address, identity, mechanism, key.
