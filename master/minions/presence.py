@@ -111,6 +111,12 @@ class Presence:
         if hello.role == "caller":
             self._parts.link.send(peer, self._welcome(), envelope.msg_id)
             return self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))
+        admitted = self._parts.sessions.of(peer)
+        if admitted and admitted.session == hello.session:
+            # Said again before it was answered. It knows of no job that came in between, and so
+            # would make them lost.
+            self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+            return None
         for old, code in self._rivals(minion, hello):
             if self._challenge(old):
                 self._claims[id(old)].append(_Claim(peer, envelope, minion, code))

@@ -16,6 +16,7 @@ from catena.transport.messages import (
     Goodbye,
     GrainsUpdate,
     JobProgressed,
+    JobReceived,
     Ping,
     Refused,
     Welcome,
@@ -45,6 +46,21 @@ def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> 
             assert [e.data for e in await master.events("salt/presence/change")] == [
                 {"new": ["web1"], "lost": []}
             ]
+
+    asyncio.run(scenario())
+
+
+def test_a_hello_that_is_said_again_forgets_no_job_that_came_in_between() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.say(JobReceived(done.jid, 0))
+            await web1.hello()
+            assert len(web1.got(Welcome)) == 2
+            assert await master.states(done.jid) == {"web1": "received"}
+            await web1.reconnect()
+            assert await master.states(done.jid) == {"web1": "lost"}
 
     asyncio.run(scenario())
 
