@@ -22,7 +22,7 @@ QUEUED = frozenset(
 )
 
 
-_RESUME = "mgractionchains.resume"
+RESUME = "mgractionchains.resume"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def entry_of(spec: JobSpec) -> Entry:
     if chain is None and spec.fun == "mgractionchains.start" and spec.args:
         first = spec.args[0]
         chain = first if isinstance(first, int) else None
-    return Entry(spec.jid, serial, chain, spec.fun == _RESUME)
+    return Entry(spec.jid, serial, chain, spec.fun == RESUME)
 
 
 class JobQueue:

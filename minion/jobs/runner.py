@@ -162,8 +162,8 @@ class JobRunner:
         # Without a boot's id nobody could tell later whether that process lives.
         process = self.processes.free(spec.fun) if begins and self.boot_id else None
         if process is None:
-            # One that has to wait may have to wait for another agent of this boot.
-            self.store.add(spec, begins, begin_by=0.0 if begins else until)
+            # It may have to wait for another agent of this boot, though it begins at once: a kill.
+            self.store.add(spec, begins, begin_by=until)
         else:
             claim = Claim(process, since=self._clock.monotonic())
             self._given[spec.jid] = (process, self.store.add(spec, begins, claim))

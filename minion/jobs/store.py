@@ -30,7 +30,7 @@ from catena.minion.jobs.folder import (
 )
 from catena.minion.jobs.log import JobLog, Line
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.queue import entry_of
+from catena.minion.jobs.queue import RESUME, entry_of
 from catena.minion.records.sealed import seal, unseal
 from catena.transport import wire
 
@@ -90,7 +90,7 @@ class JobStore:
             spec: the order.
             begins: as `begin` was called with it, in the same moment.
             claim: the process that it is given to at once, by its line; such a job has no folder.
-            begin_by: until when it may begin, monotonic, where it has to wait; 0.0: it has not.
+            begin_by: until when it may begin, monotonic; 0.0: for ever.
 
         Raises:
             OSError: disk full: nothing is kept, the order must not be confirmed.
@@ -155,12 +155,13 @@ class JobStore:
         return line is not None and (line.begun or bool(line.claim))
 
     def goes_on(self, spec: JobSpec) -> bool:
-        """Return whether a job has begun before: it is never too late to go on with it.
+        """Return whether a job goes on with what has begun: it is never too late for that.
 
-        A chain that was given back before its chunks were here has not.
+        A chain that was given back before its chunks were here has not begun. How long one may
+        wait for its boot is its master's to say.
         """
         folder = self.folder(spec.jid)
-        if folder.attempts():
+        if folder.attempts() or spec.fun == RESUME:
             return True
         if not folder.is_postponed():
             return False

@@ -180,6 +180,22 @@ def test_a_job_that_waits_grows_as_old_as_it_is_also_over_a_new_agent(
     assert processes.jids == forks and told.done == ([] if forks else [JID])
 
 
+def test_an_agent_that_was_killed_before_a_job_began_begins_it_though_its_clock_was_set(
+    tmp_path: Path,
+) -> None:
+    store = JobStore(tmp_path / "c", "boot")
+    store.add(JobSpec(JID, "state.apply", not_after=1.0), begins=True, begin_by=99.0)
+    again = JobStore(tmp_path / "c", "boot")
+    again.scan()
+    assert again.begin_by == {JID: 99.0}
+
+
+def test_a_chain_goes_on_however_late(tmp_path: Path) -> None:
+    store = JobStore(tmp_path / "c", "boot")
+    for fun, args, goes_on in (("start", (8,), False), ("resume", (), True)):
+        assert store.goes_on(JobSpec(JID, f"mgractionchains.{fun}", args)) is goes_on
+
+
 @pytest.mark.parametrize(
     ("is_here", "begins"),
     [(True, True), (False, False)],
