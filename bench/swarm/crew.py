@@ -22,6 +22,7 @@ from typing import Any
 import zmq
 
 from bench.swarm.minion import RESUME, START, SimMinion
+from bench.swarm.pace import Pace
 from bench.swarm.population import Member, load
 from catena.transport import messages as m
 from catena.transport import wire
@@ -62,6 +63,7 @@ class Line:
     sock: zmq.Socket[bytes] | None = None
     fd: int = -1
     welcome: bool = False
+    begun: float = 0.0
     heard: float = 0.0
     pinged: float = 0.0
     #: When it said the Hello of a new boot whose resume is waited for; 0.0 without.
@@ -123,7 +125,9 @@ class Crew:
         self._by_fd: dict[int, Line] = {}
         self._waiting = deque(self._lines)
         self._connecting = 0
-        self._begun: deque[Line] = deque()
+        self._pace = Pace(CONNECTING)
+        #: Connections and when they were begun, oldest first; many have their welcome since.
+        self._begun: deque[tuple[float, Line]] = deque()
         self._poll = select.epoll()
         self._poll.register(sys.stdin.fileno(), select.EPOLLIN)
         self._turn = 0
@@ -166,7 +170,7 @@ class Crew:
     # -- connections -----------------------------------------------------------------------------
 
     def _connect_more(self) -> None:
-        while self._waiting and self._connecting < CONNECTING:
+        while self._waiting and self._connecting < self._pace.room:
             self._connecting += 1
             self._connect(self._waiting.popleft())
 
@@ -176,8 +180,8 @@ class Crew:
         fd = sock.getsockopt(zmq.FD)
         assert isinstance(fd, int)
         line.sock, line.fd, line.welcome = sock, fd, False
-        line.heard = line.pinged = time.monotonic()
-        self._begun.append(line)
+        line.begun = line.heard = line.pinged = time.monotonic()
+        self._begun.append((line.begun, line))
         self._by_fd[fd] = line
         self._poll.register(fd, select.EPOLLIN)
         sock.send(wire.pack(line.minion.hello(line.unstored)), zmq.NOBLOCK)
@@ -201,11 +205,7 @@ class Crew:
             return
         self._ticked = now
         self._beat_on()
-        while self._begun and self._begun[0].heard < now - PATIENCE_SECONDS:
-            line = self._begun.popleft()
-            if line.sock is not None and not line.welcome:
-                self._counts["retried"] += 1
-                self._again(line)
+        self._give_up(now - PATIENCE_SECONDS)
         share = max(1, int(len(self._lines) * TICK_SECONDS / PING_SECONDS) + 1)
         for _ in range(min(share, len(self._lines))):
             line = self._lines[self._turn % len(self._lines)]
@@ -221,6 +221,18 @@ class Crew:
                 self._say_returns_again(line)
             self._send(line, wire.pack(m.Ping(1)))
             self._drain(line)
+
+    def _give_up(self, before: float) -> None:
+        """Make connections anew that have no welcome and were begun before that."""
+        failed = 0
+        while self._begun and self._begun[0][0] < before:
+            begun, line = self._begun.popleft()
+            if line.sock is not None and line.begun == begun and not line.welcome:
+                failed += 1
+                self._again(line)
+        if failed:
+            self._counts["retried"] += failed
+            self._pace.failed()
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -270,6 +282,7 @@ class Crew:
             if not line.welcome:
                 line.welcome = True
                 self._connecting -= 1
+                self._pace.succeeded()
                 self._say_returns_again(line)
                 self._say_events_again(line)
                 self._say_of_jobs(line, line.minion.go_on(time.time()))

@@ -1,0 +1,26 @@
+"""Simulated minions connect as fast as the master can take them."""
+
+from __future__ import annotations
+
+from bench.swarm.pace import FEWEST, Pace
+
+
+def test_half_as_many_try_when_some_were_in_vain_but_never_nobody() -> None:
+    pace = Pace(100)
+    assert pace.room == 100
+    pace.failed()
+    assert pace.room == 50
+    for _ in range(10):
+        pace.failed()
+    assert pace.room == FEWEST
+
+
+def test_one_more_tries_for_each_round_that_succeeds() -> None:
+    pace = Pace(100)
+    pace.failed()
+    for _ in range(51):
+        pace.succeeded()
+    assert pace.room == 51
+    for _ in range(10_000):
+        pace.succeeded()
+    assert pace.room == 100
