@@ -53,7 +53,7 @@ def sync_file(path: AnyPath) -> None:
         os.close(handle)
 
 
-def write_all(handle: int, data: bytes) -> None:
+def write_all(handle: int, data: Union[bytes, memoryview]) -> None:
     """Write all of *data* to a file descriptor."""
     view = memoryview(data)
     while view:

@@ -1,8 +1,8 @@
 """Large pieces of memory that are used again and again: kept by the C library, or given back.
 
-A piece of a file is a megabyte in each of its forms. glibc asks the system for each anew and gives
-it back at once: 100 MB are 100 000 pages that are made, cleared and thrown away, a third of the
-time of who receives them. Other C libraries have no such call: there nothing is done.
+A piece of a file is two megabytes in each of its forms. glibc asks the system for each anew and
+gives it back at once: 100 MB are 100 000 pages that are made, cleared and thrown away, a third of
+the time of who receives them. Other C libraries have no such call: there nothing is done.
 """
 
 from __future__ import annotations

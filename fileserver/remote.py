@@ -17,7 +17,19 @@ import time
 import urllib.parse
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from catena.core.context import FileEntry
 from catena.core.errors import CatenaError, FileChangedError, PeerError
@@ -37,7 +49,7 @@ from catena.transport.messages import (
 )
 
 #: Pieces that are asked for before the first has come.
-WINDOW = 6
+WINDOW = 4
 #: Larger files are not kept beside the place that they are for.
 DISTANT_BYTES = 2 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024
@@ -293,14 +305,15 @@ class DistantFile:
             WrongContentError: what came is not what was promised.
             CatenaError: the master could not be asked.
         """
-        # For what is large only: it brings Python's way to the C library.
+        # For what is large only: it brings threads, and Python's way to the C library.
+        from catena.core.direct import writing
         from catena.core.heap import large_kept
 
         for _ in range(_ATTEMPTS):
             try:
                 pieces = self._client.pieces(self.entry, self._saltenv)
-                with large_kept():
-                    return receive(handle, self.entry, pieces)
+                with large_kept(), writing(handle, self.entry.size) as write:
+                    return receive(write, self.entry, pieces)
             except FileChangedError as error:
                 changed = error
             os.ftruncate(handle, 0)
@@ -313,8 +326,10 @@ class DistantFile:
         raise changed
 
 
-def receive(handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None:
-    """Write *pieces*, which come in order, to an open file, and check them.
+def receive(
+    write: Callable[[bytes], None], entry: FileEntry, pieces: Iterable[ChunkReply]
+) -> None:
+    """Give *pieces*, which come in order, to who writes them, and check them.
 
     Raises:
         WrongContentError: they are not the content of *entry*.
@@ -328,7 +343,7 @@ def receive(handle: int, entry: FileEntry, pieces: Iterable[ChunkReply]) -> None
         if written > entry.size:
             raise WrongContentError(f"salt://{entry.path}: longer than promised")
         digest.update(piece.data)
-        write_all(handle, piece.data)
+        write(piece.data)
     if written != entry.size or digest.hexdigest() != entry.sha256:
         raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
 
@@ -382,7 +397,7 @@ class ContentStore:
         handle = os.open(partial, flags, 0o400)
         try:
             try:
-                receive(handle, entry, pieces)
+                receive(lambda data: write_all(handle, data), entry, pieces)
             finally:
                 os.close(handle)
             partial.rename(path)

@@ -17,7 +17,7 @@ from catena.core.files import AnyPath, private_folder
 from catena.core.frozen import dataclass
 from catena.transport import wire
 from catena.transport.failures import error_of
-from catena.transport.framing import FrameReader, frame
+from catena.transport.framing import Frame, FrameReader, frame
 from catena.transport.messages import (
     ClientItem,
     ClientItems,
@@ -26,7 +26,6 @@ from catena.transport.messages import (
     Failure,
 )
 
-_READ_BYTES = 256 * 1024
 _CREDENTIALS = struct.Struct("3i")
 _PATH_LIMIT = 107
 #: After these more answers come.
@@ -128,7 +127,7 @@ class LocalClient:
         #: Process that connected: a copy of it (fork) needs a connection of its own.
         self._owner = 0
         self._reader = FrameReader()
-        self._frames: Deque[bytes] = deque()
+        self._frames: Deque[Frame] = deque()
 
     def request(self, message: Any, timeout: Optional[float] = None) -> Any:
         """Send *message* and return the message that answers it (a ClientReply, PillarReply …).
@@ -238,7 +237,7 @@ class LocalClient:
 
     def _has_reply(self, msg_id: bytes) -> bool:
         """Drop what came of a stream that nobody reads on; return whether that was all of it."""
-        kept: List[bytes] = []
+        kept: List[Frame] = []
         ended = False
         for raw in self._frames:
             name, reply_to = wire.head(raw)
@@ -315,7 +314,7 @@ class LocalClient:
     def _refusal(self, end: Optional[float]) -> bool:
         """Return whether a server that hung up has left a last word to read."""
         try:
-            frames = self._reader.feed(self._read(end))
+            frames = self._read(end)
         except UnreachableError:
             return False
         self._frames.extend(frames)
@@ -331,31 +330,29 @@ class LocalClient:
         """Return the next message that answers one of *wanted*, or the connection as a whole."""
         while True:
             while not self._frames:
-                self._frames.extend(self._feed(self._read(end)))
+                self._frames.extend(self._read(end))
             envelope = wire.unpack(self._frames.popleft(), socket="local", receiver=self._receiver)
             # ZERO: said to the connection as a whole (not allowed, going down).
             if envelope.reply_to in wanted or envelope.reply_to == wire.ZERO:
                 return envelope
 
-    def _feed(self, data: bytes) -> List[bytes]:
-        try:
-            return self._reader.feed(data)
-        except PeerError:
-            self.close()
-            raise
-
-    def _read(self, end: Optional[float]) -> bytes:
+    def _read(self, end: Optional[float]) -> List[Frame]:
+        """Wait for more, and return the frames that it completes."""
         sock = self._connected(end)
         try:
             sock.settimeout(_left(end))
-            data = sock.recv(_READ_BYTES)
+            count = sock.recv_into(self._reader.room())
         except OSError as error:
             self.close()
             raise UnreachableError(f"{self._path}: {_reason(error)}") from None
-        if not data:
+        if not count:
             self.close()
             raise UnreachableError(f"{self._path}: the other side hung up")
-        return data
+        try:
+            return self._reader.took(count)
+        except PeerError:
+            self.close()
+            raise
 
 
 def _reason(error: OSError) -> str:

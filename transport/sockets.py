@@ -67,7 +67,8 @@ SERVER_OPTIONS: Mapping[str, Mapping[int, int]] = {
         **_SERVER,
         zmq.MAXMSGSIZE: 2 * MIB,
         zmq.RCVHWM: 8,
-        zmq.SNDHWM: 8,
+        # Pieces of files for who does not read: 8 MiB.
+        zmq.SNDHWM: 4,
         zmq.HANDSHAKE_IVL: 3000,
     },
     "enrol": {
@@ -95,7 +96,7 @@ _CLIENT: Mapping[int, int] = {
 
 CLIENT_OPTIONS: Mapping[str, Mapping[int, int]] = {
     "control": {**_CLIENT, zmq.MAXMSGSIZE: 2 * MIB, zmq.SNDHWM: 1000, zmq.RCVHWM: 256},
-    "bulk": {**_CLIENT, zmq.MAXMSGSIZE: 2 * MIB, zmq.SNDHWM: 64, zmq.RCVHWM: 16},
+    "bulk": {**_CLIENT, zmq.MAXMSGSIZE: 4 * MIB, zmq.SNDHWM: 64, zmq.RCVHWM: 16},
     "enrol": {**_CLIENT, zmq.MAXMSGSIZE: 4 * KIB, zmq.SNDHWM: 4, zmq.RCVHWM: 4},
 }
 

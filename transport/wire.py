@@ -36,6 +36,9 @@ IDS_AT_A_TIME = 64
 #: A packer is kept when what it has packed is no larger.
 KEPT_PACKER_BYTES = 16 * 1024
 
+#: More data of a piece are not copied out of the frame that they came in.
+UNCOPIED_BYTES = 64 * 1024
+
 #: Longest text of an error that quotes a peer.
 TEXT_LIMIT = 300
 
@@ -135,6 +138,8 @@ class NotPackableError(UsageError):
 _NUMBER_OF: Dict[str, int] = {name: number for number, name in TYPES.items()}
 #: The one message of which most is one field, its last.
 _PIECE = _NUMBER_OF["ChunkReply"]
+#: What stands before its data and their length, and among how many bytes.
+_BEFORE_DATA, _PIECE_HEAD_BYTES = b"\xa4data\xc6", 200
 _ITEM = _NUMBER_OF["ClientItem"]
 _ITEMS = _NUMBER_OF["ClientItems"]
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
@@ -334,16 +339,34 @@ def unpack(
     return Envelope(msg_id, reply_to, message, view[1], body if keep else b"")
 
 
-def head(frame: bytes) -> Tuple[str, bytes]:
+def head(frame: Union[bytes, bytearray]) -> Tuple[str, bytes]:
     """Return the name of a frame's message, "" for none, and what it answers; nothing is checked.
 
     For who throws the frame away; all others `unpack` it.
     """
     name = TYPES.get(frame[0], "") if frame else ""
-    return name, frame[2 + ID_BYTES : HEADER_BYTES]
+    return name, bytes(frame[2 + ID_BYTES : HEADER_BYTES])
 
 
 def _read(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
+    if len(body) > UNCOPIED_BYTES and name == TYPES[_PIECE]:
+        return _read_piece(body, limit, msg_id)
+    return _read_whole(name, body, limit, msg_id)
+
+
+def _read_piece(body: Buffer, limit: Limit, msg_id: bytes) -> Any:
+    """Return a piece whose data stay where they are; the reverse of `_before_data`."""
+    found = bytes(body[:_PIECE_HEAD_BYTES]).find(_BEFORE_DATA)
+    start = found + len(_BEFORE_DATA) + 4
+    if found < 0 or int.from_bytes(body[start - 4 : start], "big") != len(body) - start:
+        # Another way of packing, or no piece: the whole is looked at as any other.
+        return _read_whole(TYPES[_PIECE], body, limit, msg_id)
+    without = bytes(body[: start - 5]) + b"\xc4\0"
+    piece = _read_whole(TYPES[_PIECE], without, limit, msg_id)
+    return replace(piece, data=memoryview(body)[start:])
+
+
+def _read_whole(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
     try:
         return decode(record(name), unpack_body(body, limit), name)
     except WireError as error:

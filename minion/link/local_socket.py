@@ -25,7 +25,7 @@ _READ_BYTES = 256 * 1024
 #: Parts of what waits that are given to the system in one call.
 _AT_ONCE = 16
 #: What the system keeps of what a connection has not read yet.
-_SEND_BYTES = 1024 * 1024
+_SEND_BYTES = 2 * 1024 * 1024
 #: Not in Python's socket module (asm-generic/socket.h).
 _SO_SNDBUFFORCE = 32
 #: Unread answers that one connection may have.

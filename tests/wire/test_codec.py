@@ -332,6 +332,34 @@ def test_a_piece_of_a_file_is_packed_as_any_message(size: int) -> None:
     wire.check_outgoing(wire.packed(reply), socket="bulk", receiver="minion")
 
 
+def test_the_data_of_a_large_piece_stay_in_their_frame() -> None:
+    frame = bytearray(wire.pack(ChunkReply("0" * 64, 7, b"p" * PIECE_BYTES)))
+    piece = wire.unpack(frame, socket="local", receiver="job").message
+    frame[-1:] = b"q"
+    assert piece.data[-2:] == b"pq" and len(piece.data) == PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"data": bytes(2 * wire.UNCOPIED_BYTES), "sha256": "0" * 64, "offset": 7},
+        {"sha256": "\xa4data\xc6" * 9, "offset": 7, "data": bytes(2 * wire.UNCOPIED_BYTES)},
+    ],
+)
+def test_a_large_piece_that_is_packed_in_another_way_is_read_as_any_message(
+    fields: dict[str, Any],
+) -> None:
+    head = wire.pack(ChunkReply("", 0, b""))[: wire.HEADER_BYTES]
+    frame = head + wire.pack_body(fields)
+    assert wire.unpack(frame, socket="bulk", receiver="minion").message == ChunkReply(**fields)
+
+
+def test_a_large_piece_is_checked_as_any_message() -> None:
+    frame = wire.pack(ChunkReply("0" * 64, 7, bytes(2 * wire.UNCOPIED_BYTES)))
+    with pytest.raises(wire.FieldError):
+        wire.unpack(frame.replace(b"offset", b"offsat"), socket="bulk", receiver="minion")
+
+
 def test_a_piece_that_is_too_large_is_not_sent() -> None:
     reply = ChunkReply("0" * 64, 0, bytes(PIECE_BYTES + 64 * wire.KIB))
     with pytest.raises(wire.MessageTooLargeError):

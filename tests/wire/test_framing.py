@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.core.errors import LimitError
+from catena.transport import framing
 from catena.transport.framing import FrameReader, StreamError, frame
 
 
@@ -17,6 +18,36 @@ def test_frames_arrive_whole_however_the_stream_is_cut(bodies: list[bytes], step
         found += reader.feed(stream[at : at + step])
     assert found == bodies
     assert reader.pending == 0
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8), st.integers(1, 60), st.integers(1, 40))
+def test_frames_that_are_read_to_their_place_are_the_same(
+    bodies: list[bytes], step: int, large: int
+) -> None:
+    stream = b"".join(map(frame, bodies))
+    reader = FrameReader()
+    found: list[framing.Frame] = []
+    at = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "LARGE_BYTES", large)
+        patch.setattr(framing, "ROOM_BYTES", 16)
+        while at < len(stream):
+            room = reader.room()
+            came = stream[at : at + min(step, len(room))]
+            room[: len(came)] = came
+            found += reader.took(len(came))
+            at += len(came)
+    assert found == bodies
+    assert reader.pending == 0
+
+
+def test_a_large_frame_that_is_cut_shows() -> None:
+    reader = FrameReader()
+    start = frame(bytes(2 * framing.LARGE_BYTES))[:100]
+    reader.room()[: len(start)] = start
+    assert reader.took(len(start)) == []
+    assert len(reader.room()) == 2 * framing.LARGE_BYTES - 96
+    assert reader.pending == 96
 
 
 def test_a_length_over_the_limit_is_refused_before_its_bytes_come() -> None:

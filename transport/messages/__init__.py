@@ -137,7 +137,7 @@ if TYPE_CHECKING:
 #: Largest piece of a large return, or of several small files, in one message.
 CHUNK_BYTES = 512 * 1024
 #: Largest piece of a file in one message: each costs both sides the same work, whatever its size.
-PIECE_BYTES = 1024 * 1024
+PIECE_BYTES = 2 * 1024 * 1024
 #: Most small files in one message.
 FILES_AT_ONCE = 128
 

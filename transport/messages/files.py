@@ -41,6 +41,7 @@ class ChunkReply:
 
     sha256: str
     offset: int
+    #: Of a large one that was unpacked: a view of the frame that it came in, no copy.
     data: bytes
 
 

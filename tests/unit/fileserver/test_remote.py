@@ -10,7 +10,13 @@ import pytest
 from catena.core.errors import NotFoundError, PeerError
 from catena.fileserver.remote import CachingClient, WrongContentError
 from catena.fileserver.service import FileService
-from catena.transport.messages import ChunkReply, ChunkRequest, FilesReply, FilesRequest
+from catena.transport.messages import (
+    PIECE_BYTES,
+    ChunkReply,
+    ChunkRequest,
+    FilesReply,
+    FilesRequest,
+)
 
 
 @pytest.fixture
@@ -106,11 +112,11 @@ def test_a_torn_content_is_seen_and_fetched_again(source: Any, cache: Path) -> N
 
 
 def test_large_files_come_in_a_window_of_pieces(tree: Path, source: Any, cache: Path) -> None:
-    content = b"0123456789abcdef" * 100_000
+    content = b"0123456789abcdef" * (PIECE_BYTES // 10)
     (tree / "big").write_bytes(content)
     found = CachingClient(source, cache).fetch("big")
     assert found is not None and found.read_bytes() == content
-    assert [r.offset for r in source.asked if r.path] == [0, 1048576]
+    assert [r.offset for r in source.asked if r.path] == [0, PIECE_BYTES]
 
 
 def test_an_empty_file_is_fetched_without_a_request(tree: Path, source: Any, cache: Path) -> None:
