@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from collections import Counter
+from typing import Any, Callable, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
 
 import zmq
@@ -110,8 +110,9 @@ class Port:
         self._on_frame = on_frame
         self._on_gone = on_gone
         self._by_fd: Dict[int, bytes] = {}
-        #: Cut a moment ago: what they had sent before still comes out of the socket.
-        self._cut: Deque[bytes] = deque(maxlen=CUT_REMEMBERED)
+        #: Cut a moment ago, oldest first: what they had sent before still comes out of the socket.
+        #: Asked for each frame, so no list to be searched.
+        self._cut: Dict[bytes, None] = {}
         self._scheduled = False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._timer: Optional[asyncio.TimerHandle] = None
@@ -196,7 +197,9 @@ class Port:
     def cut(self, live: Live) -> None:
         """End a peer's connection."""
         self.counters["cut"] += 1
-        self._cut.append(live.peer.routing_id)
+        self._cut[live.peer.routing_id] = None
+        if len(self._cut) > CUT_REMEMBERED:
+            del self._cut[next(iter(self._cut))]
         self._connections.cut(live.fd)
         self._forget(live)
 
