@@ -128,6 +128,11 @@ def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
 HOLD = "echo $PPID >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; echo x"
 
 
+def is_told(witness: Path) -> bool:
+    """Return whether a command has said all of that; its file is there before."""
+    return witness.exists() and witness.read_text(encoding="utf-8").endswith("\n")
+
+
 def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
     run: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -137,7 +142,7 @@ def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
         shutil.rmtree(agent.cache / "extmods")
         await commands(master, 10, 2, "true")
         master.order(jid(20), "cmd.run", HOLD.format(witness, release))
-        await until(witness.exists, "the start of the job")
+        await until(partial(is_told, witness), "the start of the job")
         agent.kill()
         agent.begin()
         await until(lambda: len(master.got(Hello)) == 2, "the second Hello")
@@ -164,7 +169,7 @@ def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
         shutil.rmtree(agent.cache / "extmods")
         await commands(master, 10, 2, "true")
         master.order(jid(20), "cmd.run", HOLD.format(witness, release))
-        await until(witness.exists, "the start of the job")
+        await until(partial(is_told, witness), "the start of the job")
         assert agent.process is not None
         agent.process.send_signal(signal.SIGSTOP)
         worker = int(witness.read_text())
@@ -191,7 +196,7 @@ def test_a_given_job_can_be_cancelled_and_dies_alone(
         for number, end in ((20, "cancelled"), (21, "interrupted")):
             witness = tmp_path / end
             master.order(jid(number), "cmd.run", HOLD.format(witness, late))
-            await until(witness.exists, "the start of the job")
+            await until(partial(is_told, witness), "the start of the job")
             if end == "cancelled":
                 master.send(JobCancel(jid(number), "enough"))
             else:
@@ -219,7 +224,7 @@ def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
         master.stores = False
         await commands_told(master, 12, "echo y")
         master.order(jid(20), "cmd.run", HOLD.format(witness, release))
-        await until(witness.exists, "the start of the job")
+        await until(partial(is_told, witness), "the start of the job")
         agent.kill(signal.SIGTERM)
         assert agent.job_folders() == [jid(12), jid(20)]
         assert (agent.cache / "jobs" / jid(12) / "return").exists()
