@@ -335,7 +335,7 @@ class JobRunner:
             return
         folder = self.store.folder(jid)
         try:
-            spec = self._spec(folder)
+            spec = self._spec(jid)
         except JobFolderError as error:
             self._log.error(f"job {jid}: {error}")
             self.queue.drop(jid)
@@ -368,13 +368,12 @@ class JobRunner:
         if jid not in self._given:
             return False
         process, order = self._given.pop(jid)
-        spec = self.store.spec(jid) if self._newest is None else self._newest
+        spec = self._spec(jid)
         now = self._clock.monotonic()
         if self.processes.give(process, jid, order, lambda: self._ended(jid)):
             self._running[jid] = Running(
                 spec.output_limit, float(spec.deadline_seconds), now, process, watched=True
             )
-            self._newest = None
             self._begun.discard(jid)
             return True
         try:
@@ -401,9 +400,9 @@ class JobRunner:
         self.start_next()
         return False
 
-    def _spec(self, folder: JobFolder) -> JobSpec:
+    def _spec(self, jid: str) -> JobSpec:
         newest, self._newest = self._newest, None
-        return newest if newest and newest.jid == folder.jid else folder.read_spec().spec
+        return newest if newest and newest.jid == jid else self.store.spec(jid)
 
     @staticmethod
     def _lacks_room(spec: JobSpec, folder: JobFolder) -> bool:
