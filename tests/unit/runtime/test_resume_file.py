@@ -44,6 +44,28 @@ def test_what_was_written_is_read(file: ResumeFile) -> None:
     assert file.taken() is None
 
 
+#: As the first agent wrote it: chains wait for a boot while their agent is replaced.
+EARLIEST = b"""\
+next_chunk: "actionchains.actionchain_131_abc_2"
+actionchain_id: 131
+chunk: 2
+next_action_id: 3
+persist_boot_time: "2026-11-21T14:09:50+00:00"
+boot_id: "b1"
+session: "s1"
+boundary: "reboot"
+sha256: "0000000000000000000000000000000000000000000000000000000000000000"
+epoch: 1
+ssh_extra_filerefs: ""
+hmac: "3c421f6c5f81d6b6aac995acb1ef3df6603cca5999ef2972750c0033e5a893b0"
+"""
+
+
+def test_what_an_earlier_agent_wrote_is_read_and_the_other_way_round() -> None:
+    assert parse(EARLIEST, KEY) == POINT
+    assert serialise(POINT, KEY) == EARLIEST
+
+
 def test_it_is_yaml_for_people(file: ResumeFile) -> None:
     import yaml
 
