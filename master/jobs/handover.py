@@ -253,10 +253,11 @@ class Handover:
                     orders.append(_order(row, minion))
                 elif row.cancel:
                     cancels.append(Cancel(minion, row.jid, row.cancel))
-        for row in job_rows.unacknowledged(conn, now - RESEND_SECONDS, now):
-            if row.minion in self._moves.sessions:
-                orders.append(_order(row, row.minion))
-                job_rows.touch(conn, row.jid, row.minion, now)
+        before = now - RESEND_SECONDS
+        late = job_rows.unacknowledged(conn, before, now, self._moves.sessions)
+        for jid, minions in late.items():
+            orders += job_rows.orders(conn, jid, minions, stored_as_sent=True)
+            job_rows.touch(conn, jid, minions, now)
         for jid, limit in job_rows.open_batches(conn):
             orders += self._moves.release(conn, jid, limit)
         return Pending(tuple(orders), tuple(cancels))

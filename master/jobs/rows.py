@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -62,6 +63,8 @@ _MARK = (
     .where(_SOME, DELIVERIES.c.state == sa.bindparam("b_seen"))
     .values(state=sa.bindparam("b_to"), changed=sa.bindparam("b_now"))
 )
+_TOUCH = sa.update(DELIVERIES).where(_SOME).values(changed=sa.bindparam("b_now"))
+_CHAINS = sa.select(DELIVERIES.c.minion, DELIVERIES.c.chain).where(_SOME)
 _STANDING: sa.Select[Any] = (
     sa.select(
         DELIVERIES.c.minion,
@@ -264,44 +267,66 @@ def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
     return conn.execute(query).all()
 
 
-def unacknowledged(conn: sa.Connection, before: float, now: float) -> Sequence[Row]:
-    """Return deliveries that were sent before *before* and not acknowledged, with their jobs.
+def unacknowledged(
+    conn: sa.Connection, before: float, now: float, reached: Container[str]
+) -> dict[str, list[str]]:
+    """Return the minions of *reached*, by jid, that did not acknowledge an order in time.
 
-    A time later than *now* was told by a clock that was set back since: it may be any.
+    At most SLICE of them. Whoever is away has its orders with its Hello: a fleet of such minions
+    takes none of these places.
+
+    Args:
+        conn: the running transaction.
+        before: orders that were sent before that.
+        now: a time later than this was told by a clock that was set back since: it may be any.
+        reached: the minions to whom an order can go now.
     """
     changed = DELIVERIES.c.changed
     query = (
-        sa.select(JOBS, *_OF_DELIVERY)
-        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+        sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion)
+        .join(JOBS, DELIVERIES.c.jid == JOBS.c.jid)
         .where(JOBS.c.ended.is_(None))
         .where(DELIVERIES.c.state == Delivery.sent.value, (changed < before) | (changed > now))
-        .limit(SLICE)
     )
-    return conn.execute(query).all()
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    with conn.execute(query) as rows:
+        here = ((jid, minion) for jid, minion in rows if minion in reached)
+        for jid, minion in islice(here, SLICE):
+            found[jid].append(minion)
+    return found
 
 
 def open_batches(conn: sa.Connection) -> list[tuple[str, int]]:
     """Return jid and batch of the batched jobs that have held deliveries."""
-    held = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state == Delivery.held.value)
+    of_job = DELIVERIES.c.jid == JOBS.c.jid
+    held = sa.exists().where(of_job, DELIVERIES.c.state == Delivery.held.value)
     query = sa.select(JOBS.c.jid, JOBS.c.batch).where(JOBS.c.ended.is_(None), JOBS.c.batch > 0)
-    return [(row.jid, row.batch) for row in conn.execute(query.where(JOBS.c.jid.in_(held)))]
+    return [(row.jid, row.batch) for row in conn.execute(query.where(held))]
 
 
-def touch(conn: sa.Connection, jid: str, minion: str, now: float) -> None:
-    """Record that an unacknowledged order goes out again."""
-    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
-    conn.execute(sa.update(DELIVERIES).where(rule).values(changed=now))
+def touch(conn: sa.Connection, jid: str, minions: Sequence[str], now: float) -> None:
+    """Record that unacknowledged orders go out again, to at most SLICE minions."""
+    values = {"b_jid": jid, "b_minions": padded(minions), "b_now": now}
+    conn.execute(_TOUCH, values)
 
 
-def orders(conn: sa.Connection, jid: str, minions: Collection[str]) -> list[Order]:
-    """Return what must be handed to *minions* for a job."""
-    row = job(conn, jid)
-    found = {d.minion: d for d in deliveries(conn, jid) if d.minion in minions}
-    return [
-        Order(minion, spec_of(row, minion, found[minion].chain))
-        for minion in minions
-        if minion in found
-    ]
+def orders(
+    conn: sa.Connection, jid: str, minions: Sequence[str], *, stored_as_sent: bool = False
+) -> list[Order]:
+    """Return what must be handed to *minions* for a job.
+
+    Those whose orders are the same share one spec, which is packed once for all of them.
+    """
+    if not minions:
+        return []
+    alike = spec_of(job(conn, jid), "", None)
+    specs: dict[str, JobSpec] = {}
+    for some in slices(minions, SLICE):
+        rows = conn.execute(_CHAINS, {"b_jid": jid, "b_minions": padded(some)})
+        for minion, chain in rows:
+            own = decode(ChainManifest, chain) if chain else None
+            specs[minion] = with_chain(alike, minion, own) if own else alike
+    return [Order(name, specs[name], stored_as_sent) for name in minions if name in specs]
 
 
 def move(
