@@ -24,6 +24,9 @@ _BLOCK = 64
 _INNER = bytes(0x36 ^ byte for byte in range(256))
 _OUTER = bytes(0x5C ^ byte for byte in range(256))
 
+#: More is hashed by OpenSSL where who hashes asks by size.
+LARGE_BYTES = 64 * 1024
+
 Data = Union[bytes, bytearray, memoryview]
 
 
@@ -44,6 +47,22 @@ def sha256(data: Data = b"") -> Hash:
     """Return a hash object as `hashlib.sha256` does."""
     made: Hash = _sha256(data)
     return made
+
+
+def sha256_for(size: int) -> Hash:
+    """Return a hash object for *size* bytes: OpenSSL's where that is worth its loading."""
+    if size <= LARGE_BYTES:
+        return sha256()
+    import hashlib
+
+    return hashlib.sha256()
+
+
+def hex_of(data: Data) -> str:
+    """Return the SHA-256 of *data*, hex."""
+    digest = sha256_for(len(data))
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def hmac_sha256(key: bytes, data: bytes) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from catena.core.context import FileEntry
+from catena.core.digest import hex_of
 from catena.core.errors import PeerError
 from catena.core.frozen import dataclass, field
 from catena.fileserver.index import BadPathError, check_path
@@ -63,7 +63,7 @@ def unpack(blob: bytes) -> Manifest:
 
 def digest(blob: bytes) -> str:
     """Return the SHA-256 of *blob*, hex."""
-    return hashlib.sha256(blob).hexdigest()
+    return hex_of(blob)
 
 
 def is_digest(text: object) -> bool:

@@ -11,7 +11,6 @@ that its list names is not fetched again, cache or not.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 import urllib.parse
@@ -32,6 +31,7 @@ from typing import (
 )
 
 from catena.core.context import FileEntry
+from catena.core.digest import hex_of, sha256_for
 from catena.core.errors import CatenaError, FileChangedError, PeerError
 from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
@@ -334,7 +334,7 @@ def receive(
     Raises:
         WrongContentError: they are not the content of *entry*.
     """
-    digest = hashlib.sha256()
+    digest = sha256_for(entry.size)
     written = 0
     for piece in pieces:
         if piece.offset != written or piece.sha256 != entry.sha256 or not piece.data:
@@ -503,7 +503,7 @@ def _one_by_one_else() -> Iterator[None]:
 
 
 def _checked(entry: FileEntry, data: bytes) -> bytes:
-    if len(data) != entry.size or hashlib.sha256(data).hexdigest() != entry.sha256:
+    if len(data) != entry.size or hex_of(data) != entry.sha256:
         raise WrongContentError(f"salt://{entry.path}: the content does not have its hash")
     return data
 

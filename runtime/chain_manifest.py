@@ -7,12 +7,12 @@ it and no YAML library is needed.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from catena.core.context import FileClient
+from catena.core.digest import hex_of
 from catena.core.errors import CommandExecutionError, LimitError, UsageError
 from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
 
@@ -94,7 +94,7 @@ def check_bytes(data: bytes, chunk: ChunkManifest, where: str) -> None:
     Raises:
         CommandExecutionError: hash or size differ.
     """
-    found = hashlib.sha256(data).hexdigest()
+    found = hex_of(data)
     if found != chunk.sha256 or len(data) != chunk.size:
         raise CommandExecutionError(
             f"{where} is not chunk {chunk.number} as the chain has it: "
@@ -136,7 +136,7 @@ def _chunk_of(
     return ChunkManifest(
         number,
         sls_name(chain_id, machine_id, number),
-        hashlib.sha256(data).hexdigest(),
+        hex_of(data),
         len(data),
         boundary,
         actions,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.context import Distant, FileClient, FileEntry
+from catena.core.digest import hex_of
 from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
 from catena.core.files import (
     durable_folder,
@@ -295,7 +295,7 @@ class ChainStore:
         failpoints.hit("chain.receive.renamed")
         with self.open(manifest.chain_id) as chain:
             if chain:
-                chain.record("received", manifest=hashlib.sha256(body).hexdigest())
+                chain.record("received", manifest=hex_of(body))
         self._forget_old()
 
     def _old(self, chain: Chain) -> Path:
@@ -373,7 +373,7 @@ class PinnedFiles:
         if local is None:
             return self._inner.entry(path, saltenv)
         data = local.read_bytes()
-        return FileEntry(path, hashlib.sha256(data).hexdigest(), len(data), 0o600)
+        return FileEntry(path, hex_of(data), len(data), 0o600)
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return *inner*'s entries and the received chunks."""

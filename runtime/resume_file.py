@@ -9,8 +9,6 @@ unlinks that after the chunk's end is in the journal; it is never deleted first.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import os
 import re
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from catena.core import frozen
+from catena.core.digest import hmac_sha256, same_digest
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import (
     durable_folder,
@@ -176,7 +175,7 @@ def serialise(point: ResumePoint, key: bytes) -> bytes:
         text = str(value) if name in _NUMBERS else json.dumps(value)
         lines.append(f"{name}: {text}\n")
     body = "".join(lines).encode("ascii")
-    return body + b'hmac: "%s"\n' % hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
+    return body + b'hmac: "%s"\n' % hmac_sha256(key, body).hex().encode("ascii")
 
 
 def parse(data: bytes, key: bytes) -> ResumePoint:
@@ -186,8 +185,8 @@ def parse(data: bytes, key: bytes) -> ResumePoint:
         MalformedResumeFileError: wrong HMAC, unknown, missing or repeated key, wrong type.
     """
     body, mark, tail = data.rpartition(b"hmac: ")
-    proof = hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
-    if not mark or not hmac.compare_digest(tail, b'"%s"\n' % proof):
+    proof = hmac_sha256(key, body).hex().encode("ascii")
+    if not mark or not same_digest(tail, b'"%s"\n' % proof):
         raise MalformedResumeFileError("it does not carry this agent's signature")
     values: Dict[str, Any] = {}
     for number, line in enumerate(body.decode("ascii", "replace").splitlines(), 1):

@@ -7,13 +7,18 @@ import sys
 
 import pytest
 
-from catena.core.digest import hmac_sha256, same_digest, sha256
+from catena.core.digest import LARGE_BYTES, hex_of, hmac_sha256, same_digest, sha256
 
 
 @pytest.mark.parametrize("size", [0, 1, 55, 56, 64, 65, 200_000])
 def test_the_hash_is_the_standard_librarys(size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
     assert sha256(data[:size]).hexdigest() == hashlib.sha256(data[:size]).hexdigest()
+
+
+@pytest.mark.parametrize("size", [0, LARGE_BYTES, LARGE_BYTES + 1])
+def test_the_hash_of_any_size_is_the_same(size: int) -> None:
+    assert hex_of(memoryview(bytes(size))) == hashlib.sha256(bytes(size)).hexdigest()
 
 
 @pytest.mark.parametrize("size", [0, 5, 32, 64, 65, 300])
@@ -27,6 +32,7 @@ def test_digests_are_compared_by_value() -> None:
     assert not same_digest(b"aa", b"ab")
 
 
-def test_it_does_not_load_openssl() -> None:
-    code = "import sys, catena.core.digest; sys.exit('_hashlib' in sys.modules)"
+@pytest.mark.parametrize("module", ["core.digest", "minion.daemon", "minion.worker.template"])
+def test_who_stays_does_not_load_openssl(module: str) -> None:
+    code = f"import sys, catena.{module}; sys.exit('_hashlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
