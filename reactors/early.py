@@ -29,16 +29,27 @@ class _Begun:
 
     event: Event
     file: str
+    stored: asyncio.Future[Event]
     task: asyncio.Future[Sequence[Reaction]]
 
     def is_of(self, event: Event, file: str) -> bool:
-        """Return whether it renders *file* to exactly what *event* says."""
+        """Return whether it renders *file* to exactly what *event* says.
+
+        What has come back from the store may say it otherwise: a list where a tuple was.
+        """
         mine = self.event
         return (
             file == self.file
             and (event.tag, event.stamp, event.source) == (mine.tag, mine.stamp, mine.source)
             and event.data == mine.data
         )
+
+    def is_to_come(self, event: Event) -> bool:
+        """Return whether its event stands behind *event*, as far as is known."""
+        stored = self.stored
+        if not stored.done() or stored.cancelled() or stored.exception() is not None:
+            return True
+        return stored.result().seq > event.seq
 
 
 def seen_by_files(event: Event) -> Mapping[str, Any]:
@@ -76,7 +87,7 @@ class EarlyRenderings:
         task: asyncio.Future[Sequence[Reaction]] = asyncio.ensure_future(rendering)
         # Where nobody takes it, nobody else asks how it ended; whoever takes it does.
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        begun = self._begun[lane] = _Begun(event, file, task)
+        begun = self._begun[lane] = _Begun(event, file, stored, task)
         stored.add_done_callback(lambda done: self._settle(lane, begun, done))
 
     def _settle(self, lane: Hashable, begun: _Begun, stored: asyncio.Future[Event]) -> None:
@@ -87,12 +98,15 @@ class EarlyRenderings:
     def take(
         self, lane: Hashable, event: Event, file: str
     ) -> asyncio.Future[Sequence[Reaction]] | None:
-        """Return the rendering of *file* to *event* that was begun; None: there is none."""
+        """Return the rendering of *file* to *event* that was begun; None: there is none.
+
+        One whose turn has come is kept no longer, whether it can be used or not: the lane is free.
+        """
         begun = self._begun.get(lane)
-        if begun is None or not begun.is_of(event, file):
+        if begun is None or begun.is_to_come(event):
             return None
         del self._begun[lane]
-        return begun.task
+        return begun.task if begun.is_of(event, file) else None
 
     def clear(self) -> None:
         """Forget all; what runs ends for nobody."""

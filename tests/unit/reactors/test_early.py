@@ -24,9 +24,12 @@ class Bus:
         self.last = 0
         self._come: asyncio.Queue[Event] = asyncio.Queue()
 
-    def come(self, event: Event) -> None:
+    def come(self, event: Event, stored: asyncio.Future[Event] | None = None) -> None:
         self.last += 1
-        self._come.put_nowait(Event(self.last, event.tag, event.data, event.stamp, event.source))
+        found = Event(self.last, event.tag, event.data, event.stamp, event.source)
+        self._come.put_nowait(found)
+        if stored is not None:
+            stored.set_result(found)
 
     async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
         while True:
@@ -92,10 +95,11 @@ def play(scenario: Callable[[Engine, Bus, Recorder], Awaitable[None]]) -> None:
 
 def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there() -> None:
     async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
-        engine.expect(event(1), being_stored())
+        stored = being_stored()
+        engine.expect(event(1), stored)
         await settle()
         assert recorder.done == ["render 1 at1"]
-        bus.come(event(1))
+        bus.come(event(1), stored)
         await settle()
         assert recorder.done == ["render 1 at1", "perform go/x 1"]
 
@@ -104,9 +108,10 @@ def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there
 
 def test_another_event_is_rendered_for_itself() -> None:
     async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
-        engine.expect(event(1), being_stored())
+        stored = being_stored()
+        engine.expect(event(1), stored)
         bus.come(event(2))
-        bus.come(event(1))
+        bus.come(event(1), stored)
         await settle()
         assert recorder.done == [
             "render 1 at1", "render 2 at2", "perform go/x 2", "perform go/x 1",
@@ -146,8 +151,9 @@ def test_a_rendering_for_which_there_was_no_time_is_done_again(
 
     async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
         recorder.busy = 2
-        engine.expect(event(1), being_stored())
-        bus.come(event(1))
+        stored = being_stored()
+        engine.expect(event(1), stored)
+        bus.come(event(1), stored)
         await settle()
         assert recorder.done == [*["render 1 at1"] * 3, "perform go/x 1"]
 
@@ -170,16 +176,46 @@ def test_an_event_that_was_not_stored_is_forgotten() -> None:
     play(scenario)
 
 
+def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane() -> None:
+    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+        stored = being_stored()
+        engine.expect(event(1, value=float("nan")), stored)
+        bus.come(event(1, value=float("nan")), stored)
+        await settle()
+        assert recorder.done == ["render 1 at1", "render 1 at1", "perform go/x 1"]
+        engine.expect(event(2), being_stored())
+        await settle()
+        assert recorder.done[3:] == ["render 2 at2"]
+
+    play(scenario)
+
+
+def test_one_whose_event_is_past_leaves_its_lane() -> None:
+    async def scenario() -> None:
+        recorder, stored = Recorder(), being_stored()
+        early = EarlyRenderings(recorder.render, 1)
+        early.begin("", event(1), "f.sls", stored)
+        stored.set_result(Event(7, "go/x", {"n": 1}, "at1"))
+        assert early.take("", Event(6, "go/x", {"n": 1}, "at1"), "f.sls") is None
+        assert early.take("", Event(8, "go/x", {"n": 8}, "at8"), "f.sls") is None
+        early.begin("web1", event(2), "f.sls", being_stored())
+        await settle()
+        assert recorder.done == ["render 1 at1", "render 2 at2"]
+
+    asyncio.run(scenario())
+
+
 def test_no_more_are_begun_than_the_limit() -> None:
     async def scenario() -> None:
         recorder = Recorder()
         early = EarlyRenderings(recorder.render, 2)
+        stored = [being_stored() for _ in range(3)]
         for number in range(3):
-            early.begin(number, event(number), "f.sls", being_stored())
+            early.begin(number, event(number), "f.sls", stored[number])
+            stored[number].set_result(event(number))
         await settle()
         assert len(recorder.done) == 2
         assert early.take(2, event(2), "f.sls") is None
-        assert early.take(0, event(0), "g.sls") is None
         taken = early.take(0, event(0), "f.sls")
         assert taken is not None
         assert [reaction.id for reaction in await taken] == ["go/x 0"]
