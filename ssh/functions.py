@@ -90,7 +90,7 @@ class TargetRegistry(CustomRegistry):
         self._custom = custom
         self._found: dict[str, Plugin] = {}
 
-    def module(self, prefix: str) -> dict[str, Plugin]:
+    def module(self, prefix: str) -> Mapping[str, Plugin]:
         """Return the plug-ins of module *prefix*; of a custom one those that are built in."""
         found = super().module(prefix)
         return _Unlisted(found) if not found and prefix in self._custom else found
