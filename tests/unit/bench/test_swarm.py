@@ -50,12 +50,14 @@ def over_a_reboot(chain_id: int) -> ChainManifest:
     return ChainManifest(chain_id, "machine1", 1, chunks)
 
 
-def test_a_ping_is_answered_at_once_and_a_command_after_its_receipt() -> None:
+def test_a_ping_and_a_plain_command_are_answered_at_once_and_others_after_their_receipt() -> None:
     (pong,) = minion().ordered(JobSpec(JID, "test.ping"), 1.0)
-    receipt, ret = minion().ordered(JobSpec(JID, "cmd.run", ("true",)), 1.0)
+    (ret,) = minion().ordered(JobSpec(JID, "cmd.run", ("true",)), 1.0)
+    receipt, other = minion().ordered(JobSpec(JID, "state.apply"), 1.0)
     assert pong.ret.value is True
-    assert isinstance(receipt, m.JobReceived)
     assert (ret.ret.value, ret.ret.fun_args) == ("x" * 10, ("true",))
+    assert isinstance(receipt, m.JobReceived)
+    assert other.ret.fun == "state.apply"
 
 
 def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
