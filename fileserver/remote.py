@@ -48,8 +48,8 @@ from catena.transport.messages import (
     ManifestReply,
 )
 
-#: Pieces that are asked for before the first has come.
-WINDOW = 4
+#: Pieces that are asked for before the first has come: as many as there are hands on their way.
+WINDOW = 8
 #: Larger files are not kept beside the place that they are for.
 DISTANT_BYTES = 2 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024

@@ -31,7 +31,7 @@ ANSWERS = frozenset({"PillarReply", "ManifestReply", "ChunkReply", "FilesReply"}
 #: How long the master has to answer; compiling a pillar takes longest.
 SECONDS = 110.0
 #: Questions on the bulk socket that fly at once: its queue is short, so that pings stay quick.
-BULK_WINDOW = 3
+BULK_WINDOW = 4
 
 
 class Asker(Protocol):
