@@ -46,8 +46,10 @@ REST_SECONDS = 120.0
 #: Pings of the whole fleet before a pause: more events than the master keeps in memory, so that
 #: they are the same ones each time.
 LAST_PINGS = 5
-#: Of everything, as fast as it goes, before the clock starts: as much as in ten minutes.
-FIRST_ROUNDS = 20
+#: Of everything, as fast as it goes, before the clock starts: as many commands and chains as in
+#: half an hour. Python takes memory from the system by the megabyte: one more or less is what
+#: half an hour would show, so how many the work needs at its worst is to be known before.
+FIRST_ROUNDS = 60
 SAMPLE_SECONDS = 1.0
 SAY_SECONDS = 60.0
 GROWTH_LIMIT_MB = 1.0
