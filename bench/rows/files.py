@@ -36,6 +36,9 @@ class _Share:
         self.big = fleet.states / "big.bin"
         self.tree = fleet.states / "tree"
         self.file, self.folder = fleet.folder / "copy.bin", fleet.folder / "copy"
+        # Salt's master keeps the names of its files for 20 s: those of the tree are there from
+        # the first row on, and only what is in the files is new later.
+        self._lay_tree(0)
 
     def new_big(self) -> None:
         """Serve a large file that nobody has seen, and have none of it on the minion."""
@@ -49,13 +52,15 @@ class _Share:
 
     def new_tree(self) -> None:
         """Serve a tree of small files that nobody has seen, and have none on the minion."""
-        turn = next(_TURN)
+        self._lay_tree(next(_TURN))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._state("bench_tree", _RECURSE.format(target=self.folder, source="tree"))
+
+    def _lay_tree(self, turn: int) -> None:
         for number in range(SMALL_FILES):
             path = self.tree / f"d{number // 50:02d}" / f"f{number:04d}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{turn} {number}\n" * 40, encoding="utf-8")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._state("bench_tree", _RECURSE.format(target=self.folder, source="tree"))
 
     def _state(self, name: str, text: str) -> None:
         (self.fleet.states / f"{name}.sls").write_text(text, encoding="utf-8")
