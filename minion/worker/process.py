@@ -68,7 +68,7 @@ class _Task:
     files: Optional[CachingClient] = None
     session: Optional[Session] = None
     mark: FunctionMark = field(default_factory=FunctionMark)
-    #: Why there is no session: a traceback. A function that is not known is the executor's to
+    #: Why there is no session: a traceback. A function that can't be had is the executor's to
     #: report, in its own words.
     fault: str = ""
 
@@ -143,7 +143,7 @@ class Worker:
         try:
             files = CachingClient(self.service, self.start.files_dir)
             session = remote_session(place, spec, self.service, files, self.clock)
-            return _Task(place, began, files, session, session.context.functions[spec.fun].mark)
+            return _Task(place, began, files, session, _mark_of(session, spec.fun))
         except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
             return _Task(place, began, files, fault=traceback.format_exc())
 
@@ -190,6 +190,14 @@ class Worker:
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
+
+
+def _mark_of(session: Session, fun: str) -> FunctionMark:
+    """Return what a function says of itself; of one that can't be had, what holds for any."""
+    try:
+        return session.context.functions[fun].mark
+    except CatenaError:
+        return FunctionMark()
 
 
 def service_of(start: Start, folder: JobFolder) -> SocketService:

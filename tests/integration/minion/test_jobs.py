@@ -72,6 +72,19 @@ def test_a_return_made_while_no_daemon_ran_is_told_once(
     run(scenario)
 
 
+def test_a_name_that_is_unknown_is_told_in_a_sentence_by_a_new_process_and_by_a_kept_one(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(master: MasterDouble, agent: Agent) -> None:
+        names = {FIRST: "test.pin", SECOND: "cmd.rum"}
+        await master.run(THIRD, "cmd.run", "true")
+        for jid, name in names.items():
+            value = (await master.run(jid, name)).value
+            assert value.startswith(f"'{name}' is not available. Did you mean"), value
+
+    run(scenario)
+
+
 def test_state_runs_wait_for_each_other_and_say_where_they_stand(
     run: Callable[..., None], tmp_path: Path
 ) -> None:
