@@ -195,9 +195,10 @@ class Worker:
 def _mark_of(session: Session, fun: str) -> FunctionMark:
     """Return what a function says of itself; of one that can't be had, what holds for any."""
     try:
-        return session.context.functions[fun].mark
+        mark: FunctionMark = session.context.functions[fun].mark
     except CatenaError:
         return FunctionMark()
+    return mark
 
 
 def service_of(start: Start, folder: JobFolder) -> SocketService:
