@@ -7,7 +7,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from fleet import wait_for
 
 from catena.transport.messages import (
     ChunkReply,
@@ -15,6 +14,7 @@ from catena.transport.messages import (
     Failure,
     FilePush,
     FilesRequest,
+    JobOrder,
     JobReceived,
     JobRejected,
     JobReturned,
@@ -108,8 +108,9 @@ def test_nobody_pushes_files(site: Site, evil: Hostile) -> None:
 def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
-    schedule(site, "secret", "victim", f"echo {CANARY}")
-    (chunk,) = wait_for_chunks(site)
+    chain = schedule(site, "secret", "victim", f"echo {CANARY}")
+    victim.until(lambda said: begins(said.message, chain), "control", 20)
+    (chunk,) = chunks(site)
     path, digest = f"actionchains/{chunk.name}", hashlib.sha256(chunk.read_bytes()).hexdigest()
     shown = victim.ask(ChunkRequest("base", path, digest, 0), "bulk")
     assert isinstance(shown, ChunkReply) and CANARY.encode() in shown.data
@@ -123,7 +124,11 @@ def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
     assert b"site.sls" in names and chunk.name.encode() not in names
 
 
-def wait_for_chunks(site: Site) -> list[Path]:
-    folder = site.home / "var/lib/catena/master/chains"
-    found: list[Path] = wait_for("the chunks", lambda: list(folder.rglob("actionchain_*.sls")))
-    return found
+def begins(message: object, chain: int) -> bool:
+    """Whether a chain's order is there: its chunks are so too, and known to be that minion's."""
+    named = message.spec.chain if isinstance(message, JobOrder) else None
+    return named is not None and named.chain_id == chain
+
+
+def chunks(site: Site) -> list[Path]:
+    return list((site.home / "var/lib/catena/master/chains").rglob("actionchain_*.sls"))
