@@ -20,8 +20,18 @@ def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> Opti
     return found[0] if found else None
 
 
-def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
-    """Return a sentence that refuses *name* and offers the nearest right one."""
-    near = nearest(name, candidates)
+def unknown(kind: str, name: str, candidates: Iterable[str], few: bool = False) -> str:
+    """Return a sentence that refuses *name* and offers the nearest right one.
+
+    Args:
+        kind: of what it is a name.
+        name: what was written.
+        candidates: the right names.
+        few: of names so few that all are told where none is near.
+    """
+    right = list(candidates)
+    near = nearest(name, right)
     hint = f"; did you mean {near!r}?" if near else ""
+    if few and not near:
+        hint = f"; there are {', '.join(right)}"
     return f"unknown {kind} {name!r}{hint}"

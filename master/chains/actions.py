@@ -181,7 +181,7 @@ def check(request: ChainAction) -> ActionPlan:
     """
     names = [member.value for member in ActionType]
     if request.kind not in names:
-        raise BadActionError(unknown("action", request.kind[:80], names))
+        raise BadActionError(unknown("action", request.kind[:80], names, few=True))
     kind = ActionType(request.kind)
     data = decode(DATA[kind], request.data, kind.value)
     _CHECKS[kind](data)

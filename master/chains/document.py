@@ -119,7 +119,7 @@ class _Reader:
         names = [*ActionType.__members__]
         if not kinds:
             odd = next((k for k in item if k not in _COMMON), "")
-            raise self._fault(unknown("action", str(odd), names), *place)
+            raise self._fault(unknown("action", str(odd), names, few=True), *place)
         if len(kinds) > 1:
             raise self._fault(f"one action has one kind, not {' and '.join(kinds)}", *place)
         kind = ActionType(kinds[0])
@@ -145,7 +145,7 @@ class _Reader:
             return str(value), "glob"
         if len(value) != 1 or next(iter(value)) not in _TARGETS:
             odd = next((str(key) for key in value if key not in _TARGETS), "several types")
-            raise self._fault(unknown("type of target", odd[:80], _TARGETS), *place)
+            raise self._fault(unknown("type of target", odd[:80], _TARGETS, few=True), *place)
         kind, text = next(iter(value.items()))
         return str(text), str(kind)
 
@@ -189,7 +189,7 @@ class _Reader:
     def _keys(self, data: Mapping[Any, Any], known: Sequence[str], place: tuple[Any, ...]) -> None:
         for key in data:
             if key not in known:
-                raise self._fault(unknown("key", str(key)[:80], known), *place, key)
+                raise self._fault(unknown("key", str(key)[:80], known, few=True), *place, key)
 
     def _fault(self, reason: str, *place: Any) -> BadDocumentError:
         found = self._rendered.place(*place) if place else self._rendered.name
