@@ -72,10 +72,11 @@ class Daemon:
         )
         self.agent = Agent(start, clock, log, ports)
         self._runner = self.agent.runner
+        # Before the socket by which others see that it is there, and may tell it to stop.
+        self._signals = _SignalPipe(self._loop, self._stop)
         self._local = LocalSocket(
             self._loop, start.run_dir / SOCKET, self._asked, self._hung_up, log
         )
-        self._signals = _SignalPipe(self._loop, self._stop)
 
     def run(self) -> None:
         """Serve until SIGTERM."""
