@@ -67,8 +67,9 @@ SERVER_OPTIONS: Mapping[str, Mapping[int, int]] = {
         **_SERVER,
         zmq.MAXMSGSIZE: 2 * MIB,
         zmq.RCVHWM: 8,
-        # Pieces of files for who does not read: 8 MiB.
-        zmq.SNDHWM: 4,
+        # Pieces of files for who does not read: 16 MiB. An answer that finds no place is lost, and
+        # libzmq tells of free places by half a queue at a time: the rest is an agent's questions.
+        zmq.SNDHWM: 8,
         zmq.HANDSHAKE_IVL: 3000,
     },
     "enrol": {

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import zmq
 
 from catena.core.errors import UnreachableError
 from catena.minion.link.relay import BULK_WINDOW, SECONDS, Relay
@@ -17,6 +18,7 @@ from catena.transport.messages import (
     PillarReply,
     PillarRequest,
 )
+from catena.transport.sockets import SERVER_OPTIONS
 
 
 class Link:
@@ -134,3 +136,11 @@ def test_a_pushed_piece_is_answered_when_it_is_on_its_way() -> None:
     link, asker = Link(), Asker()
     Relay(link).ask(asker, asked(FilePush("a", "0" * 64, 0, 1, b"x")), 0.0)
     assert asker.heard == [(ClientReply(True), bytes([1]) * 16)]
+
+
+def test_the_answers_to_all_that_flies_find_room_in_the_masters_queue() -> None:
+    room = SERVER_OPTIONS["bulk"][zmq.SNDHWM]
+    # libzmq (pipe.cpp) tells the writer of what was read by half a queue at a time.
+    untold = (room + 1) // 2 - 1
+    word = 1  # a heartbeat's answer, or that of a return in pieces
+    assert BULK_WINDOW + untold + word <= room
