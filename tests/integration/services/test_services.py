@@ -67,15 +67,20 @@ class Booted(Root):
         return {"retcode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 
+def init_of(nspawn: subprocess.Popen[bytes]) -> int:
+    """Return the pid of the container's init; OSError, IndexError: there is none."""
+    children = Path(f"/proc/{nspawn.pid}/task/{nspawn.pid}/children")
+    return int(children.read_text().split()[0])
+
+
 def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
     """Return the pid of the container's init, once systemd there answers."""
-    children = Path(f"/proc/{nspawn.pid}/task/{nspawn.pid}/children")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if nspawn.poll() is not None:
             require(f"systemd-nspawn can't boot here: {log.read_text()}")
         with contextlib.suppress(OSError, IndexError):
-            pid = int(children.read_text().split()[0])
+            pid = init_of(nspawn)
             ready = subprocess.run(
                 ["nsenter", "--target", str(pid), "--all", "--", "systemctl",
                  "is-system-running", "--wait"],
@@ -101,6 +106,9 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
         try:
             yield Booted(root.path, leader_of(nspawn, log))
         finally:
+            # Its init outlives it, and all of the container with that.
+            with contextlib.suppress(OSError, IndexError):
+                os.kill(init_of(nspawn), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(nspawn.pid, signal.SIGKILL)
             nspawn.wait(30)
