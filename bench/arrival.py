@@ -11,7 +11,6 @@ import os
 import select
 import time
 from pathlib import Path
-from types import TracebackType
 
 from bench.errors import BenchError
 
@@ -22,7 +21,7 @@ _ROOM = 64 * 1024
 
 
 class Arrivals:
-    """Waits for files in one folder; a context manager.
+    """Waits for files in one folder until it is closed.
 
     Args:
         folder: where they come.
@@ -59,14 +58,3 @@ class Arrivals:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def __enter__(self) -> Arrivals:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

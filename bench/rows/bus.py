@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from contextlib import closing
 
 from bench.arrival import Arrivals
 from bench.equipment.fleet import Fleet
@@ -53,7 +54,7 @@ def _sync(fleet: Fleet) -> None:
 
 def effect(fleet: Fleet) -> Sample:
     """From an event on the master's bus to the file that it makes on the minion."""
-    with Arrivals(fleet.folder) as arrivals:
+    with closing(Arrivals(fleet.folder)) as arrivals:
         _one_effect(fleet, arrivals)  # what the first reaction starts stays
         count = QUICK_EFFECTS if fleet.lab.quick else EFFECTS
         before = fleet.cpu()

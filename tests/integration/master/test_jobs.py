@@ -291,24 +291,6 @@ def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancellation_that_a_connection_does_not_take_goes_with_the_next_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            with monkeypatch.context() as patch:
-                patch.setattr(master.wire, "send", lambda *_: False)
-                assert await master.jobs.cancel(done.jid, user="anna") == {"web1": "stopping"}
-            for _ in range(2):
-                await master.jobs.resend()
-            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
-
-    asyncio.run(scenario())
-
-
 def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelled() -> None:
     async def scenario() -> None:
         async with a_master() as master:

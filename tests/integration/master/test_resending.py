@@ -1,16 +1,27 @@
-"""Orders that nobody acknowledged: who gets them again, and what the round costs."""
+"""Orders and cancellations that did not arrive: who gets them again, and what a round costs."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from catena.master.jobs import handover, rows
 from catena.transport import wire
-from tests.integration.master.bench import a_master
+from catena.transport.messages import JobCancel
+from tests.integration.master.bench import Bench, a_master
 
 LATE = handover.RESEND_SECONDS + 1
+
+
+@contextmanager
+def full_connections(master: Bench) -> Iterator[None]:
+    """No connection takes anything more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(master.wire, "send", lambda *_: False)
+        yield
 
 
 def test_those_who_are_away_take_no_place_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,20 +82,32 @@ def test_an_order_is_packed_once_for_all_who_get_it_again(monkeypatch: pytest.Mo
     asyncio.run(scenario())
 
 
-def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_round() -> None:
     async def scenario() -> None:
         async with a_master() as master:
             (web1,) = await master.connect("web1")
             done = await master.submit()
             master.hand.advance(LATE)
-            with monkeypatch.context() as patch:
-                patch.setattr(master.wire, "send", lambda *_: False)
+            with full_connections(master):
                 await master.jobs.resend()
                 assert await master.states(done.jid) == {"web1": "queued"}
             await master.jobs.resend()
             assert await master.states(done.jid) == {"web1": "sent"}
             assert [spec.jid for spec in web1.orders()] == [done.jid, done.jid]
+
+    asyncio.run(scenario())
+
+
+def test_a_cancellation_that_a_connection_does_not_take_goes_with_the_next_round() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            await web1.receive(done.jid)
+            with full_connections(master):
+                assert await master.jobs.cancel(done.jid, user="anna") == {"web1": "stopping"}
+            for _ in range(2):
+                await master.jobs.resend()
+            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
 
     asyncio.run(scenario())

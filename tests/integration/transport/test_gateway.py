@@ -547,7 +547,13 @@ def test_ipv6_is_served_where_the_host_has_it() -> None:
             Endpoints(*["tcp://[::1]:0"] * 3), generate(), KeyTable(), lambda peer, envelope: None
         )
         await gateway.start()
-        await gateway.stop()
+        try:
+            for endpoint in (gateway.endpoints.control, gateway.endpoints.enrol):
+                assert endpoint.startswith("tcp://[::1]:")
+                _, writer = await asyncio.open_connection("::1", int(endpoint.rpartition(":")[2]))
+                writer.close()
+        finally:
+            await gateway.stop()
 
     asyncio.run(story())
 

@@ -40,7 +40,8 @@ def test_a_child_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
     child.stdin.close()
     assert child.stdout.readline() == b"done\n"
     child.stdout.close()
-    assert whole.cpu() >= tree.cpu() >= 0.09
+    part = tree.cpu()  # before the whole, which it may go on to add to
+    assert whole.cpu() >= part >= 0.09
     assert tree.exact_cpu() >= 0.09
     whole.end()
     child.wait()

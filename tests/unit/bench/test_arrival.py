@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from bench.errors import BenchError
 
 def test_a_file_is_seen_that_comes_or_is_there(tmp_path: Path) -> None:
     file = tmp_path / "stamp"
-    with Arrivals(tmp_path) as arrivals:
+    with closing(Arrivals(tmp_path)) as arrivals:
         (tmp_path / "another").touch()
         maker = threading.Thread(target=file.touch)
         maker.start()
@@ -24,7 +25,7 @@ def test_a_file_is_seen_that_comes_or_is_there(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_come_is_named(tmp_path: Path) -> None:
-    with Arrivals(tmp_path) as arrivals, pytest.raises(BenchError, match="stamp"):
+    with closing(Arrivals(tmp_path)) as arrivals, pytest.raises(BenchError, match="stamp"):
         arrivals.wait(tmp_path / "stamp", patience=0.01)
 
 
