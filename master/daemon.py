@@ -370,12 +370,20 @@ class Master:
         """Work until SIGTERM or SIGINT; return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stopped.set)
+        self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         self._tasks.append(asyncio.create_task(log_room.make(self.store)))
         supervisor.notify("READY=1")
         await self._stopped.wait()
         supervisor.notify("STOPPING=1")
         await self.stop()
         return 1 if self._failed else 0
+
+    def _hung_up(self) -> None:
+        """Reopen the log file; stop where the log is on stderr, since the terminal has gone."""
+        if log.reopen():
+            LOG.info("log file reopened")
+        else:
+            self._stopped.set()
 
     async def stop(self) -> None:
         """Take no more requests, say goodbye, and close what is open; may be called twice."""

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from io import TextIOWrapper
 from pathlib import Path
 
 _LEVELS = {
@@ -33,6 +34,52 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
+class LogFile(logging.FileHandler):
+    """Appends to a file of mode 0640, and opens it again once another program has rotated it.
+
+    The standard library's WatchedFileHandler raises into the caller's code when the file can't be
+    opened again; this one goes on with the file that it has.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write *record* to the file that is at the log's path now."""
+        if self._was_rotated():
+            self.reopen()
+        super().emit(record)
+
+    def reopen(self) -> None:
+        """Open the file at the log's path; keep the old one if that fails."""
+        try:
+            fresh = self._open()
+        except OSError:
+            return
+        old = self.setStream(fresh)
+        if old is not None:
+            old.close()
+
+    def _was_rotated(self) -> bool:
+        if self.stream is None:
+            return True
+        try:
+            there, mine = Path(self.baseFilename).stat(), os.fstat(self.stream.fileno())
+        except OSError:
+            return True
+        return not os.path.samestat(there, mine)
+
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        handle = os.open(self.baseFilename, flags, 0o640)
+        return os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")
+
+
+def reopen() -> bool:
+    """Reopen the log's file; return whether there is one, as nothing is reopened on stderr."""
+    files = [h for h in logging.getLogger().handlers if isinstance(h, LogFile)]
+    for file in files:
+        file.reopen()
+    return bool(files)
+
+
 def set_up(log_file: str, level: str) -> None:
     """Send the log to *log_file* ("-": stderr); the file is made with mode 0640."""
     handler: logging.Handler
@@ -41,8 +88,7 @@ def set_up(log_file: str, level: str) -> None:
     else:
         path = Path(log_file)
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640))
-        handler = logging.FileHandler(path)
+        handler = LogFile(path)
     form = LineFormatter(
         "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
     )

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import catena
 from catena.core import failpoints, frozen
@@ -73,7 +73,7 @@ class Daemon:
         self.agent = Agent(start, clock, log, ports)
         self._runner = self.agent.runner
         # Before the socket by which others see that it is there, and may tell it to stop.
-        self._signals = _SignalPipe(self._loop, self._stop)
+        self._signals = _SignalPipe(self._loop, self._stop, log)
         self._local = LocalSocket(
             self._loop, start.run_dir / SOCKET, self._asked, self._hung_up, log
         )
@@ -195,19 +195,26 @@ class Daemon:
 
 
 class _SignalPipe:
-    """Turns SIGTERM and SIGINT into a readable descriptor."""
+    """Turns SIGTERM, SIGINT and SIGHUP into a readable descriptor.
 
-    def __init__(self, loop: Loop, stop: Any) -> None:
-        self._stop = stop
+    SIGHUP reopens a log file; an agent that logs to stderr ends, since its terminal has gone.
+    """
+
+    def __init__(self, loop: Loop, stop: Callable[[str], None], log: Log) -> None:
+        self._stop, self._log = stop, log
         self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         loop.watch(self._read, self._ready)
 
     def _ready(self, _mask: int) -> None:
-        number = os.read(self._read, 16)[-1]
-        self._stop(signal.Signals(number).name)
+        for number in os.read(self._read, 16):
+            if number == signal.SIGHUP and self._log.is_file:
+                self._log.reopen()
+                self._log.info("log file reopened")
+            else:
+                self._stop(signal.Signals(number).name)
 
 
 def lock(cache_dir: Path) -> int:

@@ -1,4 +1,4 @@
-"""The daemon's log: one line each, into a file or stderr.
+"""The minion daemon's log: one line per message, into a file or to stderr.
 
 The standard library's `logging` costs an idle agent 0.7 MB.
 """
@@ -23,32 +23,50 @@ class Log:
         handle: descriptor to write to.
         level: one of LEVELS.
         clock: the time.
+        path: file behind *handle*, reopened when it was rotated; "" when there is none.
     """
 
-    def __init__(self, handle: int, level: str, clock: Clock) -> None:
+    def __init__(self, handle: int, level: str, clock: Clock, path: str = "") -> None:
         self._handle = handle
         self._level = LEVELS.index(level)
         self._clock = clock
+        self._path = path
 
     @classmethod
     def open(cls, path: str, level: str, clock: Clock) -> Log:
         """Return a log that appends to *path*; to stderr when it is "-" or can't be opened."""
         if path == "-":
             return cls(2, level, clock)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
             Path(path).parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            return cls(os.open(path, flags, 0o640), level, clock)
+            return cls(_opened(path), level, clock, path)
         except OSError as error:
             sys.stderr.write(f"{path}: {error.strerror}; logging to stderr\n")
             return cls(2, level, clock)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the log is a file, which another program may rotate."""
+        return bool(self._path)
+
+    def reopen(self) -> None:
+        """Open the file at the log's path; keep the old one if that fails."""
+        if not self._path:
+            return
+        try:
+            fresh = _opened(self._path)
+        except OSError:
+            # The old file still takes what is logged, and the next write tries again.
+            return
+        os.close(self._handle)
+        self._handle = fresh
 
     def error(self, text: str) -> None:
         """Log what somebody has to look at."""
         self._write(0, text)
 
     def warning(self, text: str) -> None:
-        """Log what is not as it should be and mends itself."""
+        """Log a condition that is not right and that the agent recovers from by itself."""
         self._write(1, text)
 
     def info(self, text: str) -> None:
@@ -56,20 +74,34 @@ class Log:
         self._write(2, text)
 
     def debug(self, text: str) -> None:
-        """Log details for who looks for a fault of ours."""
+        """Log details that help to find an error of the agent."""
         self._write(3, text)
 
     def _write(self, level: int, text: str) -> None:
         if level > self._level:
             return
-        # What a peer sent may be in the text: one line, no control characters.
+        # A peer's words may be in the text: write one line without control characters.
         clean = text if text.isprintable() else _escaped(text)
         stamp = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        if self._path and self._was_rotated():
+            self.reopen()
         try:
             write_all(self._handle, f"{stamp}Z {LEVELS[level]} {clean}\n".encode())
         except OSError:
             # A full disk must not stop the agent.
             return
+
+    def _was_rotated(self) -> bool:
+        """Return whether the log's path leads to another file than the open one, or to none."""
+        try:
+            return not os.path.samestat(Path(self._path).stat(), os.fstat(self._handle))
+        except OSError:
+            return True
+
+
+def _opened(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return os.open(path, flags, 0o640)
 
 
 def _escaped(text: str) -> str:

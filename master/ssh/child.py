@@ -219,7 +219,9 @@ def _bare(error: SshError) -> str:
 
 def main() -> None:
     """Make one visit."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The master itself ends its processes; a terminal's signals reach the whole group.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

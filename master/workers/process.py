@@ -61,7 +61,9 @@ def _answer(settings: MasterSettings, frame: Mapping[str, Any]) -> dict[str, Any
 
 def main() -> None:
     """Serve until stdin closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The master itself ends its processes; a terminal's signals reach the whole group.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     # Tasks may print or start commands that do: the real stdout is for answers only.
     answers = os.fdopen(os.dup(1), "wb")
