@@ -8,6 +8,7 @@ from typing import Any, Tuple
 
 import click
 
+from catena.cli import completion
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
@@ -17,7 +18,7 @@ from catena.cli.output.text import printable, wants_colour
 
 
 @click.command(cls=FunctionCommand, context_settings={"ignore_unknown_options": True})
-@click.argument("function")
+@click.argument("function", shell_complete=completion.functions)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--local", is_flag=True, help="Without a master: files and pillar from local roots.")
 @click.option("--config-dir", "-c", help="Folder of the minion file.")

@@ -19,6 +19,7 @@ from catena.core.suggest import unknown
 COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "call": ("catena.cli.call", "call", "Run a function on this host."),
     "chain": ("catena.cli.chain", "chain", "Make, schedule and watch action chains."),
+    "completion": ("catena.cli.completion", "completion", "Complete words in your shell."),
     "config": ("catena.cli.config", "config", "Check the configuration."),
     "debug": ("catena.cli.debug", "debug", "Look at what serves tests of catena itself."),
     "doc": ("catena.cli.doc", "doc", "Show what a function does and takes."),

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterator, List, Mapping
+from typing import Any, Iterable, Iterator, List, Mapping
 
 from catena.core import ids
 from catena.core.errors import CatenaError
+from catena.core.patterns import lazy_pattern
+
+#: Names that the Internet reserves for examples (RFC 2606); no host answers to one.
+_EXAMPLE_NAME = lazy_pattern(r"(?i)(.*\.)?example(\.(com|net|org))?\.?\Z")
+#: Words that stand in a template for what its user has to fill in.
+_PLACEHOLDER = lazy_pattern(
+    r"(?i)(<[^<>]*>|\{\{.*\}\}|@[a-z_]+@|change[-_ ]?me|x{3,}|todo|fixme)\Z"
+)
 
 
 def mistakes(settings: Any) -> List[str]:
@@ -35,6 +43,9 @@ def doubts(settings: Any) -> List[str]:
 
 
 def _of_minion(settings: Any) -> Iterator[str]:
+    yield from _placeholders(settings, ("id", "master", "machine_id", "enrol_token"))
+    if _EXAMPLE_NAME.match(settings.master):
+        yield f"master: {settings.master} is the example's name: set the address of your master"
     for name, check in (("id", ids.minion_id), ("machine_id", ids.machine_id)):
         value = getattr(settings, name)
         try:
@@ -44,7 +55,16 @@ def _of_minion(settings: Any) -> Iterator[str]:
             yield f"{name}: {error}"
 
 
+def _placeholders(settings: Any, names: Iterable[str]) -> Iterator[str]:
+    """Yield the settings whose text is still that of a template."""
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, str) and _PLACEHOLDER.match(value):
+            yield f"{name}: {value!r} is a placeholder: fill in your own"
+
+
 def _of_master(settings: Any) -> Iterator[str]:
+    yield from _placeholders(settings, ("interface", "database", "ssh_user"))
     from catena.core.target import parse
     from catena.reactors.rules import parse as parse_rules
 

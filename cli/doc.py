@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Iterable, List, Optional
 
 import click
 
+from catena.cli import completion
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 
@@ -18,7 +19,7 @@ _CONTEXT = re.compile(r"\s+context: ")
 
 
 @click.command()
-@click.argument("function", required=False)
+@click.argument("function", required=False, shell_complete=completion.functions)
 @click.option("--states", is_flag=True, help="State functions, which SLS files call.")
 def doc(function: Optional[str], states: bool) -> None:
     """Show FUNCTION's arguments and text; a module's functions; without FUNCTION, all modules."""

@@ -29,7 +29,9 @@ class FunctionCommand(click.Command):
             if isinstance(option, click.Option)
             for name in option.opts
         }
-        _refuse_unknown(known, args)
+        if not ctx.resilient_parsing:
+            # A shell that completes words parses lines that are not finished.
+            _refuse_unknown(known, args)
         return super().parse_args(ctx, args)
 
 

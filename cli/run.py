@@ -7,6 +7,7 @@ from typing import Any, Mapping, Tuple
 
 import click
 
+from catena.cli import completion
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.output import OUTPUTS
@@ -23,8 +24,8 @@ from catena.core.errors import CatenaError, UsageError
     cls=FunctionCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
 )
-@click.argument("target")
-@click.argument("function")
+@click.argument("target", shell_complete=completion.minions)
+@click.argument("function", shell_complete=completion.functions)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @target_options
 @click.option("--async", "detach", is_flag=True, help="Print the job id and return at once.")

@@ -1,0 +1,98 @@
+"""`catena completion`, and what is offered for words that only catena knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterable, List, Mapping, Tuple
+
+import click
+
+from catena.core.errors import CatenaError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+#: Shell -> (file that every user's shell reads, file below the home folder for one user's).
+PLACES: Mapping[str, Tuple[str, str]] = {
+    "bash": (
+        "/usr/share/bash-completion/completions/catena",
+        ".local/share/bash-completion/completions/catena",
+    ),
+    "fish": (
+        "/usr/share/fish/vendor_completions.d/catena.fish",
+        ".config/fish/completions/catena.fish",
+    ),
+    "zsh": ("/usr/local/share/zsh/site-functions/_catena", ".zfunc/_catena"),
+}
+
+#: Most names that are offered for one word.
+_OFFERED = 200
+#: How long a shell waits for the master's list of minions.
+_PATIENCE_SECONDS = 2.0
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(PLACES)))
+@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+@click.pass_context
+def completion(ctx: click.Context, shell: str, install: bool) -> None:
+    """Print the completion script for SHELL, or install it (for everybody if you are root)."""
+    text = _script(ctx, shell)
+    if not install:
+        click.echo(text)
+        return
+    path = place(shell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n", encoding="utf-8")
+    click.echo(f"{path} written; new shells complete catena's words", err=True)
+    if shell == "zsh" and os.geteuid():
+        click.echo("put this into .zshrc, before compinit: fpath=(~/.zfunc $fpath)", err=True)
+
+
+def place(shell: str) -> Path:
+    """Return where the completion file of *shell* belongs for the calling user."""
+    everybody, own = PLACES[shell]
+    return Path.home() / own if os.geteuid() else Path(everybody)
+
+
+def _script(ctx: click.Context, shell: str) -> str:
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"this version of click completes nothing in {shell}")
+    return kind(ctx.find_root().command, {}, "catena", "_CATENA_COMPLETE").source().rstrip("\n")
+
+
+def functions(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
+    """Offer names of built-in execution functions: modules first, then a module's functions."""
+    from catena.runtime.session import execution_registry
+
+    registry = execution_registry()
+    if "." in word:
+        return _items(name for name in registry.names() if name.startswith(word))
+    return _items(f"{name}." for name in registry.prefixes() if name.startswith(word))
+
+
+def minions(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
+    """Offer ids of accepted minions; nothing where the master can't be asked."""
+    from catena.cli.socket_path import master_socket
+    from catena.client.connection import MasterClient
+    from catena.client.requests import MinionList
+
+    # No command has run yet, so the folder is not where `connect` looks for it.
+    folder = str(ctx.find_root().params["config_dir"])
+    try:
+        client = MasterClient(master_socket(folder), _PATIENCE_SECONDS)
+        rows = client.request("minion.list", MinionList("*", "glob"))
+    except (CatenaError, OSError):
+        # A shell that waits for its user's next key has no place for an error.
+        return []
+    return _items(row["id"] for row in rows if row["id"].startswith(word))
+
+
+def _items(names: Iterable[str]) -> List[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in sorted(names)[:_OFFERED]]
