@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel clean
+.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -70,8 +70,23 @@ docs: $(STAMP)
 	$(BIN)/python -m tests.wire.wire_reference
 	$(BIN)/python -m tests.unit.reference_pages
 
-wheel: $(STAMP)
-	$(BIN)/python -m build --wheel
+# Needs neither .venv/ nor the development tools.
+wheel:
+	@rm -rf build
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/catena-*.whl
+
+# Everything that hosts without a package index need, for this machine's platform and the given
+# versions of Python: make wheelhouse PYTHONS="3.9 3.11 3.13".
+PYTHONS ?= $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+wheelhouse: wheel
+	@mkdir -p dist/wheelhouse
+	cp "$$(ls -t dist/catena-*.whl | head -1)" dist/wheelhouse/
+	@for version in $(PYTHONS); do \
+	    $(PYTHON) -m pip download --quiet --only-binary=:all: --python-version $$version \
+	        --dest dist/wheelhouse "$$(ls -t dist/catena-*.whl | head -1)[master]" || exit 1; \
+	done
+	@echo "copy dist/wheelhouse to a host, then there: pip install --no-index --find-links wheelhouse catena"
 
 # Debian's python3 without python3-venv has no ensurepip: the environment is then made bare and
 # filled by the pip outside it.
