@@ -6,6 +6,7 @@ afterwards, so that a path, a query or a log line never sees an unchecked one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Callable, NewType
 
@@ -19,6 +20,8 @@ Jid = NewType("Jid", str)
 _MINION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 _MACHINE_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _JID = lazy_pattern(r"[0-9]{20}\Z")
+#: The first year of a job id: no clock of a host reads less than the epoch.
+_FIRST_YEAR = 1970
 _LABEL_LIMIT = 256
 
 
@@ -47,10 +50,46 @@ def machine_id(text: str) -> MachineId:
 
 
 def jid(text: str) -> Jid:
-    """Return *text* as a job id (Salt's form: 20 digits, YYYYMMDDhhmmssffffff)."""
-    if not _JID.match(text):
-        raise BadNameError(f"{text[:80]!r} is not a job id: 20 digits")
+    """Return *text* as a job id: a UTC time since 1970 as 20 digits, YYYYMMDDhhmmssffffff.
+
+    Raises:
+        BadNameError: *text* is not 20 digits, or the digits are no time.
+    """
+    if not is_jid(text):
+        raise BadNameError(
+            f"{text[:80]!r} is not a job id: 20 digits that are a time, YYYYMMDDhhmmssffffff"
+        )
     return Jid(text)
+
+
+def is_jid(text: str) -> bool:
+    """Return whether *text* is a job id."""
+    if not _JID.match(text):
+        return False
+    try:
+        jid_time(text)
+    except ValueError:
+        return False
+    return True
+
+
+def jid_time(text: str) -> datetime:
+    """Return the time that a job id of 20 digits names, in UTC.
+
+    Raises:
+        ValueError: the digits are no time since 1970.
+    """
+    year = int(text[:4])
+    if year < _FIRST_YEAR:
+        raise ValueError("before 1970")
+    month, day, hour = int(text[4:6]), int(text[6:8]), int(text[8:10])
+    rest = (int(text[10:12]), int(text[12:14]), int(text[14:]))
+    return datetime(year, month, day, hour, *rest, tzinfo=timezone.utc)
+
+
+def jid_at(moment: datetime) -> Jid:
+    """Return the job id of *moment*, an aware datetime since 1970."""
+    return Jid(moment.astimezone(timezone.utc).strftime("%Y%m%d%H%M%S%f"))
 
 
 def label(text: str) -> str:
@@ -66,19 +105,21 @@ class JidFactory:
     Args:
         now: the wall clock, as an aware datetime.
         last: the highest jid already used; a restarted master passes the store's, so that a clock
-            that went back can't bring a jid twice.
+            that went back can't bring a jid twice. Text that is no jid is ignored.
     """
 
     def __init__(self, now: Callable[[], datetime], last: str = "") -> None:
         self._now = now
-        self._last = last
+        self._last = ""
+        with suppress(BadNameError):
+            self._last = jid(last)
 
     def __call__(self) -> Jid:
         """Return the next job id, in UTC."""
-        stamp = self._now().astimezone(timezone.utc)
-        text = stamp.strftime("%Y%m%d%H%M%S%f")
+        text = jid_at(self._now())
         if text <= self._last:
-            after = datetime.strptime(self._last, "%Y%m%d%H%M%S%f") + timedelta(microseconds=1)
-            text = after.strftime("%Y%m%d%H%M%S%f")
+            # After the last microsecond of the calendar there is no next: the clock decides.
+            with suppress(OverflowError):
+                text = jid_at(jid_time(self._last) + timedelta(microseconds=1))
         self._last = text
-        return Jid(text)
+        return text

@@ -200,7 +200,14 @@ class Master:
     def _ssh_parts(self, wake: asyncio.Event) -> WorkerParts:
         settings = self.settings
         returns = ReturnParts(
-            self.store, self.bus, self.feed, self.moves, self.handover, NoLink(), self.clock
+            self.store,
+            self.bus,
+            self.feed,
+            self.moves,
+            self.handover,
+            NoLink(),
+            self.clock,
+            self.jobs.new_jid,
         )
         again = settings.ssh_reboot_minutes * 60
         return WorkerParts(
@@ -267,6 +274,7 @@ class Master:
             self.handover,
             self.gateway,
             self.clock,
+            self.jobs.new_jid,
         )
         return GateParts(
             self.store,

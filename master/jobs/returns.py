@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +13,9 @@ import sqlalchemy as sa
 from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
+from catena.core.frozen import replace
 from catena.core.ids import jid as checked_jid
+from catena.core.ids import jid_at
 from catena.core.job import JobProgress, JobReturn
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus, NewEvent
@@ -29,17 +31,17 @@ from catena.master.sessions import Link
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.metadata import Ready
 from catena.master.store.pending import Pending
-from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
+from catena.master.store.tables import JOBS, PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
 from catena.transport.wire import Packed
 from catena.transport.wire import packed as packed_once
 
+log = logging.getLogger(__name__)
+
 #: Steps of one job on one minion that are kept; later ones are shown live only.
 PROGRESS_LIMIT = 20_000
-#: How far a minion's clock may be ahead of ours in the ids of jobs that it began itself.
-ADOPTED_AHEAD = timedelta(hours=1)
-#: Such jobs of one minion per second, and at once: nobody asked for them.
+#: Jobs that one minion may begin itself, per second and at once: nobody asked for them.
 ADOPTED_RATE = 0.5
 ADOPTED_BURST = 60.0
 #: The largest INTEGER of PostgreSQL.
@@ -60,6 +62,8 @@ class ReturnParts:
     handover: Handover
     link: Link
     clock: Clock
+    #: Makes a jid (`Jobs.new_jid`), in any thread.
+    new_jid: Callable[[], str]
 
 
 class Returns:
@@ -242,8 +246,13 @@ class Returns:
         row = job_rows.delivery(conn, ret.jid, minion)
         if row is not None and row.stored is not None:
             return []
+        packed = word.packed
         if row is None:
-            self._adopt(conn, minion, ret, now)
+            taken = self._adopt(conn, minion, ret, now)
+            if taken is None:
+                return []
+            packed = packed if taken is ret else None
+            ret = taken
             row = job_rows.delivery(conn, ret.jid, minion)
             assert row is not None
         # Watchers stop at the delivery's end: they must have the return before it.
@@ -251,7 +260,7 @@ class Returns:
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
         moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
-        new = NewReturn(minion, ret, word.packed or Ready.of(ret), late=moved is None)
+        new = NewReturn(minion, ret, packed or Ready.of(ret), late=moved is None)
         seqs = self._tell_all(conn, Folded(facts=[new]), now)
         job_rows.store_returns(conn, [new], seqs, now)
         return self._parts.moves.release(conn, ret.jid, row.batch)
@@ -264,38 +273,40 @@ class Returns:
             news += [NewEvent(tag, data) for tag, data in found]
         return news
 
-    def _adopt(self, conn: sa.Connection, minion: str, ret: JobReturn, now: float) -> None:
+    def _adopt(
+        self, conn: sa.Connection, minion: str, ret: JobReturn, now: float
+    ) -> JobReturn | None:
         """Make a job of a return whose job began on the minion itself (startup_states).
+
+        A jid that this master's clock has not reached gets a number of this master's: the return
+        of a host whose clock is ahead is kept, and can't take a number that the master will make.
+
+        Returns:
+            The return as it is stored; None: that was done before.
 
         Raises:
             NotAllowedError: the jid is that of a job which this minion was not given.
             TryLaterError: too many of them; the minion keeps it and says it again.
         """
+        own = job_rows.OwnJob(minion, ret)
+        if job_rows.adopted(conn, own):
+            return None
         if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
             raise NotAllowedError(_NO_JOB)
-        horizon = (self._parts.clock.now() + ADOPTED_AHEAD).strftime("%Y%m%d%H%M%S%f")
-        if ret.jid > horizon:
-            raise NotAllowedError("a job id of the future")
         if not self._adopted.allow(minion):
             raise TryLaterError("too many jobs that this master did not give")
-        job = {
-            "jid": ret.jid,
-            "fun": ret.fun[:255],
-            "args": list(ret.fun_args),
-            "kwargs": {},
-            "user": minion[:64],
-            "tgt": minion,
-            "tgt_type": "list",
-            "metadata": {},
-            "issued": ret.started,
-            "not_after": now,
-            "deadline_seconds": 0,
-            "open": 1,
-        }
-        conn.execute(sa.insert(JOBS).values(job))
-        state = Delivery.received.value
-        row = {"jid": ret.jid, "minion": minion, "state": state, "changed": now}
-        conn.execute(sa.insert(DELIVERIES).values(row))
+        if ret.jid >= jid_at(self._parts.clock.now()):
+            given = self._parts.new_jid()
+            log.warning(
+                "%s: job %s began on the minion at a time that is not yet; it is stored as %s. "
+                "Check the minion's clock",
+                minion,
+                ret.jid,
+                given,
+            )
+            ret = replace(ret, jid=given)
+        job_rows.adopt(conn, own, ret.jid, now)
+        return ret
 
 
 def _check_time(seconds: float) -> None:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from catena.core.errors import NotFoundError
 from catena.core.frozen import replace
+from catena.core.ids import is_jid
 from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
@@ -97,6 +98,9 @@ _CLOSE = ManyRows(
 _STATES = {state.value: state for state in Delivery}
 _TEXT = {state: state.value for state in Delivery}
 
+#: `deadline_seconds` of a job that a minion began itself; that of a request is 1 or more.
+OWN_DEADLINE = 0
+
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
 
@@ -130,6 +134,18 @@ class NewJob:
     deliveries: Mapping[str, Delivery]
     #: Deliveries under way at a time; 0: all.
     batch: int = 0
+
+
+class OwnJob(NamedTuple):
+    """A job that began on the minion itself (startup_states), with its return."""
+
+    minion: str
+    ret: JobReturn
+
+    @property
+    def key(self) -> str:
+        """Return what it is recognised by when it is sent again; no request has such a key."""
+        return f"\n{self.minion}\n{self.ret.jid}"
 
 
 def insert(conn: sa.Connection, new: NewJob) -> None:
@@ -176,6 +192,47 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
     """Return the jid of the job that an earlier request with this key made, or None."""
     found = _REPEATED.one(conn, {"b_key": idempotency(request)})
     return None if found is None else str(found.jid)
+
+
+def last_jid(conn: sa.Connection, before: str) -> str:
+    """Return the highest jid below *before* that this master made; "" if there is none.
+
+    Jobs that began on a minion itself are passed over: their jid is the minion's word. A jid of an
+    older version's that is no time is passed over, too.
+    """
+    query = sa.select(JOBS.c.jid).where(JOBS.c.jid < before)
+    query = query.where(JOBS.c.deadline_seconds != OWN_DEADLINE).order_by(JOBS.c.jid.desc())
+    with conn.execute(query.execution_options(yield_per=100)) as found:
+        return next((jid for jid in found.scalars() if is_jid(jid)), "")
+
+
+def adopt(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
+    """Store a job that a minion began itself, with its delivery, as *jid*."""
+    ret = job.ret
+    row = {
+        "jid": jid,
+        "fun": ret.fun[:255],
+        "args": list(ret.fun_args),
+        "kwargs": {},
+        "user": job.minion[:64],
+        "tgt": job.minion,
+        "tgt_type": "list",
+        "metadata": {} if jid == ret.jid else {"own_jid": ret.jid},
+        "issued": ret.started,
+        "not_after": now,
+        "deadline_seconds": OWN_DEADLINE,
+        "idempotency": job.key,
+        "open": 1,
+    }
+    conn.execute(sa.insert(JOBS).values(row))
+    state = Delivery.received.value
+    delivered = {"jid": jid, "minion": job.minion, "state": state, "changed": now}
+    conn.execute(sa.insert(DELIVERIES).values(delivered))
+
+
+def adopted(conn: sa.Connection, job: OwnJob) -> bool:
+    """Return whether *job* is stored already."""
+    return _REPEATED.one(conn, {"b_key": job.key}) is not None
 
 
 def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:

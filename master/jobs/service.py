@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, UsageError
-from catena.core.ids import Jid, JidFactory
+from catena.core.ids import Jid, JidFactory, jid_at
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
@@ -25,7 +26,7 @@ from catena.master.jobs.handover import Cancel, Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
 from catena.master.jobs.steady import SteadyTime
 from catena.master.store.database import Store, after_commit
-from catena.master.store.tables import DELIVERIES, JOBS
+from catena.master.store.tables import DELIVERIES
 
 
 class NoMatchError(UsageError):
@@ -69,24 +70,25 @@ class Jobs:
         self._store = parts.store
         self._moves = parts.moves
         self._jids = JidFactory(parts.clock.now)
+        # Returns of jobs that minions began are numbered in the writer's thread.
+        self._numbering = threading.Lock()
 
     async def open(self) -> None:
         """Continue above the highest jid of the store, so that a clock set back repeats none."""
         await self._parts.steady.open()
         # A jid of the far future (a clock that was wrong for a while) is not counted from.
-        horizon = self._parts.clock.now() + timedelta(days=1)
-        query = sa.select(sa.func.max(JOBS.c.jid))
-        query = query.where(JOBS.c.jid < horizon.strftime("%Y%m%d%H%M%S%f"))
-        last = await self._store.read(lambda conn: conn.execute(query).scalar())
-        self._jids = JidFactory(self._parts.clock.now, last or "")
+        horizon = jid_at(self._parts.clock.now() + timedelta(days=1))
+        last = await self._store.read(lambda conn: job_rows.last_jid(conn, horizon))
+        self._jids = JidFactory(self._parts.clock.now, last)
 
     def observe(self, observer: ReturnObserver) -> None:
         """Tell *observer* of every delivery from now on, inside the storing transaction."""
         self._moves.observers.append(observer)
 
     def new_jid(self) -> Jid:
-        """Return a job id that was never used (runners and orchestration use it too)."""
-        return self._jids()
+        """Return a job id that was never used; any thread may ask."""
+        with self._numbering:
+            return self._jids()
 
     async def submit(
         self, request: JobRequest, within: Within | None = None, jid: str = ""
@@ -110,7 +112,7 @@ class Jobs:
             StoreUnavailableError: nothing was stored, nothing was sent.
         """
         minions = await self._minions(request)
-        spec = self._spec(request, Jid(jid or self._jids()))
+        spec = self._spec(request, Jid(jid or self.new_jid()))
         limit = batch.size(request.batch, len(minions))
         new = job_rows.NewJob(
             spec,

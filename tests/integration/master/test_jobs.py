@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from catena.client.requests import JobList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobProgress, JobReturn
+from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem, JobRequest, Submitted
 from catena.master.jobs.service import NoMatchError
@@ -21,6 +22,8 @@ from catena.transport.messages import (
     Failure,
     JobCancel,
     JobOrder,
+    JobProgressed,
+    JobReceived,
     JobRejected,
     JobReturned,
     ReturnStored,
@@ -231,16 +234,75 @@ def test_nobody_can_return_the_job_of_another_minion() -> None:
     asyncio.run(scenario())
 
 
-def test_a_minion_cant_put_a_job_into_the_future() -> None:
+@pytest.mark.parametrize(
+    "jid",
+    ["9" * 20, "0" * 20, "20260301120099999999", "19691231235959999999", "../../../../../etc/x"],
+)
+def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str) -> None:
     async def scenario() -> None:
         async with a_master() as master:
             (web1,) = await master.connect("web1")
-            await web1.answer("99999999999999999999")
-            assert web1.got(Failure)[0].code == "NotAllowedError"
-            await web1.answer("../../../../../etc/x")
-            assert web1.got(Failure)[1].code == "UsageError"
-            await web1.answer("20260301115900000000")  # began itself: startup_states
-            assert (await master.states("20260301115900000000")) == {"web1": "done"}
+            for message in (
+                JobReceived(jid, 1),
+                JobRejected(jid, "no"),
+                JobProgressed(JobProgress(jid, 1, "started")),
+                JobReturned(a_return(jid)),
+            ):
+                await web1.say(message)
+            assert [f.code for f in web1.got(Failure)] == ["UsageError"] * 4
+            assert await master.views.list(JobList()) == []
+
+    asyncio.run(scenario())
+
+
+def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            for jid in ("20260301115900000000", "19700101000100000000"):
+                await web1.answer(jid)  # began itself: startup_states
+                assert await master.states(jid) == {"web1": "done"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "jid", ["20260301120000000001", "20260301123000000000", "99991231235959999999"]
+)
+def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_master(
+    jid: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            for _ in range(2):
+                await web1.answer(jid, "mine")
+            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
+            (job,) = await master.views.list(JobList())
+            shown = await master.views.show(job["jid"])
+            assert job["jid"] != jid and shown["metadata"] == {"own_jid": jid}
+            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
+            assert shown["minions"]["web1"]["ret"]["jid"] == job["jid"]
+            assert (await master.submit()).jid.startswith("202603011200000000")
+
+    asyncio.run(scenario())
+    assert f"{jid} began on the minion" in caplog.text
+
+
+@pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])
+def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            first = await master.submit()
+            # As an older version adopted it.
+            own = job_rows.OwnJob("web1", a_return(poison))
+            await master.store.write(lambda conn: job_rows.adopt(conn, own, poison, 0.0))
+            await master.jobs.open()
+            second = await master.submit()
+            assert first.jid < second.jid < "20260301120001"
+            await web1.answer(second.jid)
+            assert await master.states(second.jid) == {"web1": "done"}
 
     asyncio.run(scenario())
 

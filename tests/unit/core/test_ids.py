@@ -35,6 +35,25 @@ def test_a_jid_is_twenty_digits(text: str) -> None:
         ids.jid(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 20, "0" * 20, "00010101000000000000", "19691231235959999999", "20260230000000000000",
+        "20261300000000000000", "20261122240000000000", "20261122236000000000",
+        "20261122235960000000", "20261122100099999999", "\u0662" * 20,
+    ],
+)  # fmt: skip
+def test_jid_is_refused_when_its_digits_are_no_time(text: str) -> None:
+    assert not ids.is_jid(text)
+    with pytest.raises(BadNameError):
+        ids.jid(text)
+
+
+@pytest.mark.parametrize("text", ["19700101000000000000", "99991231235959999999"])
+def test_jid_may_be_any_time_since_the_epoch(text: str) -> None:
+    assert ids.jid(text) == ids.jid_at(ids.jid_time(text)) == text
+
+
 @pytest.mark.parametrize("text", ["", " a", "a ", "a\tb", "x" * 257])
 def test_a_label_is_printable_and_has_no_blanks_at_its_ends(text: str) -> None:
     assert ids.label("Patch night ü") == "Patch night ü"
@@ -67,3 +86,12 @@ def test_jids_grow_although_the_clock_stands_still_or_goes_back() -> None:
 
 def test_a_restarted_master_goes_on_after_its_last_jid() -> None:
     assert JidFactory(Wall(), "20991231235959999999")() == "21000101000000000000"
+
+
+@pytest.mark.parametrize("last", ["20261122100099999999", "9" * 20, "0" * 20, "x", "٢" * 20])
+def test_jid_factory_ignores_a_last_jid_that_is_no_time(last: str) -> None:
+    assert JidFactory(Wall(), last)() == "20261121142805123456"
+
+
+def test_jid_factory_goes_by_the_clock_when_the_last_jid_ends_the_calendar() -> None:
+    assert JidFactory(Wall(), "99991231235959999999")() == "20261121142805123456"

@@ -18,6 +18,7 @@ from alembic.config import Config
 from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event
+from catena.core.ids import JidFactory
 from catena.core.job import JobReturn, JobSpec
 from catena.master import retention
 from catena.master.events import return_events
@@ -86,7 +87,9 @@ async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
     feed = JobFeed()
     nobody: Any = SimpleNamespace(send=lambda *_: True)
     moves = Moves(bus, feed, Sessions(), clock)
-    service = Returns(ReturnParts(store, bus, feed, moves, nobody, nobody, clock))
+    service = Returns(
+        ReturnParts(store, bus, feed, moves, nobody, nobody, clock, JidFactory(clock.now))
+    )
     envelope = Envelope(b"i" * 16, b"", None)
     waiting = [
         service.returned(PEER, minion, ret, envelope, Ready.of(ret).packed)
