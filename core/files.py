@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterator, List, Mapping, Sequence, Union
 
@@ -264,6 +264,8 @@ def private_folder(path: AnyPath) -> Path:
     if not folder.exists():
         durable_folder(folder.parent, 0o777)
         durable_folder(folder)
+    elif folder.is_dir():
+        _sync_name_if_empty(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise UnsafeFolderError(f"{folder}: not a folder of this user")
@@ -283,12 +285,27 @@ def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
     missing = []
     for each in (folder, *folder.parents):
         if each.is_dir():
+            _sync_name_if_empty(each)
             break
         missing.append(each)
     for each in reversed(missing):
         each.mkdir(mode=mode, exist_ok=True)
         sync_folder(each.parent)
     return folder
+
+
+def _sync_name_if_empty(folder: Path) -> None:
+    """Sync the name of an existing folder that holds nothing.
+
+    The process that created it may have been killed before it synced the parent folder. A folder
+    with content needs no sync: callers add content only after `durable_folder` has returned.
+    """
+    # A process that may not read the parent folder could not have created the folder durably.
+    with suppress(PermissionError):
+        with os.scandir(folder) as entries:
+            is_empty = next(entries, None) is None
+        if is_empty:
+            sync_folder(folder.parent)
 
 
 @contextmanager

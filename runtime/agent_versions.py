@@ -30,7 +30,7 @@ from typing import Dict, List, Optional, Sequence
 import catena
 from catena.core import records
 from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError, UsageError
-from catena.core.files import read_limited, sync_folder, write_durable
+from catena.core.files import read_limited, sync_file, sync_folder, write_durable
 from catena.core.frozen import dataclass, replace
 from catena.core.patterns import lazy_pattern
 
@@ -121,6 +121,8 @@ def switch(agent_dir: Path, version: str) -> None:
         raise NotFoundError(f"agent version {version} is not installed in {agent_dir}")
     fresh = agent_dir / f".current.{os.getpid()}"
     fresh.unlink(missing_ok=True)
+    # The installer may have been killed before it synced the name of the version's folder.
+    sync_folder(agent_dir / "versions")
     fresh.symlink_to(Path("versions") / version)
     fresh.rename(link)
     sync_folder(agent_dir)
@@ -167,6 +169,7 @@ def install(agent_dir: Path, wheels: Sequence[Path], name: str = "") -> str:
             _unpack(wheel, site)
         _try_out(site, version)
         text = json.dumps({"version": version, "python": sys.executable})
+        _sync_tree(site)
         write_durable(fresh / VERSION_FILE, text.encode("utf-8"), 0o644)
         shutil.rmtree(home, ignore_errors=True)
         fresh.rename(home)
@@ -249,6 +252,14 @@ def tell_failure(cache_dir: Path) -> None:
     upgrade = read(cache_dir)
     if upgrade is not None and upgrade.state is UpgradeState.fell_back:
         write(cache_dir, replace(upgrade, told=True))
+
+
+def _sync_tree(folder: Path) -> None:
+    """Make all files below *folder* durable: the old agent version may soon be removed."""
+    for where, _, names in os.walk(folder):
+        for name in names:
+            sync_file(Path(where) / name)
+        sync_folder(where)
 
 
 def _unpack(wheel: Path, site: Path) -> None:

@@ -23,6 +23,7 @@ from catena.core.files import (
     left_beside,
     read_limited,
     rename_durable,
+    sync_folder,
     unlink_durable,
     write_durable,
 )
@@ -94,6 +95,9 @@ class ResumeFile:
         data = serialise(point, self._key())
         if len(data) > SIZE_LIMIT:
             raise LimitError(f"resume file of {len(data)} bytes; {SIZE_LIMIT} are allowed")
+        # The key may come from a process that was killed before it synced the folder; without its
+        # key the resume file is refused after a power failure.
+        sync_folder(self._key_path.parent)
         durable_folder(self.path.parent, 0o755)
         write_durable(self.path, data)
 

@@ -17,6 +17,7 @@ from catena.core.files import (
     private_folder,
     read_limited,
     rename_durable,
+    sync_folder,
     unlink_durable,
     write_durable,
 )
@@ -134,9 +135,14 @@ def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
     """
     path = private_folder(folder) / f"{name}.key"
     try:
-        return load(folder, name)
+        pair = load(folder, name)
     except FileNotFoundError:
         pair = generate()
+    else:
+        # A killed predecessor may have written the key without syncing the folder. A peer may
+        # accept this key, so it must survive a power failure.
+        sync_folder(folder)
+        return pair
     write_durable(path.with_suffix(".pub"), pair.public.encode() + b"\n", 0o644)
     write_durable(path, pair.secret.encode() + b"\n", 0o600)
     return pair

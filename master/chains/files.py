@@ -23,6 +23,7 @@ from catena.core.errors import LimitError, UsageError
 from catena.core.files import (
     private_folder,
     read_limited,
+    sync_folder,
     write_durable,
     write_many_durable,
 )
@@ -149,6 +150,8 @@ class ChainFiles:
                 raise LimitError(f"the upload is larger than {upload.limit} bytes")
             # Named again means wanted again: a sweep that began before must not take it.
             os.utime(target)
+            # A killed master may have renamed the file without syncing its folder.
+            sync_folder(target.parent)
             return
         if source is None:
             raise MissingUploadError(f"the file with SHA-256 {upload.sha256} was not uploaded")

@@ -200,10 +200,10 @@ class JobLog:
         self._shrink_at = max(SHRINK_BYTES, 2 * self._size)
 
     def _settle(self) -> int:
-        """Cut off the end that a power cut tore, make the rest durable; return its size.
+        """Cut off a torn tail, make the rest and the file's name durable; return its size.
 
-        A daemon that was killed between a write and its sync has promised nothing, but its
-        successor goes by what it finds.
+        The previous daemon may have been killed before it synced the file or its folder. The new
+        daemon confirms jobs that it finds here, so they must survive a power failure from now on.
         """
         data = read_limited(self._path, _LIMIT)
         good = max((end for _, end in unseal_all(data)), default=0)
@@ -214,6 +214,7 @@ class JobLog:
             os.fdatasync(handle)
         finally:
             os.close(handle)
+        sync_folder(os.path.dirname(self._path))  # noqa: PTH120
         return good
 
     def _open(self, more: int = 0) -> int:

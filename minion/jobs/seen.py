@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from catena.core.files import read_limited, sync_folder, write_all, write_durable
+from catena.core.files import read_limited, sync_file, sync_folder, write_all, write_durable
 
 #: How long a job id is remembered beyond the time until which its order may arrive.
 MARGIN_SECONDS = 24 * 3600
@@ -115,6 +115,9 @@ class SeenJobs:
     def _load(self, now: float) -> int:
         if not self._path.exists():
             return 0
+        # A killed predecessor may have written lines, or the file itself, without syncing them.
+        sync_file(self._path)
+        sync_folder(self._path.parent)
         lines = read_limited(self._path, _LIMIT).decode("ascii", "replace").split("\n")
         for line in lines:
             parts = line.split(" ")

@@ -89,7 +89,32 @@ class Bench(Generic[T]):
                     break
             step += 1
 
+    def successions(self) -> Iterator[tuple[Path, Sequence[T]]]:
+        """Yield the folder, and what a successor promised, after a power failure at its worst.
+
+        The writer is killed at each of its steps in turn. A second writer then does the same work
+        on what the first one left visible, and after it the power fails: nothing survives that
+        was not synced.
+        """
+        step = 0
+        over = False
+        while not over:
+            disk, tap, turn = self._fresh()
+            with tap.opened():
+                _, over = self._until(turn, step)
+                promised, _ = self._until(turn, None)
+            disk.cut(random.Random(0), kept=0.0)
+            yield self._root, promised
+            step += 1
+
     def _cut(self, step: int, oracle: Oracle) -> tuple[list[T], bool]:
+        disk, tap, turn = self._fresh()
+        with tap.opened():
+            promised, over = self._until(turn, step)
+        disk.cut_by(oracle)
+        return promised, over
+
+    def _fresh(self) -> tuple[Disk, Tap, Turn]:
         shutil.rmtree(self._root, ignore_errors=True)
         self._root.mkdir(mode=0o700)
         self._prepare(self._root)
@@ -97,6 +122,10 @@ class Bench(Generic[T]):
         tap, disk = Tap(turn, lambda *_: None), Disk(self._root)
         disk.sync_all()
         tap.watch(disk)
+        return disk, tap, turn
+
+    def _until(self, turn: Turn, step: int | None) -> tuple[list[T], bool]:
+        """Kill the writer at *step*; return what it promised and whether it ended before."""
         program = Program("writer", None)
         program.steps_left = step
 
@@ -105,14 +134,10 @@ class Bench(Generic[T]):
 
         program.fate = strike
         promised: list[T] = []
-        over = False
-        with tap.opened():
-            with turn.of(program):
-                try:
-                    for each in self._write(self._root):
-                        promised.append(each)
-                    over = True
-                except Killed:
-                    over = False
-        disk.cut_by(oracle)
-        return promised, over
+        with turn.of(program):
+            try:
+                for each in self._write(self._root):
+                    promised.append(each)
+            except Killed:
+                return promised, False
+        return promised, True

@@ -130,6 +130,9 @@ class Disk:
     def sync(self, path: str) -> None:
         """fsync of a file or folder."""
         node = self.node(path)
+        if node is None:
+            self._notice(os.path.dirname(path), self.find(path)[0])  # noqa: PTH120
+            node = self.node(path)
         if isinstance(node, Folder):
             self._notice(path, node)
             node.sync()
