@@ -52,17 +52,18 @@ def judge_due(
 
     A wall clock that was set tells neither how late a chain is nor that its time has come, so
     where the clock was stepped past the due time, or where lateness can't be known because the
-    host has booted since, a person decides (`chain release`).
+    host has booted since, a person decides (`chain release`). The same holds for a clock that was
+    set back: the chain would wait for as long again, and nobody would be told.
 
     Args:
         due: wall clock, seconds since the epoch.
-        anchor: a reading of this boot from before *due*; None when there is none.
+        anchor: see `anchor_of`.
         now: the clocks now.
         rules: limits.
     """
     late = now.wall - due
     if late < 0:
-        return DueVerdict(Due.wait)
+        return _judge_early(due, anchor, now, rules)
     too_late = late > rules.late_seconds
     if anchor is None or anchor.boot != now.boot:
         if too_late:
@@ -83,10 +84,48 @@ def judge_due(
     by_boot_clock = anchor.wall + (now.mono - anchor.mono) >= due
     if by_boot_clock and not too_late:
         return DueVerdict(Due.fire)
+    return _clock_was_set(step)
+
+
+def _judge_early(
+    due: float, anchor: ClockReading | None, now: ClockReading, rules: DueRules
+) -> DueVerdict:
+    """Return whether a chain whose wall clock time has not come waits or needs a person."""
+    if anchor is None:
+        return DueVerdict(Due.wait)
+    if anchor.boot != now.boot:
+        step = min(0.0, now.wall - anchor.wall)
+    elif anchor.wall + (now.mono - anchor.mono) >= due:
+        step = (now.wall - anchor.wall) - (now.mono - anchor.mono)
+    else:
+        return DueVerdict(Due.wait)
+    return _clock_was_set(step) if -step > rules.agreement_seconds else DueVerdict(Due.wait)
+
+
+def _clock_was_set(step: float) -> DueVerdict:
     way = "forward" if step > 0 else "back"
     return DueVerdict(
         Due.hold, f"the master's clock was set {way} by {_span(abs(step))} since it was scheduled"
     )
+
+
+def anchor_of(
+    due: float, scheduled: ClockReading, first: ClockReading | None, now: ClockReading
+) -> ClockReading | None:
+    """Return the earlier reading with which `judge_due` compares the clocks; None if none helps.
+
+    Args:
+        due: wall clock, seconds since the epoch.
+        scheduled: the clocks when the chain got its time.
+        first: the first reading of this boot; None if it was not recorded.
+        now: the clocks now.
+    """
+    # A wall clock that shows less than at the scheduling was set back, in whichever boot.
+    if scheduled.boot == now.boot or now.wall < scheduled.wall:
+        return scheduled
+    if first is not None and (first.wall <= due or now.wall < due):
+        return first
+    return None
 
 
 def _span(seconds: float) -> str:

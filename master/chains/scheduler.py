@@ -244,20 +244,26 @@ def fence(conn: sa.Connection, chain_id: int, epoch: int, minion: str) -> None:
 
 
 def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], ClockReading | None]]:
+    """Return chains that are due by either clock, each with its `decide.anchor_of`."""
+    kept = conn.execute(sa.select(CLOCKS).where(CLOCKS.c.boot_id == now.boot)).first()
+    first = ClockReading(kept.wall, kept.mono, kept.boot_id) if kept else None
+    # What the wall clock would show, had nobody set it in this boot.
+    unset = now.wall if first is None else first.wall + now.mono - first.mono
+    by_boot_clock = CHAINS.c.anchor_wall - CHAINS.c.anchor_mono + now.mono
     query = (
         sa.select(CHAINS)
-        .where(CHAINS.c.state == ChainState.scheduled.value, CHAINS.c.due <= now.wall)
+        .where(CHAINS.c.state == ChainState.scheduled.value)
+        .where(
+            (CHAINS.c.due <= max(now.wall, unset))
+            | ((CHAINS.c.anchor_boot == now.boot) & (CHAINS.c.due <= by_boot_clock))
+            | (CHAINS.c.anchor_wall > now.wall)
+        )
         .order_by(CHAINS.c.due, CHAINS.c.id)
     )
-    first = conn.execute(sa.select(CLOCKS).where(CLOCKS.c.boot_id == now.boot)).first()
     found: list[tuple[sa.Row[Any], ClockReading | None]] = []
     for row in conn.execute(query).all():
-        anchor = None
-        if row.anchor_boot == now.boot:
-            anchor = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
-        elif first is not None and first.wall <= row.due:
-            anchor = ClockReading(first.wall, first.mono, first.boot_id)
-        found.append((row, anchor))
+        scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
+        found.append((row, decide.anchor_of(row.due, scheduled, first, now)))
     return found
 
 

@@ -16,6 +16,7 @@ from catena.master.chains.decide import (
     ExecutionFact,
     Outcome,
     Report,
+    anchor_of,
     boundary_overdue,
     judge_due,
     judge_report,
@@ -71,6 +72,13 @@ def after(wall_hours: float, mono_hours: float | None = None, boot: str = "boot"
         (after(1, boot="other"), ANCHOR, Due.fire),
         (after(30, boot="other"), ANCHOR, Due.hold),
         (after(30), None, Due.hold),
+        # The wall clock was set back: by the boot clock the time has come, or will come.
+        (after(-71, 1), ANCHOR, Due.hold),
+        (after(-71, -1), ANCHOR, Due.wait),
+        (after(-0.05, 0), ANCHOR, Due.wait),
+        (after(-71, boot="other"), ANCHOR, Due.hold),
+        (after(-1, boot="other"), ANCHOR, Due.wait),
+        (after(-71), None, Due.wait),
         # A small step is what time servers do.
         (after(0.05, 0), ANCHOR, Due.fire),
     ],
@@ -81,6 +89,23 @@ def test_a_due_chain_starts_waits_or_is_rejected(
     verdict = judge_due(DUE, anchor, now, RULES)
     assert verdict.what is what
     assert bool(verdict.reason) == (what in (Due.hold, Due.reject))
+
+
+@pytest.mark.parametrize(
+    ("now", "first", "expected"),
+    [
+        (after(1), None, ANCHOR),
+        (after(-71, 1, boot="other"), after(-70, 0, boot="other"), ANCHOR),
+        (after(1, boot="other"), after(-1, boot="other"), after(-1, boot="other")),
+        (after(-1, 5, boot="other"), after(1, 1, boot="other"), after(1, 1, boot="other")),
+        (after(2, boot="other"), after(1, boot="other"), None),
+        (after(2, boot="other"), None, None),
+    ],
+)
+def test_anchor_is_the_reading_by_which_the_clocks_can_be_compared(
+    now: ClockReading, first: ClockReading | None, expected: ClockReading | None
+) -> None:
+    assert anchor_of(DUE, ANCHOR, first, now) == expected
 
 
 def fact(
