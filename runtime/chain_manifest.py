@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Tuple
 from catena.core.context import FileClient
 from catena.core.digest import hex_of
 from catena.core.errors import CommandExecutionError, LimitError, UsageError
+from catena.core.frozen import dataclass, field
 from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
 
 #: Bounds of what is taken from a master: far above any real chain.
@@ -27,7 +28,9 @@ _FILE = re.compile(
 )
 _STATE = re.compile(r"^(mgr_actionchain_([0-9]+)_action_([0-9]+)_chunk_([0-9]+)):\s*$")
 _OTHER_STATE = re.compile(r"^([A-Za-z0-9_]+):\s*$")
-_FACT = re.compile(r"^\s*-?\s+(name|mods):\s*(\S.*?)\s*$")
+_FACT = re.compile(r"^\s*-?\s+(name|mods):\s*(\S.*?)?\s*$")
+#: An item of the list under `mods:`, which stands in the column of the key or deeper.
+_ITEM = re.compile(r"^\s{4,}-\s+([^\s:]+)\s*$")
 
 #: Functions and SLS whose second run could do a thing twice.
 _ONCE_FUNCTIONS = re.compile(r"cmd\.")
@@ -143,28 +146,50 @@ def _chunk_of(
     )
 
 
+@dataclass
+class _Facts:
+    """What the lines of one state say of its function."""
+
+    name: str = ""
+    mods: List[str] = field(default_factory=list)
+    #: The last line belongs to the list under `mods:`.
+    listing: bool = False
+
+    def note(self, line: str) -> None:
+        """Take in *line*; the first name and the first mods are the state's own."""
+        fact = _FACT.match(line)
+        item = _ITEM.match(line)
+        if self.listing and item:
+            self.mods.append(item[1].strip("'\""))
+            return
+        self.listing = False
+        if fact and fact[1] == "name":
+            self.name = self.name or (fact[2] or "").strip("'\"")
+        elif fact and not self.mods:
+            self.mods = [fact[2].strip("'\"")] if fact[2] else []
+            self.listing = not fact[2]
+
+    def kind(self) -> ActionKind:
+        """Return what a crash in the middle of the function means."""
+        if self.name == "system.reboot":
+            return ActionKind.reboot
+        if _ONCE_FUNCTIONS.match(self.name) or not _ONCE_SLS.isdisjoint(self.mods):
+            return ActionKind.once
+        return ActionKind.idempotent
+
+
 def actions_of(text: str) -> Tuple[ActionManifest, ...]:
     """Return the actions that a chunk's text names, with the kind that their function implies."""
     actions: List[ActionManifest] = []
     state: Optional[Tuple[str, int]] = None
-    facts: Dict[str, str] = {}
+    facts = _Facts()
     for line in [*text.splitlines(), "end_of_chunk:"]:
         if not _OTHER_STATE.match(line):
-            fact = _FACT.match(line)
-            if fact:
-                facts.setdefault(fact[1], fact[2].strip("'\""))
+            facts.note(line)
             continue
         if state:
-            actions.append(ActionManifest(state[1], state[0], _kind(facts)))
+            actions.append(ActionManifest(state[1], state[0], facts.kind()))
         match = _STATE.match(line)
         state = (match[1], int(match[3])) if match else None
-        facts = {}
+        facts = _Facts()
     return tuple(actions)
-
-
-def _kind(facts: Dict[str, str]) -> ActionKind:
-    if facts.get("name") == "system.reboot":
-        return ActionKind.reboot
-    if _ONCE_FUNCTIONS.match(facts.get("name", "")) or facts.get("mods") in _ONCE_SLS:
-        return ActionKind.once
-    return ActionKind.idempotent

@@ -9,7 +9,7 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.arguments import truth
-from catena.modules.pkg.functions import provider, satisfies, wanted_packages
+from catena.modules.pkg.functions import normalize_name, provider, satisfies, wanted_packages
 from catena.modules.pkg.provider import Wanted
 
 #: The repositories' indexes are fetched once in a run, whoever asks (Salt's mod_init).
@@ -63,7 +63,7 @@ def installed(
     """
     if version == "latest":
         return latest(context, name, pkgs=pkgs, refresh=refresh, **options)
-    wanted = _wanted(name, version, pkgs, sources)
+    wanted = _wanted(context, name, version, pkgs, sources)
     todo = _unmet(context, wanted)
     if not todo:
         text = "All specified packages are already installed"
@@ -91,12 +91,26 @@ def installed(
 _INSTALL = frozenset({"fromrepo", "skip_verify", "install_recommends", "allow_downgrade"})
 
 
-def _wanted(name: str, version: Optional[str], pkgs: Any, sources: Any) -> List[Wanted]:
+def _named(
+    context: Context, name: Optional[str], pkgs: Any, version: Optional[str] = None
+) -> List[Wanted]:
+    """Return the packages that a state names.
+
+    A package of this host's own architecture is listed by its bare name, and is looked for by it:
+    `bash:amd64` is bash on amd64, `bash.x86_64` is bash on x86_64.
+    """
+    found = wanted_packages(name, pkgs, version)
+    return [Wanted(normalize_name(context, item.name), item.version) for item in found]
+
+
+def _wanted(
+    context: Context, name: str, version: Optional[str], pkgs: Any, sources: Any
+) -> List[Wanted]:
     if sources:
         if not isinstance(sources, list) or not all(isinstance(one, Mapping) for one in sources):
             raise UsageError("sources is a list of `- NAME: ADDRESS` lines")
         return wanted_packages(None, [key for item in sources for key in item])
-    return wanted_packages(name, pkgs, version)
+    return _named(context, name, pkgs, version)
 
 
 def _with_hold(
@@ -118,7 +132,7 @@ def latest(
 ) -> StateResult:
     """The packages are installed in the newest version that the repositories offer."""
     tool = provider(context)
-    names = [item.name for item in wanted_packages(name, pkgs)]
+    names = [item.name for item in _named(context, name, pkgs)]
     if _refresh(context, True if refresh is None else refresh):
         tool.refresh()
     offered, present = tool.candidates(names), tool.installed()
@@ -157,7 +171,7 @@ def latest(
 def _gone(
     context: Context, name: str, pkgs: Any, version: Optional[str], purge: bool
 ) -> StateResult:
-    wanted = wanted_packages(name, pkgs, version)
+    wanted = _named(context, name, pkgs, version)
     tool = provider(context)
     present = tool.installed()
     todo = [i.name for i in wanted if satisfies(tool, present.get(i.name, ()), i.version)]

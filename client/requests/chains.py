@@ -38,9 +38,9 @@ class ChainAction:
 
     kind: str
     #: Per kind: script {sha256, name, runas, group, timeout}, cmd {cmd, runas, timeout},
-    #: apply {mods, pillar, test}, highstate {}, install/upgrade/remove {packages: [[name,
-    #: version]]}, upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun,
-    #: args, kwargs}.
+    #: apply {mods, pillar, test, listed: one SLS was given as a list}, highstate {},
+    #: install/upgrade/remove {packages: [[name, version] or [name, arch, version]]},
+    #: upgrade_agent {sha256, filename | version}, reboot {at_minutes}, call {fun, args, kwargs}.
     data: Dict[str, Any] = field(default_factory=dict)
     #: Override of the kind's crash rule: "idempotent" or "once"; "" keeps the default.
     repeat: str = ""

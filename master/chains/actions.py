@@ -7,7 +7,7 @@ What arrives is `client.requests.ChainAction`: a kind and a free mapping. What l
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Dict, Optional, Tuple, Type
@@ -29,6 +29,12 @@ _FUNCTION = re.compile(r"[a-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?\Z")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:@~/()-]{0,254}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9<>=!*][A-Za-z0-9+._:~^<>=!*-]{0,127}\Z")
+#: Architectures by which rpm and dpkg name packages: name.arch and name:arch. The two sets have
+#: nothing in common, so an architecture says how it is written.
+_RPM_ARCHES = frozenset(
+    """aarch64 armv7hl i486 i586 i686 noarch ppc64 ppc64le riscv64 s390x x86_64""".split()
+)
+_DEB_ARCHES = frozenset("all amd64 arm64 armel armhf i386 mips64el ppc64el".split())
 #: A wheel of the agent (PEP 427); its name says the version that the new agent must report.
 _WHEEL = re.compile(r"catena-([0-9][0-9A-Za-z.+!_]{0,63})-[A-Za-z0-9_.-]{1,100}\.whl\Z")
 
@@ -80,6 +86,8 @@ class ApplyData:
     mods: Tuple[str, ...]
     pillar: Dict[str, Any] = field(default_factory=dict)
     test: bool = False
+    #: One SLS was given as a list, and is written as one. Several always are.
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,10 @@ class HighstateData:
 
 @dataclass(frozen=True)
 class PackagesData:
-    """Install, upgrade or remove packages: pairs of name and version ("" for any)."""
+    """Install, upgrade or remove packages.
+
+    Each is a name and a version ("" for any), or a name, an architecture and a version.
+    """
 
     packages: Tuple[Tuple[str, ...], ...]
 
@@ -184,6 +195,8 @@ def check(request: ChainAction) -> ActionPlan:
         raise BadActionError(unknown("action", request.kind[:80], names, few=True))
     kind = ActionType(request.kind)
     data = decode(DATA[kind], request.data, kind.value)
+    if isinstance(data, PackagesData):
+        data = PackagesData(tuple(_with_arch(entry) for entry in data.packages))
     _CHECKS[kind](data)
     _check_size(data)
     return ActionPlan(kind, data, _repeat(kind, request.repeat))
@@ -219,7 +232,25 @@ def title(plan: ActionPlan) -> str:
         return "Reboot" + (f" after {data.at_minutes} min" if data.at_minutes else "")
     if plan.type is ActionType.call:
         return f"Call {data.fun}"
-    return f"{plan.type.value.capitalize()} {', '.join(name for name, _ in data.packages)}"
+    return f"{plan.type.value.capitalize()} {', '.join(package_name(p) for p in data.packages)}"
+
+
+def package_name(entry: Sequence[str]) -> str:
+    """Return a package's name with its architecture, as its package manager writes the two."""
+    if len(entry) < 3:
+        return entry[0]
+    return f"{entry[0]}{':' if entry[1] in _DEB_ARCHES else '.'}{entry[1]}"
+
+
+def _with_arch(entry: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Return *entry* with the architecture beside the name where the name carries one."""
+    if len(entry) != 2:
+        return entry
+    for mark, arches in ((".", _RPM_ARCHES), (":", _DEB_ARCHES)):
+        bare, found, arch = entry[0].rpartition(mark)
+        if found and arch in arches:
+            return bare, arch, entry[1]
+    return entry
 
 
 def _repeat(kind: ActionType, asked: str) -> ActionKind:
@@ -276,13 +307,19 @@ def _check_packages(data: PackagesData) -> None:
     if not data.packages:
         raise BadActionError("name at least one package")
     seen = set()
-    for pair in data.packages:
-        if len(pair) != 2:
-            raise BadActionError("packages are pairs of a name and a version ('' for any)")
-        name, version = pair
-        _match(_PACKAGE, name, "a package name")
-        if version:
-            _match(_VERSION, version, "a package version")
+    for entry in data.packages:
+        if len(entry) not in (2, 3):
+            raise BadActionError(
+                "a package is a name and a version ('' for any), or a name, an architecture and a "
+                "version"
+            )
+        _match(_PACKAGE, entry[0], "a package name")
+        if len(entry) == 3 and entry[1] not in _RPM_ARCHES | _DEB_ARCHES:
+            known = sorted(_RPM_ARCHES | _DEB_ARCHES)
+            raise BadActionError(unknown("architecture", entry[1][:80], known))
+        if entry[-1]:
+            _match(_VERSION, entry[-1], "a package version")
+        name = package_name(entry)
         if name in seen:
             raise BadActionError(f"package {name!r} is named twice")
         seen.add(name)

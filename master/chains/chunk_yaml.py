@@ -1,9 +1,10 @@
 """Writes the YAML of chunk files, in the exact form of the reference.
 
 The form: block style, mappings 4 deeper than what holds them, lists in the column of the key that
-holds them, "-   " before an item (`semantics/reference-chain.md`). No general dumper keeps it
-whatever the values are, and a chunk file must not change with a library's version: minions check
-its hash.
+holds them. An item that is a mapping or a list follows "-   ", any other item "- ". Text is plain
+wherever every reader takes it for the same text (`semantics/uyuni.md`, Bytes). No general dumper
+keeps this form whatever the values are, and a chunk file must not change with a library's version:
+minions check its hash.
 
 The file passes through the renderer `jinja|yaml` on the minion. Text that people gave (a pillar
 value, a script's user) must never become template source, so no brace that could open a Jinja tag
@@ -26,10 +27,25 @@ KEY_LIMIT = 1000
 DEPTH_LIMIT = 100
 _STEP = 4
 _ITEM = "-".ljust(_STEP)
-#: Text that is the same string with and without quotes in YAML 1.1, and to a person's eye.
-_PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]|:(?! |\Z)| (?! |\Z))*\Z")
+#: What ends or begins something else than text, wherever it stands: ": ", " #", a ":" or a blank
+#: at the end, and the marks between documents.
+_NOT_PLAIN = re.compile(r": | #|[: ]\Z|(?:---|\.\.\.)(?: |\Z)")
+#: How plain text may begin; "-", "?" and ":" only before something that is no blank.
+_PLAIN_START = re.compile(r"[^-?:,\[\]{}#&*!|>'\"%@` ]|[-?:](?! |\Z)")
+#: Text that a reader of YAML 1.1 or 1.2 takes for a number, a date or a merge key.
+_NO_TEXT = re.compile(
+    r"""
+    [-+]?0[bB][01_]+ | [-+]?0[oO][0-7_]+ | [-+]?0[xX][0-9a-fA-F_]+
+    | [-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?
+    | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?
+    | [-+]?\.(?:[iI][nN][fF]|[nN][aA][nN])
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?
+    | = | << | ~
+    """,
+    re.VERBOSE,
+)
 #: Words that YAML 1.1 readers take for something else than text.
-_RESERVED = frozenset({"y", "n", "yes", "no", "true", "false", "on", "off", "null"})
+_RESERVED = frozenset({"", "y", "n", "yes", "no", "true", "false", "on", "off", "null"})
 #: Shorter text is a word.
 _WORD = 30
 _JINJA = re.compile(r"\{(?=[{%#])")
@@ -61,7 +77,7 @@ def _block(lines: list[str], value: Any, column: int, depth: int, lead: str) -> 
             if _is_block(item):
                 _block(lines, item, column + _STEP, depth + 1, f"{lead}{_ITEM}")
             else:
-                lines.append(f"{lead}{_ITEM}{_flow(item)}")
+                lines.append(f"{lead}- {_flow(item)}")
             lead = indent
         return
     for key, item in value.items():
@@ -130,11 +146,21 @@ def _quoted_word(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    if _PLAIN.match(text) and text.lower() not in _RESERVED:
+    if not text.isprintable() or _JINJA.search(text):
+        return '"' + "".join(_escaped(text)) + '"'
+    if _is_plain(text):
         return text
-    if text.isprintable() and not _JINJA.search(text):
-        return "'" + text.replace("'", "''") + "'"
-    return '"' + "".join(_escaped(text)) + '"'
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether printable *text* needs no quotes in a block."""
+    return (
+        text.lower() not in _RESERVED
+        and _PLAIN_START.match(text) is not None
+        and not _NOT_PLAIN.search(text)
+        and not _NO_TEXT.fullmatch(text)
+    )
 
 
 def _escaped(text: str) -> list[str]:

@@ -156,7 +156,9 @@ class _Reader:
         if kind is ActionType.cmd:
             return {"cmd": value}
         if kind is ActionType.apply:
-            return {"mods": _listed(value)}
+            # One SLS stays what it was given as: text, or a list of one.
+            one = isinstance(value, list) and len(value) == 1
+            return {"mods": _listed(value), **({"listed": True} if one else {})}
         if kind is ActionType.call:
             return {"fun": value}
         if kind in (ActionType.install, ActionType.upgrade, ActionType.remove):

@@ -17,7 +17,12 @@ from catena.core.errors import UsageError
 from catena.core.ids import machine_id
 from catena.core.job import ActionManifest, Boundary, ChainManifest, ChunkManifest
 from catena.master.chains import chunk_yaml
-from catena.master.chains.actions import ActionPlan, ActionType, agent_version
+from catena.master.chains.actions import (
+    ActionPlan,
+    ActionType,
+    agent_version,
+    package_name,
+)
 
 FOLDER = "actionchains"
 SCHEDULE_NEXT = "schedule_next_chunk"
@@ -134,7 +139,12 @@ def upgrades_agent(plan: ActionPlan, agent_packages: Sequence[str]) -> bool:
         return True
     if plan.type not in (ActionType.install, ActionType.upgrade):
         return False
-    return any(name in agent_packages for name, _ in plan.data.packages)
+    return any(_is_agent(entry, agent_packages) for entry in plan.data.packages)
+
+
+def _is_agent(entry: Sequence[str], agent_packages: Sequence[str]) -> bool:
+    # The name may still carry an architecture that both rpm and dpkg have: catena:s390x.
+    return entry[0].partition(":")[0] in agent_packages
 
 
 def module_run(
@@ -157,7 +167,7 @@ def call_of(action: PlannedAction) -> tuple[str, dict[str, Any]]:
     if plan.type is ActionType.highstate:
         return "state.apply", {}
     if plan.type is ActionType.apply:
-        mods = data.mods[0] if len(data.mods) == 1 else list(data.mods)
+        mods = list(data.mods) if data.listed or len(data.mods) > 1 else data.mods[0]
         kwargs = _some(pillar=dict(data.pillar), test=data.test)
         return "state.apply", {"mods": mods, **_some(kwargs=kwargs)}
     mods, pillar = _shipped(action)
@@ -168,8 +178,11 @@ def _some(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
-def _shipped(action: PlannedAction) -> tuple[str, dict[str, Any]]:
-    """Return the shipped SLS and the pillar, keys sorted, that an action applies."""
+def _shipped(action: PlannedAction) -> tuple[str | list[str], dict[str, Any]]:
+    """Return the shipped SLS and the pillar, keys sorted, that an action applies.
+
+    The reference names remote commands as text, and packages as a list of one.
+    """
     plan, data = action.plan, action.plan.data
     if plan.type is ActionType.script:
         return "remotecommands", _some(
@@ -186,13 +199,13 @@ def _shipped(action: PlannedAction) -> tuple[str, dict[str, Any]]:
         )
     if plan.type is ActionType.upgrade_agent:
         wheel = f"salt://{wheel_path(action.id, data.filename)}" if data.filename else ""
-        return "packages.agentupgrade", _some(
+        return ["packages.agentupgrade"], _some(
             mgr_agent_file=wheel,
             mgr_agent_sha256=data.sha256,
             mgr_agent_version=agent_version(data),
         )
-    return f"packages.pkg{plan.type.value}", {
-        "param_pkgs": [[name, version] for name, version in data.packages]
+    return [f"packages.pkg{plan.type.value}"], {
+        "param_pkgs": [list(entry) for entry in data.packages]
     }
 
 
@@ -251,7 +264,7 @@ class _Writer:
             FORCE_RESTART,
             {
                 "cmd.script": [
-                    {"name": f"salt://{FOLDER}/force_restart_minion.sh"},
+                    {"source": f"salt://{FOLDER}/force_restart_minion.sh"},
                     {"require": [{"mgrcompat": ident}]},
                 ]
             },
@@ -265,10 +278,11 @@ class _Writer:
             expected = {"version": agent_version(data)}
             self._chunk.put(VERIFY_AGENT, module_run("agent.verify", expected))
             return
+        by_version = action.plan.type is ActionType.install
         wanted = [
-            {name: version} if version and action.plan.type is ActionType.install else name
-            for name, version in data.packages
-            if name in self._plan.agent_packages
+            {package_name(entry): entry[-1]} if entry[-1] and by_version else package_name(entry)
+            for entry in data.packages
+            if _is_agent(entry, self._plan.agent_packages)
         ]
         declaration = {"pkg.installed": [{"refresh": True}, {"pkgs": wanted}]}
         self._chunk.put(VERIFY_PACKAGES, declaration, "pkg")

@@ -50,6 +50,27 @@ def test_a_highstate_is_idempotent_and_a_command_is_not() -> None:
     assert [a.kind for a in actions_of(text)] == [ActionKind.idempotent, ActionKind.once]
 
 
+@pytest.mark.parametrize(
+    ("mods", "kind"),
+    [
+        ("    -   mods:\n        - remotecommands\n", ActionKind.once),
+        ("    -   mods:\n        -   web\n        -   'remotecommands'\n", ActionKind.once),
+        ("    -   mods:\n        - web\n", ActionKind.idempotent),
+    ],
+)
+def test_listed_sls_say_what_a_crash_means(mods: str, kind: ActionKind) -> None:
+    text = REFERENCE.replace("    -   mods: remotecommands\n", mods)
+    assert actions_of(text)[0].kind is kind
+
+
+def test_list_of_another_argument_does_not_count_as_sls() -> None:
+    items = "    -   mods:\n        - web\n    -   name: x\n"
+    text = REFERENCE.replace("    -   mods: remotecommands\n", items).replace(
+        "mgr_remote_cmd_runas: foobar\n", "hosts:\n                - remotecommands\n", 1
+    )
+    assert actions_of(text)[0].kind is ActionKind.idempotent
+
+
 def test_a_right_manifest_is_taken() -> None:
     check(MANIFEST, 131, "abc")
 

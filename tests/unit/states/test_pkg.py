@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from catena.states import pkg
+from tests.unit.states.conftest import MakeWorld
 
 CONTEXT: Any = None
 
@@ -14,6 +17,42 @@ def chunk(name: str, fun: str = "installed", **arguments: Any) -> dict[str, Any]
 def joined(low: dict[str, Any], *others: dict[str, Any], running: Any = ()) -> Any:
     low["__agg__"] = True
     return pkg.mod_aggregate(CONTEXT, low, [low, *others], running)
+
+
+class Packages:
+    """A package manager that lists what is installed and offers nothing newer."""
+
+    def __init__(self, installed: dict[str, list[str]]) -> None:
+        self._installed = installed
+
+    def installed(self) -> dict[str, list[str]]:
+        return self._installed
+
+    def compare(self, left: str, right: str) -> int:
+        return (left > right) - (left < right)
+
+    def candidates(self, names: list[str]) -> dict[str, str]:
+        return dict.fromkeys(names, "")
+
+
+@pytest.mark.parametrize(
+    ("family", "osarch", "name"),
+    [
+        ("Debian", "amd64", "bash:amd64"),
+        ("Debian", "amd64", "bash:all"),
+        ("RedHat", "x86_64", "bash.x86_64"),
+        ("RedHat", "x86_64", "bash.noarch"),
+    ],
+)
+def test_package_of_the_own_architecture_is_found_by_its_bare_name(
+    monkeypatch: pytest.MonkeyPatch, world: MakeWorld, family: str, osarch: str, name: str
+) -> None:
+    monkeypatch.setattr(pkg, "provider", lambda _: Packages({"bash": ["5.2"]}))
+    host = world(grains={"os_family": family, "osarch": osarch}).context
+    assert pkg.installed(host, "x", pkgs=[{name: "5.2"}], refresh=False).result is True
+    assert pkg.latest(host, name, refresh=False).result is True
+    assert pkg.removed(host.with_(test=True), "x", pkgs=[name]).result is None
+    assert pkg.removed(host, "x", pkgs=["bash:i386"]).result is True
 
 
 def test_packages_of_one_function_are_joined() -> None:

@@ -1,8 +1,11 @@
-{#- Installs packages: pillar param_pkgs is a list of [name, version], version '' for any. #}
+{#- Installs packages: pillar param_pkgs is a list of [name, version] or [name, arch, version],
+    version '' for any. #}
+{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
 mgr_pkg_install:
   pkg.installed:
     - refresh: true
     - pkgs:
-{%- for name, version in pillar['param_pkgs'] %}
+{%- for package in pillar['param_pkgs'] %}
+{%-   set name, version = package[:-1] | join(mark), package[-1] %}
       - {{ name | tojson }}{% if version %}: {{ version | tojson }}{% endif %}
 {%- endfor %}

@@ -1,7 +1,8 @@
-{#- Removes packages: pillar param_pkgs is a list of [name, version]. #}
+{#- Removes packages: pillar param_pkgs is a list of [name, version] or [name, arch, version]. #}
+{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
 mgr_pkg_remove:
   pkg.removed:
     - pkgs:
-{%- for name, version in pillar['param_pkgs'] %}
-      - {{ name | tojson }}
+{%- for package in pillar['param_pkgs'] %}
+      - {{ package[:-1] | join(mark) | tojson }}
 {%- endfor %}

@@ -1,9 +1,11 @@
-{#- Upgrades packages to the newest version: pillar param_pkgs is a list of [name, version]; one
-    with a version goes to that version. #}
+{#- Upgrades packages to the newest version: pillar param_pkgs is a list of [name, version] or
+    [name, arch, version]; one with a version goes to that version. #}
+{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
 {%- set newest = [] %}
 {%- set fixed = [] %}
-{%- for name, version in pillar['param_pkgs'] %}
-{%-   do (fixed if version else newest).append([name, version]) %}
+{%- for package in pillar['param_pkgs'] %}
+{%-   set version = package[-1] %}
+{%-   do (fixed if version else newest).append([package[:-1] | join(mark), version]) %}
 {%- endfor %}
 {%- if newest %}
 mgr_pkg_upgrade:

@@ -16,14 +16,15 @@ schedule_next_chunk:
 mgr_actionchain_7_action_21_chunk_1:
     mgrcompat.module_run:
     -   name: state.apply
-    -   mods: packages.pkginstall
+    -   mods:
+        - packages.pkginstall
     -   kwargs:
             pillar:
                 param_pkgs:
-                -   -   catena
-                    -   '1.4.2'
-                -   -   tree
-                    -   ''
+                -   - catena
+                    - 1.4.2
+                -   - tree
+                    - ''
     -   require:
         -   mgrcompat: mgr_actionchain_7_action_20_chunk_1
 clean_action_chain_if_previous_failed:
@@ -33,6 +34,6 @@ clean_action_chain_if_previous_failed:
         -   mgrcompat: mgr_actionchain_7_action_21_chunk_1
 force_restart_if_needed:
     cmd.script:
-    -   name: salt://actionchains/force_restart_minion.sh
+    -   source: salt://actionchains/force_restart_minion.sh
     -   require:
         -   mgrcompat: mgr_actionchain_7_action_21_chunk_1

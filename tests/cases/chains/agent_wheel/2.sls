@@ -1,4 +1,4 @@
 agent_installed:
     mgrcompat.module_run:
     -   name: agent.verify
-    -   version: '1.4.2'
+    -   version: 1.4.2

@@ -1,30 +1,32 @@
 mgr_actionchain_9_action_2_chunk_2:
     mgrcompat.module_run:
     -   name: state.apply
-    -   mods: packages.pkgupgrade
+    -   mods:
+        - packages.pkgupgrade
     -   kwargs:
             pillar:
                 param_pkgs:
-                -   -   bash
-                    -   ''
+                -   - bash
+                    - ''
 mgr_actionchain_9_action_3_chunk_2:
     mgrcompat.module_run:
     -   name: state.apply
-    -   mods: packages.pkgremove
+    -   mods:
+        - packages.pkgremove
     -   kwargs:
             pillar:
                 param_pkgs:
-                -   -   nano
-                    -   ''
+                -   - nano
+                    - ''
     -   require:
         -   mgrcompat: mgr_actionchain_9_action_2_chunk_2
 mgr_actionchain_9_action_4_chunk_2:
     mgrcompat.module_run:
     -   name: test.echo
     -   args:
-        -   'a: b'
-        -   3
-        -   null
+        - 'a: b'
+        - 3
+        - null
     -   kwargs:
             text: 'yes'
     -   require:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jinja2
@@ -50,6 +51,36 @@ def test_data_read_back_is_the_data_written(data: dict[str, Any]) -> None:
     assert salt_yaml.load(through_jinja) == data
 
 
+#: Text as the reference's YAML library writes it, without the few words that libraries quote
+#: differently.
+_PLAIN_TEXTS = st.one_of(
+    st.text("abcXZ01239 .:-_/#'\"?,[]()&*!|>%@`~=<+", min_size=1, max_size=12),
+    st.sampled_from(["1.4.2", "3008.5-1.1", "1.0", "2:7", "2:7.4.052-1", "2024-01-01", "~deb12"]),
+).filter(lambda text: text.lower() not in ("y", "n") and not re.fullmatch(r"[0-9]+e[0-9]+", text))
+
+
+@given(
+    st.dictionaries(
+        st.text("abc_", min_size=1, max_size=8),
+        st.recursive(
+            st.one_of(st.none(), st.booleans(), st.integers(-99, 99), _PLAIN_TEXTS),
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=3),
+                st.dictionaries(st.text("abc_", min_size=1, max_size=8), inner, max_size=3),
+            ),
+            max_leaves=8,
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_form_is_that_of_an_emitter_with_an_indentation_of_four(data: dict[str, Any]) -> None:
+    written = yaml.safe_dump(
+        data, indent=4, default_flow_style=False, sort_keys=False, width=10**9
+    )
+    assert write(data) == written
+
+
 @given(st.dictionaries(texts, values, min_size=1, max_size=4))
 def test_the_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, Any]) -> None:
     text = write(data)
@@ -74,6 +105,21 @@ def test_the_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, 
         ("two\nlines", '"two\\nlines"'),
         ("{{ x }}", '"\\x7B{ x }}"'),
         ("{ x }", "'{ x }'"),
+        ("3008.5-1.1", "3008.5-1.1"),
+        ("2:7.4.052-1~deb12u1", "2:7.4.052-1~deb12u1"),
+        (">=1.2", "'>=1.2'"),
+        ("1.2", "'1.2'"),
+        ("1e3", "'1e3'"),
+        ("1:30", "'1:30'"),
+        ("0x1f", "'0x1f'"),
+        ("010", "'010'"),
+        ("2024-01-01", "'2024-01-01'"),
+        ("20240101-1", "20240101-1"),
+        ("-", "'-'"),
+        ("--force", "--force"),
+        ("--- a", "'--- a'"),
+        ("echo 'a' > b", "echo 'a' > b"),
+        (".inf", "'.inf'"),
     ],
 )
 def test_text_is_quoted_only_where_it_must_be(text: str, written: str) -> None:

@@ -63,6 +63,22 @@ def test_a_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "data"),
+    [
+        ("web", {"mods": ["web"]}),
+        ("[web]", {"mods": ["web"], "listed": True}),
+        ("[web, app]", {"mods": ["web", "app"]}),
+    ],
+)
+def test_text_and_a_list_of_one_are_told_apart(
+    tmp_path: Path, given: str, data: dict[str, object]
+) -> None:
+    text = f"target: a\nactions:\n- apply: {given}\n"
+    (entry,) = read(write(tmp_path, text)).request.entries
+    assert entry["action"]["data"] == data
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("actions:\n- scirpt: collect.sh\n  target: a\n", "chain.yaml:2: .*'script'"),

@@ -7,12 +7,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 
 from catena.client.requests import ChainAction
 from catena.core.errors import CatenaError
 from catena.core.job import ActionKind, Boundary
-from catena.master.chains.actions import check
+from catena.master import chains as sls
+from catena.master.chains.actions import check, restore
 from catena.master.chains.render import ChainPlan, PlannedAction, UnrenderableError, render
 
 CASES = Path(__file__).parents[3] / "cases" / "chains"
@@ -82,6 +85,65 @@ def test_a_chain_of_reboots_has_a_chunk_for_each() -> None:
 def test_removing_the_agent_is_no_upgrade_of_it() -> None:
     actions = [planned(1, "remove", packages=[["catena", ""]]), planned(2, "highstate")]
     assert len(render(ChainPlan(1, MACHINE, actions, ["catena"])).chunks) == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "written"),
+    [
+        ({"mods": ["web"]}, "    -   mods: web\n"),
+        ({"mods": ["web"], "listed": True}, "    -   mods:\n        - web\n"),
+        ({"mods": ["web", "db"]}, "    -   mods:\n        - web\n        - db\n"),
+    ],
+)
+def test_stored_actions_keep_text_or_list(stored: dict[str, Any], written: str) -> None:
+    action = PlannedAction(1, restore("apply", stored, "idempotent"))
+    text = render(ChainPlan(1, MACHINE, [action])).chunks[0].text
+    assert text.endswith(written)
+    assert restore("apply", action.plan.stored(), "idempotent") == action.plan
+
+
+@pytest.mark.parametrize(
+    "name", ["catena", "catena.x86_64", "catena:amd64", "catena:s390x", "catena.s390x"]
+)
+def test_agent_package_is_known_with_an_architecture(name: str) -> None:
+    actions = [planned(1, "upgrade", packages=[[name, ""]])]
+    chunks = render(ChainPlan(1, MACHINE, actions, ["catena"])).chunks
+    assert len(chunks) == 2
+    assert chunks[1].text.endswith(f"    -   pkgs:\n        - {name}\n")
+
+
+@pytest.mark.parametrize(
+    ("packages", "said"),
+    [
+        ([["a", "x86-64", ""]], "architecture 'x86-64'.*x86_64"),
+        ([["a", "b", "c", "d"]], "a name and a version"),
+        ([["a.x86_64", ""], ["a", "x86_64", "1"]], "'a.x86_64' is named twice"),
+    ],
+)
+def test_odd_packages_are_refused(packages: list[list[str]], said: str) -> None:
+    with pytest.raises(CatenaError, match=said):
+        planned(1, "install", packages=packages)
+
+
+@pytest.mark.parametrize(("family", "mark"), [("Debian", ":"), ("RedHat", ".")])
+@pytest.mark.parametrize("kind", ["install", "upgrade", "remove"])
+def test_shipped_sls_join_name_and_architecture(kind: str, family: str, mark: str) -> None:
+    folder = Path(sls.__file__).parent / "sls" / "packages"
+    source = (folder / f"pkg{kind}.sls").read_text()
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"])
+    pillar = {"param_pkgs": [["a", ""], ["b", "arm64", "1.0"], ["c", "arm64", ""], ["d", "2"]]}
+    text = environment.from_string(source).render(grains={"os_family": family}, pillar=pillar)
+    found = [
+        package
+        for declaration in yaml.safe_load(text).values()
+        for arguments in declaration.values()
+        for argument in arguments
+        for package in argument.get("pkgs", [])
+    ]
+    fixed = [] if kind == "remove" else [{f"b{mark}arm64": "1.0"}, {"d": "2"}]
+    bare = ["a", f"c{mark}arm64"] if fixed else ["a", f"b{mark}arm64", f"c{mark}arm64", "d"]
+    assert [package for package in found if isinstance(package, dict)] == fixed
+    assert [package for package in found if isinstance(package, str)] == bare
 
 
 def test_rendering_again_gives_the_same_bytes() -> None:
