@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, Sequence
 
 #: Where Linux says which boot this is.
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 #: More than a boot id has.
 _BOOT_ID_BYTES = 4096
+#: Files that hold the identity of a host, in order of preference (machine-id(5)).
+HOST_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+#: What systemd writes into a machine id file before the first boot has completed.
+_NO_HOST_ID = "uninitialized"
+_HOST_ID_LIMIT = 64
 
 
 class Clock(Protocol):
@@ -38,16 +44,16 @@ class SystemClock:
 class ManualClock:
     """A clock that stands still until it is told to move; for tests and simulation."""
 
-    def __init__(self, start: datetime) -> None:
+    def __init__(self, start: datetime, uptime: float = 0.0) -> None:
         self._wall = start
-        self._seconds = 0.0
+        self._seconds = uptime
 
     def now(self) -> datetime:
         """Return the wall clock as set."""
         return self._wall
 
     def monotonic(self) -> float:
-        """Return the seconds by which the clock was advanced."""
+        """Return the uptime at the start and the seconds by which the clock was advanced."""
         return self._seconds
 
     def advance(self, seconds: float) -> None:
@@ -72,3 +78,15 @@ def read_boot_id(path: str = BOOT_ID_FILE) -> str:
         return os.read(handle, _BOOT_ID_BYTES).decode("ascii").strip()
     finally:
         os.close(handle)
+
+
+def read_host_id(paths: Sequence[str] = HOST_ID_FILES) -> str:
+    """Return the machine id of this host; "" where no file holds one."""
+    for path in paths:
+        try:
+            text = Path(path).read_bytes()[:_BOOT_ID_BYTES].decode("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text and text != _NO_HOST_ID and len(text) <= _HOST_ID_LIMIT:
+            return text
+    return ""

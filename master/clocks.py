@@ -1,4 +1,4 @@
-"""Both clocks of the master's host, read together."""
+"""Both clocks of the master's host, read together, and the time between two readings."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class ClockReading:
     mono: float
     #: Which boot *mono* counts from.
     boot: str
+    #: Machine id of the host; "" if unknown, as in readings stored by older versions.
+    host: str = ""
 
 
 class HostClocks:
@@ -25,12 +27,56 @@ class HostClocks:
     Args:
         clock: where time comes from.
         boot_id: which boot of this host it is (`core.clock.read_boot_id`).
+        host_id: which host it is (`core.clock.read_host_id`); "" if it has no identity.
     """
 
-    def __init__(self, clock: Clock, boot_id: str) -> None:
+    def __init__(self, clock: Clock, boot_id: str, host_id: str = "") -> None:
         self._clock = clock
         self._boot_id = boot_id
+        self._host_id = host_id
 
     def read(self) -> ClockReading:
         """Return both clocks now."""
-        return ClockReading(self._clock.now().timestamp(), self._clock.monotonic(), self._boot_id)
+        now = self._clock.now().timestamp()
+        return ClockReading(now, self._clock.monotonic(), self._boot_id, self._host_id)
+
+
+def same_boot(then: ClockReading, now: ClockReading) -> bool:
+    """Return whether the boot clocks of two readings count from the same moment.
+
+    A boot clock that ran backwards is the clock of another kernel: a copy of a running virtual
+    machine keeps its boot id.
+    """
+    return then.boot == now.boot and now.mono >= then.mono
+
+
+def same_host(then: ClockReading, now: ClockReading) -> bool:
+    """Return whether two readings are certainly of one host."""
+    return same_boot(then, now) or bool(then.host and then.host == now.host)
+
+
+def passed(then: ClockReading, now: ClockReading) -> float:
+    """Return how many seconds have passed between two readings, as far as clocks can tell.
+
+    Within a boot the boot clock tells. After a boot of the same host, at least the time since that
+    boot has passed. The uptime of another host says nothing about an earlier reading: only the
+    wall clocks of the two hosts can be compared.
+    """
+    if same_boot(then, now):
+        return now.mono - then.mono
+    if same_host(then, now):
+        return now.mono
+    return max(0.0, now.wall - then.wall)
+
+
+def rebased(then: ClockReading, now: ClockReading, limit: float) -> ClockReading:
+    """Return *then* as a reading of the host and boot of *now*.
+
+    Args:
+        then: a reading of another host.
+        now: the clocks of this host.
+        limit: the longest time that may count as passed, seconds; another host's wall clock may be
+            wrong.
+    """
+    mono = now.mono - min(passed(then, now), limit)
+    return ClockReading(then.wall, mono, now.boot, now.host)

@@ -14,7 +14,7 @@ from typing import Any
 
 from catena import __version__
 from catena.core import failpoints
-from catena.core.clock import Clock, SystemClock, read_boot_id
+from catena.core.clock import Clock, SystemClock, read_boot_id, read_host_id
 from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
@@ -96,7 +96,7 @@ class Master:
         self.settings = settings
         self.config_dir = config_dir
         self.clock: Clock = clock or SystemClock()
-        self.clocks = HostClocks(self.clock, read_boot_id())
+        self.clocks = HostClocks(self.clock, read_boot_id(), read_host_id())
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False

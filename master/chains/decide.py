@@ -13,7 +13,7 @@ from typing import Any
 
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.master.chains.lifecycle import EXECUTION, ChainEvent, ExecutionEvent, ExecutionState
-from catena.master.clocks import ClockReading
+from catena.master.clocks import ClockReading, passed
 
 PREREQUISITE_FAILED = "Prerequisite failed"
 NO_RETURN = "No job return event was received."
@@ -377,10 +377,10 @@ def boundary_overdue(picked_up: ClockReading, now: ClockReading, allowed_seconds
 
     A wall clock that was set forward does not fail a chain, one that was set back does not keep
     it waiting. Across a boot of the master's host only the time since that boot counts, which is
-    at most what really passed.
+    at most what really passed. A reading of another host counts by the wall clock
+    (`clocks.passed`).
     """
-    counted = now.mono - (picked_up.mono if picked_up.boot == now.boot else 0.0)
-    return counted > allowed_seconds
+    return passed(picked_up, now) > allowed_seconds
 
 
 def settle(states: Iterable[ExecutionState]) -> ChainEvent | None:

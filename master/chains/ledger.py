@@ -299,6 +299,7 @@ class Ledger:
                 "picked_up": self.now.wall,
                 "picked_mono": self.now.mono,
                 "picked_host_boot": self.now.boot,
+                "picked_host": self.now.host,
                 "boot_id": boot,
             }
         if change.event is ExecutionEvent.succeed:

@@ -73,7 +73,12 @@ class Chains:
         return table
 
     async def open(self) -> None:
-        """Learn who sees which files; call it before the file service answers."""
+        """Learn who sees which files; call it before the file service answers.
+
+        What a master on another host left in the store is converted to the clocks of this one.
+        """
+        now, allowed = self._parts.clocks.read(), self._parts.rules.boundary_seconds
+        await self._parts.store.write(lambda conn: rows.rebase(conn, now, allowed))
         await self.files.load(self._parts.store)
 
     async def run(self) -> None:

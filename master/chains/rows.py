@@ -19,6 +19,7 @@ from catena.master.chains.actions import ActionPlan
 from catena.master.chains.decide import ExecutionFact
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.chains.render import PlannedAction
+from catena.master.clocks import ClockReading, rebased, same_host
 from catena.master.store.chain_tables import (
     ACTIONS,
     CHAINS,
@@ -187,6 +188,36 @@ def fact(row: sa.Row[Any]) -> ExecutionFact:
         picked_up=row.picked_up is not None,
         boot_id=row.boot_id,
     )
+
+
+def picked_up(row: sa.Row[Any]) -> ClockReading:
+    """Return when an execution was picked up, by the clocks of the master's host at that time."""
+    return ClockReading(row.picked_up, row.picked_mono, row.picked_host_boot, row.picked_host)
+
+
+def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> None:
+    """Convert the times of pending boundaries that another master's host recorded to this host.
+
+    At least half of the allowed time is left: a proof may arrive as soon as the master listens.
+
+    Args:
+        conn: the running transaction.
+        now: the clocks of this host.
+        boundary_seconds: the time that a boundary is allowed, without its own delay.
+    """
+    running = EXECUTIONS.c.state == ExecutionState.RUNNING.value
+    query = sa.select(EXECUTIONS).where(running, EXECUTIONS.c.picked_up.is_not(None))
+    for row in conn.execute(query).all():
+        then = picked_up(row)
+        if same_host(then, now):
+            continue
+        here = rebased(then, now, (boundary_seconds + row.delay_seconds) / 2)
+        values = {
+            "picked_mono": here.mono,
+            "picked_host_boot": here.boot,
+            "picked_host": here.host,
+        }
+        conn.execute(sa.update(EXECUTIONS).where(EXECUTIONS.c.id == row.id).values(values))
 
 
 def runs(conn: sa.Connection, chain_id: int, epoch: int) -> Sequence[sa.Row[Any]]:

@@ -152,7 +152,7 @@ class Scheduler:
             (row.chain_id, row.minion): row
             for row in waiting
             if decide.boundary_overdue(
-                ClockReading(row.picked_up, row.picked_mono, row.picked_host_boot),
+                rows.picked_up(row),
                 now,
                 self._parts.rules.boundary_seconds + row.delay_seconds,
             )

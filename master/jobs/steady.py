@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from catena.core.records import decode, encode
-from catena.master.clocks import ClockReading
+from catena.master.clocks import ClockReading, same_boot, same_host
 from catena.master.store.database import Store
 from catena.master.store.tables import FACTS
 
@@ -37,13 +37,15 @@ class Mark:
 def carried(mark: Mark, now: ClockReading) -> Mark:
     """Return the mark of *now*, given an earlier one.
 
-    Within a boot steady time is what the boot clock says. Across a boot of the host (or on another
-    host) there is only the wall clock to tell how long it was off; but the time since the boot has
-    passed for certain, so a clock that lost its battery turns nothing back.
+    Within a boot steady time is what the boot clock says. Across a boot of the host only the wall
+    clock tells how long the host was off. The time since the boot has passed for certain, so a
+    clock that lost its battery turns nothing back. On another host the wall clock alone counts:
+    the uptime of that host says nothing about the mark. Steady time never goes back.
     """
-    if mark.at.boot == now.boot:
+    if same_boot(mark.at, now):
         return Mark(mark.steady + now.mono - mark.at.mono, now)
-    return Mark(max(now.wall - mark.ahead, mark.steady + now.mono), now)
+    since_boot = now.mono if same_host(mark.at, now) else 0.0
+    return Mark(max(now.wall - mark.ahead, mark.steady + since_boot), now)
 
 
 class SteadyTime:

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
+from catena.master.chains import rows as chain_rows
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
-from catena.master.clocks import ClockReading
+from catena.master.clocks import ClockReading, passed
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import RESUME, START, HostFacts, OpenJob
@@ -217,8 +218,7 @@ def _waits_for_boot(row: sa.Row[Any]) -> bool:
 
 def _remaining(row: sa.Row[Any], now: ClockReading, again: float) -> float:
     """Return how long a reboot still has, by the clock that nobody can set."""
-    begun = row.picked_mono if row.picked_host_boot == now.boot else 0.0
-    return float(again + row.delay_seconds - (now.mono - begun))
+    return float(again + row.delay_seconds - passed(chain_rows.picked_up(row), now))
 
 
 def overdue(conn: sa.Connection, run: sa.Row[Any], now: ClockReading, again: float) -> bool:
@@ -227,7 +227,7 @@ def overdue(conn: sa.Connection, run: sa.Row[Any], now: ClockReading, again: flo
     rule = rule & (EXECUTIONS.c.minion == run.minion)
     return any(
         chain_decide.boundary_overdue(
-            ClockReading(row.picked_up, row.picked_mono, row.picked_host_boot),
+            chain_rows.picked_up(row),
             now,
             again + row.delay_seconds,
         )

@@ -91,6 +91,8 @@ EXECUTIONS = sa.Table(
     sa.Column("picked_up", sa.Double),
     sa.Column("picked_mono", sa.Double, nullable=False, server_default="0"),
     sa.Column("picked_host_boot", sa.String(64), nullable=False, server_default=""),
+    #: Machine id of that host; "" if unknown.
+    sa.Column("picked_host", sa.String(64), nullable=False, server_default=""),
     #: Boot of the minion under which it succeeded.
     sa.Column("boot_id", sa.String(64), nullable=False, server_default=""),
     sa.Column("created", sa.Double, nullable=False),

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import shutil
-import subprocess
-import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,8 +31,8 @@ from catena.transport.messages import (
     ReturnStored,
 )
 from catena.transport.return_parts import split_return
-from tests.debian_roots import require
 from tests.integration.master.bench import a_master, a_return
+from tests.postgres_server import postgres_server
 
 
 async def heard(script: Any, kind: type) -> Any:
@@ -156,11 +152,6 @@ def test_minions_are_listed_with_what_is_known_of_them() -> None:
     asyncio.run(scenario())
 
 
-def postgres_program(name: str) -> str | None:
-    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
-    return str(newest[0]) if newest else shutil.which(name)
-
-
 def test_a_target_by_pillar_misses_nobody_of_a_large_fleet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,29 +189,8 @@ def test_housekeeping_outlives_a_file_that_vanishes_under_it(
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """A PostgreSQL server of this test, on a unix socket; it refuses to run as root."""
-    initdb, control = postgres_program("initdb"), postgres_program("pg_ctl")
-    if initdb is None or control is None:
-        require("needs PostgreSQL's programs")
-    user = "nobody" if getpass.getuser() == "root" else None
-    with tempfile.TemporaryDirectory(prefix="pg") as folder:
-        if user:
-            shutil.chown(folder, user)
-
-        def run(*command: str) -> None:
-            done = subprocess.run(
-                command, user=user, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-            )
-            assert done.returncode == 0, done.stderr.decode()
-
-        data = f"{folder}/data"
-        run(initdb, "-D", data, "-A", "trust", "-U", "test", "--no-sync")
-        options = f"-k {folder} -c listen_addresses= -c fsync=off"
-        run(control, "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql+psycopg://test@/postgres?host={folder}"
-        finally:
-            run(control, "-D", data, "-m", "fast", "stop")
+    with postgres_server() as server:
+        yield server.url()
 
 
 def test_the_same_master_works_on_postgresql(postgres: str) -> None:

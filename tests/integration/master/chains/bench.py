@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,7 @@ class Bench:
         self.minions = minions
         self.clock = ManualClock(START)
         self.host_boot = "master-boot-1"
+        self.host_id = "master-host-1"
         self.bus = EventBus(store, self.clock)
         self.blobs = Blobs(folder / "blobs")
         self.files = ChainFiles(folder / "chains")
@@ -75,7 +76,7 @@ class Bench:
 
     def _jobs(self) -> Jobs:
         moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
-        steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot).read)
+        steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot, self.host_id).read)
         handover = Handover(self.store, NoLink(), moves, steady)
         targets = AllMinions(self.minions)
         return Jobs(
@@ -90,7 +91,7 @@ class Bench:
             targets=AllMinions(self.minions),
             uploads=self.blobs,
             files=self.files,
-            clocks=HostClocks(self.clock, self.host_boot),
+            clocks=HostClocks(self.clock, self.host_boot, self.host_id),
             rules=self.rules,
         )
         chains = Chains(self.parts)
@@ -104,6 +105,12 @@ class Bench:
         await self.jobs.open()
         self.chains = self._chains()
         await self.chains.open()
+
+    async def move_to_host(self, number: int, *, uptime: float, ahead: float = 0.0) -> None:
+        """Start the master on another host, which has its own boot, uptime and wall clock."""
+        self.clock = ManualClock(self.clock.now() + timedelta(seconds=ahead), uptime)
+        self.host_id, self.host_boot = f"master-host-{number}", f"boot-of-host-{number}"
+        await self.restart()
 
     async def open(self) -> None:
         await self.bus.open()
@@ -236,12 +243,15 @@ def ret(jid: str, fun: str, value: Any, **more: Any) -> JobReturn:
 
 
 def with_bench(
-    folder: Path, body: Callable[[Bench], Awaitable[None]], minions: tuple[str, ...] = ("web1",)
+    folder: Path,
+    body: Callable[[Bench], Awaitable[None]],
+    minions: tuple[str, ...] = ("web1",),
+    url: str = "",
 ) -> None:
-    """Run *body* on a fresh bench."""
+    """Run *body* on a fresh bench, whose store is an SQLite file or that of *url*."""
 
     async def run() -> None:
-        store = Store(f"sqlite:///{folder / 'master.db'}")
+        store = Store(url or f"sqlite:///{folder / 'master.db'}")
         await store.open()
         try:
             bench = Bench(folder, store, minions)

@@ -212,9 +212,16 @@ def test_a_missing_boot_is_overdue_by_the_clock_that_nobody_can_set() -> None:
     assert not boundary_overdue(start, ClockReading(9000, 10, "boot"), 60)
     assert boundary_overdue(start, ClockReading(-9000, 61, "boot"), 60)
     assert boundary_overdue(start, ClockReading(61, 61, "boot"), 60)
-    late = ClockReading(5000, 5000, "boot")
-    assert not boundary_overdue(late, ClockReading(9000, 30, "next boot"), 60)
-    assert boundary_overdue(late, ClockReading(9000, 90, "next boot"), 60)
+    late = ClockReading(5000, 5000, "boot", "host")
+    assert not boundary_overdue(late, ClockReading(9000, 30, "next boot", "host"), 60)
+    assert boundary_overdue(late, ClockReading(9000, 90, "next boot", "host"), 60)
+
+
+def test_boundary_counts_the_wall_clock_on_another_host() -> None:
+    picked_up = ClockReading(5000, 5000, "boot", "host")
+    assert not boundary_overdue(picked_up, ClockReading(5030, 9e6, "boot 2", "other"), 60)
+    assert not boundary_overdue(picked_up, ClockReading(4000, 9e6, "boot 2", "other"), 60)
+    assert boundary_overdue(picked_up, ClockReading(5090, 3, "boot 2", "other"), 60)
 
 
 def test_a_chain_ends_when_every_execution_has() -> None:

@@ -13,9 +13,11 @@ from catena.master.jobs.steady import KEEP_SECONDS, Mark, SteadyTime, carried
 from catena.master.store.database import Store
 
 DAY = 86_400.0
-START = ClockReading(1_000_000.0, 500.0, "one")
+START = ClockReading(1_000_000.0, 500.0, "one", "host")
 #: An hour after a boot that a day's rest was before; the clock of the host is right.
-NEXT = ClockReading(START.wall + DAY, 3600.0, "two")
+NEXT = ClockReading(START.wall + DAY, 3600.0, "two", "host")
+#: The same moments on a host that has been up for a year.
+ELSEWHERE = ClockReading(START.wall + DAY, 365 * DAY, "three", "other")
 
 
 @dataclass
@@ -43,6 +45,10 @@ class Host:
         pytest.param(replace(START, wall=START.wall - DAY, mono=560.0), 60.0, id="back"),
         pytest.param(NEXT, DAY, id="a boot, and the clock says how long it was off"),
         pytest.param(replace(NEXT, wall=0.0), 3600.0, id="a boot that forgot the time"),
+        pytest.param(ELSEWHERE, DAY, id="another host"),
+        pytest.param(replace(ELSEWHERE, wall=0.0), 0.0, id="another host without the time"),
+        pytest.param(replace(ELSEWHERE, host=""), DAY, id="a host without an identity"),
+        pytest.param(replace(START, wall=START.wall + 9, mono=3.0), 9.0, id="a copy of the host"),
     ],
 )
 def test_so_much_time_has_passed(now: ClockReading, passed: float) -> None:
@@ -52,7 +58,7 @@ def test_so_much_time_has_passed(now: ClockReading, passed: float) -> None:
 
 def test_a_clock_that_was_set_before_a_boot_ages_nothing_after_it() -> None:
     ahead = carried(Mark(START.wall, START), replace(START, wall=START.wall + DAY))
-    booted = ClockReading(START.wall + DAY + 120, 60.0, "two")
+    booted = ClockReading(START.wall + DAY + 120, 60.0, "two", "host")
     assert carried(ahead, booted).steady == START.wall + 120
 
 
@@ -77,7 +83,7 @@ def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -> None
             assert steady.by_wall_clock(START.wall + 60) == host.now.wall + 60
             host.set_clock(-3 * DAY)
             await steady.keep()
-            host.now = ClockReading(host.now.wall + 600, 60.0, "two")
+            host.now = ClockReading(host.now.wall + 600, 60.0, "two", "host")
             steady = await _restarted(store, host)
             assert steady.now() == START.wall + 600
         finally:
