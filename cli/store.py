@@ -143,9 +143,8 @@ def upgrade(ctx: click.Context) -> None:
     """
     url = _url(ctx)
     import asyncio
-    from contextlib import nullcontext
 
-    from catena.master.store import lock, upkeep
+    from catena.master.store import lock, sole, upkeep
     from catena.master.store.backup import keep_before_upgrade
     from catena.master.store.database import Store
 
@@ -155,8 +154,8 @@ def upgrade(ctx: click.Context) -> None:
         await opened.close()
 
     is_file = url.startswith("sqlite")
-    holding = lock.held(upkeep.sqlite_file(url), "upgrading it") if is_file else nullcontext()
-    with holding:
+    file_held = is_file and lock.held(upkeep.sqlite_file(url), "upgrading it")
+    with file_held or sole.held(url, "upgrade"):
         before = upkeep.summary(url).revision
         kept = keep_before_upgrade(upkeep.sqlite_file(url)) if is_file else None
         asyncio.run(whole())

@@ -16,7 +16,7 @@ from catena.core.errors import CatenaError
 from catena.master.chains.again import INTERRUPTED
 from catena.master.chains.lifecycle import EXECUTION, ChainState, ExecutionState
 from catena.master.ssh.lifecycle import HostState
-from catena.master.store import schema, upkeep
+from catena.master.store import lock, schema, sole, upkeep
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 from catena.master.store.database import database_url
 from catena.master.store.ssh_tables import SSH_HOSTS
@@ -49,14 +49,19 @@ def check(settings: MasterSettings) -> Iterator[Finding]:
 
 def _running(settings: MasterSettings) -> Finding:
     url = database_url(settings)
+    text = "the master does not run"
+    not_running = Finding("daemon", Level.warning, text, "start catena-master")
     if url.startswith("sqlite"):
-        file = upkeep.sqlite_file(url)
-        runs = checkup.is_locked(file.with_name(f"{file.name}.lock"))
-    else:
-        runs = (Path(settings.run_dir) / "master.sock").exists()
-    if runs:
-        return Finding("daemon", Level.ok, "the master runs")
-    return Finding("daemon", Level.warning, "the master does not run", "start catena-master")
+        runs = checkup.is_locked(lock.path_of(upkeep.sqlite_file(url)))
+        return Finding("daemon", Level.ok, "the master runs") if runs else not_running
+    try:
+        with upkeep.opened(url) as engine, engine.connect() as conn:
+            found = sole.holder(conn.connection.dbapi_connection)
+    except CatenaError as error:
+        return Finding("daemon", Level.warning, f"nobody knows whether the master runs: {error}")
+    if found is None:
+        return not_running
+    return Finding("daemon", Level.ok, f"the database is in use by {found}")
 
 
 def _keys(folder: Path) -> Iterator[Finding]:

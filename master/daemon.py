@@ -53,7 +53,7 @@ from catena.master.ssh.hosts import RosterHosts
 from catena.master.ssh.looks import Looks
 from catena.master.ssh.reports import Events, NoLink
 from catena.master.ssh.worker import SshWorker, WorkerParts
-from catena.master.store import backup, lock, log_room, migrate, upkeep
+from catena.master.store import backup, lock, log_room, migrate, sole, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.verbs import VerbParts, Verbs
 from catena.master.workers.pool import Workers
@@ -76,6 +76,8 @@ AGAIN_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 TRIM_SECONDS = 60.0
+#: How soon a master without anything to store notices that it has lost its database's lock.
+PROVE_SECONDS = 5.0
 
 
 class Master:
@@ -110,7 +112,8 @@ class Master:
         settings = self.settings
         state = private_folder(settings.state_dir)
         self.pair: KeyPair = load_or_create(settings.pki_dir)
-        self.store = Store(database_url(settings))
+        self.store = Store(database_url(settings), alone=True)
+        self.store.on_usurped = self._usurped
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.keys = Keys(self.store, self.bus, self.accepted, self.clock)
@@ -338,7 +341,7 @@ class Master:
             await self.jobs.open()
             await self.presence.open()
             await self.chains.open()
-            await self.ssh.open(_is_file(database_url(self.settings)))
+            await self.ssh.open()
             await self.gateway.start()
             await self.local.start()
         except CatenaError:
@@ -371,6 +374,12 @@ class Master:
             return
         # None of them ends by itself; a master without one of its organs must not look healthy.
         LOG.critical("%s ended", task.get_name(), exc_info=task.exception())
+        self._failed = True
+        self._stopped.set()
+
+    def _usurped(self, why: str) -> None:
+        """Stop: nothing can be stored any more, and another master may be at work."""
+        LOG.critical("the master ends: %s", why)
         self._failed = True
         self._stopped.set()
 
@@ -416,6 +425,7 @@ class Master:
             Chore(SWEEP_SECONDS, self._sweep),
             Chore(PRUNE_SECONDS, self._prune),
             Chore(TRIM_SECONDS, lambda: asyncio.to_thread(heap.give_back)),
+            Chore(PROVE_SECONDS, self.store.prove_alone),
         )
         household = Household(chores, self.clock.monotonic())
         while True:
@@ -486,8 +496,9 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
 
 async def _serve(settings: MasterSettings, config_dir: str) -> int:
     with _alone(settings):
-        _keep_old_store(settings)
-        migrate.apart(database_url(settings))
+        with _alone_to_upgrade(settings):
+            _keep_old_store(settings)
+            migrate.apart(database_url(settings))
         master = Master(settings, config_dir=config_dir)
         await master.start()
         return await master.run()
@@ -505,10 +516,17 @@ def _is_file(url: str) -> bool:
 
 
 def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
+    """Keep other masters away from a database file; on PostgreSQL the open store does so."""
     url = database_url(settings)
     if not _is_file(url):
         return nullcontext()
     return lock.held(upkeep.sqlite_file(url), "a second one")
+
+
+def _alone_to_upgrade(settings: MasterSettings) -> AbstractContextManager[None]:
+    """Keep other masters away from a PostgreSQL database until the store is opened."""
+    url = database_url(settings)
+    return nullcontext() if _is_file(url) else sole.held(url, "start")
 
 
 def _raise_limits() -> None:

@@ -246,11 +246,10 @@ class SshWorker:
                 text = "the master that was with it is gone"
                 await self._move(row, HostEvent.lose, detail=text, due=0.0, holder="")
 
-    async def open(self, alone: bool) -> None:
+    async def open(self) -> None:
         """Learn of the hosts that there are; call it before anything is dispatched.
 
-        Args:
-            alone: only one master can be on the database: whoever else made visits is gone.
+        One master has the database at a time, so visits of an earlier one have ended.
         """
         query = sa.select(SSH_HOSTS.c.id)
         names = await self._store.read(lambda conn: conn.execute(query).scalars().all())
@@ -259,8 +258,7 @@ class SshWorker:
         desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
         self._parts.hosts.keep(desk.busy)
         await self._refresh()
-        if alone:
-            await self._take_over()
+        await self._take_over()
 
     async def _take_over(self) -> None:
         values = {"held_until": 0.0}

@@ -25,8 +25,9 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
-from catena.master.store import direct, schema
+from catena.master.store import direct, schema, sole
 from catena.master.store.pending import Pending
+from catena.master.store.sole import Sole
 
 log = logging.getLogger(__name__)
 
@@ -113,15 +114,19 @@ class Store:
 
     Args:
         url: SQLAlchemy URL, "sqlite:////path/file.db" or "postgresql+psycopg://…".
+        alone: on PostgreSQL, keep every other master away while the store is open.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, alone: bool = False) -> None:
         self._url = sa.make_url(url)
+        #: Called in the event loop when another master has taken the database.
+        self.on_usurped: Callable[[str], object] = log.critical
         self._sqlite = self._url.get_backend_name() == "sqlite"
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
         self._writer: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sole = None if self._sqlite or not alone else Sole()
         self._write_engine = self._engine(writer=True)
         self._read_engine = self._engine(writer=False)
 
@@ -184,6 +189,11 @@ class Store:
         """Run *fn* in a transaction; return its value once it is durable."""
         return await self.post(fn)
 
+    async def prove_alone(self) -> None:
+        """Notice a lost lock although nothing is to be stored; SQLite's lock can't be lost."""
+        if self._sole is not None:
+            await self.write(lambda conn: conn.exec_driver_sql("SELECT 1").close())
+
     async def read(self, fn: Callable[[sa.Connection], T]) -> T:
         """Run *fn* on a snapshot, in a reader thread; it must not write."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._reading, fn)
@@ -198,6 +208,8 @@ class Store:
     def _engine(self, *, writer: bool) -> sa.Engine:
         size = 1 if writer else READERS
         engine = sa.create_engine(self._url, pool_size=size, max_overflow=0)
+        if writer and self._sole is not None:
+            sole.guard(engine, self._sole)
         if self._sqlite:
             sa.event.listen(engine, "connect", _set_up_sqlite)
             if writer:
@@ -212,6 +224,9 @@ class Store:
             _make_private(Path(self._url.database))
         try:
             schema.upgrade(self._write_engine)
+            if self._sole is not None:
+                with self._write_engine.begin() as conn:
+                    self._sole.mark(conn)
         except sa.exc.DBAPIError as error:
             raise _translated(error) from error
 
@@ -251,6 +266,9 @@ class Store:
                     self._commit_group(conn, [work])
                 return
             outcomes = [_Outcome(group, error=_translated(error))]
+        except sole.NotAloneError as error:
+            outcomes = [_Outcome(group, error=error)]
+            self._call(self.on_usurped, str(error))
         except Exception as error:  # the edge of the writer's thread, which must go on
             log.exception("the store's writer failed")
             outcomes = [_Outcome(group, error=error)]
@@ -274,9 +292,12 @@ class Store:
                 time.sleep(LOCKED_PAUSE_SECONDS)
 
     def _report(self, outcomes: list[_Outcome]) -> None:
+        self._call(_settle, outcomes)
+
+    def _call(self, function: Callable[[Any], object], argument: Any) -> None:
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(_settle, outcomes)
+            self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
             # The loop is closed: nobody waits any more; what was committed stays committed.
             return

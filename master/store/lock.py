@@ -1,13 +1,16 @@
 """One master at a time for one database file.
 
-PostgreSQL may serve several masters; a file may not, and what replaces or repairs it must know
-that nobody writes.
+Whatever replaces or repairs the file must know that nobody writes. `sole` does the same for
+PostgreSQL.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,27 +18,80 @@ from pathlib import Path
 from catena.core.errors import InvalidStateError
 from catena.core.files import private_folder
 
+#: More than the note of a holder has.
+_NOTE_BYTES = 4096
+
 
 @contextmanager
 def held(database: Path, wanted_for: str) -> Iterator[None]:
     """Keep every other master away from *database* while the block runs.
 
+    Two locks are taken. The one beside the file, found through symbolic links, exists before the
+    database does. The one of the file itself meets a master that knows it by another hard link.
+    SQLite's own locks are of another kind (fcntl) and do not conflict with either.
+
     Args:
-        database: the file; its lock lies beside it.
+        database: the file.
         wanted_for: what can't be done otherwise, for the error.
 
     Raises:
-        InvalidStateError: a master has it.
+        InvalidStateError: a master has it; the message says which process and since when.
     """
-    path = private_folder(database.parent) / f"{database.name}.lock"
+    path = path_of(database)
+    private_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    own = -1
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InvalidStateError(
-                f"{database}: a master runs with it, so that {wanted_for} is not possible"
-            ) from None
+        _take(handle, database, wanted_for, _told(handle))
+        own = _open_file(database)
+        if own >= 0:
+            _take(own, database, wanted_for, "under another of its names")
+        _tell(handle)
         yield
     finally:
+        # The file of the database last: closing it drops SQLite's locks in this process.
         os.close(handle)
+        if own >= 0:
+            os.close(own)
+
+
+def path_of(database: Path) -> Path:
+    """Return the lock file of a database, the same for every symbolic link to it."""
+    real = Path(os.path.realpath(database))
+    return real.with_name(f"{real.name}.lock")
+
+
+def _open_file(database: Path) -> int:
+    try:
+        return os.open(database, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
+
+
+def _take(handle: int, database: Path, wanted_for: str, who: str) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InvalidStateError(
+            f"{database}: a master runs with it ({who}), so that {wanted_for} is not possible"
+        ) from None
+
+
+def _tell(handle: int) -> None:
+    """Write into the lock file who has it, for the error of the next one."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    note = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(note).encode(), 0)
+    except OSError:
+        # A full disk: the lock holds without the note.
+        return
+
+
+def _told(handle: int) -> str:
+    try:
+        note = json.loads(os.pread(handle, _NOTE_BYTES, 0))
+        return f"pid {int(note['pid'])} on {note['host']!s:.64}, since {note['since']!s:.32}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return "an older version"

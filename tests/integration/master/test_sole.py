@@ -1,0 +1,181 @@
+"""One master at a time on one database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from catena.core.errors import InvalidStateError
+from catena.master.store import lock, sole
+from catena.master.store.database import Store
+from catena.master.store.sole import NotAloneError
+from catena.master.store.tables import FACTS
+from tests.integration.master.bench import a_master
+from tests.postgres_server import PostgresServer, postgres_server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.new_database()
+
+
+def cut_lock(url: str) -> None:
+    """End the connection that holds the lock, as a failover or a firewall does."""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as conn:
+        raw = conn.connection.dbapi_connection
+        found = sole.holder(raw)
+        assert found is not None
+        conn.exec_driver_sql(f"SELECT pg_terminate_backend({found.backend})")
+        while sole.holder(raw) is not None:
+            pass
+    engine.dispose()
+
+
+async def put(store: Store, name: str) -> None:
+    await store.write(lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value="x")))
+
+
+def test_second_master_on_postgresql_is_refused_and_told_who_has_the_database(url: str) -> None:
+    async def scenario() -> None:
+        async with a_master(database=url) as first:
+            expected = rf"catena master pid {os.getpid()} on \S+ .*since 20\d\d-.*Stop that one"
+            with pytest.raises(NotAloneError, match=expected):
+                async with a_master(database=url):
+                    pass
+            with pytest.raises(NotAloneError, match="another master has the database"):
+                with sole.held(url, "start"):
+                    pass
+            await put(first.store, "still")
+        async with a_master(database=url) as second:
+            await put(second.store, "again")
+
+    asyncio.run(scenario())
+
+
+def test_tool_that_changes_the_schema_keeps_masters_away(url: str) -> None:
+    async def scenario() -> None:
+        with sole.held(url, "upgrade"):
+            with pytest.raises(NotAloneError, match="catena upgrade pid"):
+                async with a_master(database=url):
+                    pass
+
+    asyncio.run(scenario())
+
+
+def test_databases_of_one_server_have_masters_of_their_own(
+    url: str, postgres: PostgresServer
+) -> None:
+    async def scenario() -> None:
+        other = postgres.new_database()
+        async with a_master(database=url), a_master(database=other) as second:
+            await put(second.store, "x")
+
+    asyncio.run(scenario())
+
+
+def test_lost_lock_is_taken_again_before_the_next_write(url: str) -> None:
+    async def scenario() -> None:
+        usurped: list[str] = []
+        async with a_master(database=url) as master:
+            master.store.on_usurped = usurped.append
+            cut_lock(url)
+            await put(master.store, "after")
+            with pytest.raises(NotAloneError):
+                with sole.held(url, "start"):
+                    pass
+        assert not usurped
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_master_stops_when_another_one_had_the_database_meanwhile(url: str, ended: bool) -> None:
+    async def scenario() -> None:
+        async with a_master(database=url) as first:
+            cut_lock(url)
+            second = Store(url, alone=True)
+            await second.open()
+            if ended:
+                await second.close()
+            # Nothing is to be stored: the master looks by itself.
+            with pytest.raises(NotAloneError):
+                await first.store.prove_alone()
+            with pytest.raises(NotAloneError):
+                await put(first.store, "too late")
+            async with asyncio.timeout(10):
+                assert await first.run() == 1
+            if not ended:
+                await second.close()
+        names = Store(url)
+        await names.open()
+        query = sa.select(FACTS.c.name).where(FACTS.c.name == "too late")
+        assert await names.read(lambda conn: conn.execute(query).first()) is None
+        await names.close()
+
+    asyncio.run(scenario())
+
+
+def test_lost_connection_of_its_own_does_not_keep_a_master_away(url: str) -> None:
+    """The server notices a cut connection late: until then it holds the lock."""
+    engine = sa.create_engine(url)
+    claim = sole.Sole()
+    ghost = engine.raw_connection()
+    claim.take(ghost.dbapi_connection)
+    connection = engine.raw_connection()
+    claim.take(connection.dbapi_connection)
+    found = sole.holder(connection.dbapi_connection)
+    assert found is not None
+    assert found.name == claim.name
+    ghost.invalidate()
+    connection.close()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("way", ["symbolic link", "hard link", "folder", "file"])
+def test_second_master_on_one_file_is_refused_under_every_name_of_it(
+    tmp_path: Path, way: str
+) -> None:
+    first = tmp_path / "one" / "master.db"
+    first.parent.mkdir(mode=0o700)
+    first.touch(mode=0o600)
+    other = tmp_path / "two" / "master.db"
+    if way == "folder":
+        other.parent.symlink_to(first.parent)
+    else:
+        other.parent.mkdir(mode=0o700)
+        if way == "symbolic link":
+            other.symlink_to(first)
+        elif way == "hard link":
+            other.hardlink_to(first)
+        else:
+            other = first
+    with lock.held(first, "a second one"):
+        with pytest.raises(InvalidStateError, match="a master runs with it"):
+            with lock.held(other, "a second one"):
+                pass
+    with lock.held(other, "a second one"):
+        pass
+
+
+def test_refusal_names_the_process_that_has_the_file(tmp_path: Path) -> None:
+    database = tmp_path / "master.db"
+    with lock.held(database, "a second one"):
+        expected = rf"\(pid {os.getpid()} on \S+, since 20\d\d-\S+Z\)"
+        with pytest.raises(InvalidStateError, match=expected):
+            with lock.held(database, "a second one"):
+                pass
+    lock.path_of(database).write_bytes(b"\x00{")
+    with lock.held(database, "restoring it"):
+        pass
