@@ -294,13 +294,15 @@ def _spec(work: _Work) -> JobSpec:
 
     from catena.core.clock import SystemClock
     from catena.core.ids import JidFactory
+    from catena.core.records import encode
 
     clock = SystemClock()
     return JobSpec(
         JidFactory(clock.now)(),
         work.function,
-        work.args,
-        dict(work.kwargs),
+        # As they would come from a master.
+        tuple(encode(work.args)),
+        encode(work.kwargs),
         user=getpass.getuser(),
         issued=clock.now().timestamp(),
         deadline_seconds=work.deadline or DEFAULT_DEADLINE_SECONDS,

@@ -40,15 +40,21 @@ LATER = MappingProxyType({"later": True})
 
 #: Stands for the type of a field that is none.
 _UNKNOWN = object()
+#: Integers that MessagePack carries: 64 bits, signed or not.
+_LEAST, _MOST = -(2**63), 2**64 - 1
 #: Types whose values are plain data as they stand.
 _AS_IS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """Return *value* with records as dicts, enums as their values and tuples as lists."""
+    """Return *value* with records as dicts, enums as their values and tuples as lists.
+
+    An integer of more than 64 bits is its decimal text: as an argument it is nearly always a job
+    id, which YAML reads as a number.
+    """
     kind = type(value)
     if kind in _AS_IS:
-        return value
+        return str(value) if kind is int and not _LEAST <= value <= _MOST else value
     names = _names(kind)  # type: ignore[arg-type]  # a class is hashable
     if names is not None:
         return {name: encode(getattr(value, name)) for name in _shown(value, names)}
@@ -64,10 +70,10 @@ def encode(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return a record or Enum as plain data, what is in it as it stands.
 
-    For packers that know plain data, and ask for the rest: `encode` walks through all of it.
+    For packers that know plain data, and ask for the rest: `encode` walks through all of it, and
+    makes the same of it. An integer that a packer asks about has more than 64 bits.
 
     Raises:
-        OverflowError: it is an integer that the packer could not take.
         TypeError: it is none of them.
     """
     names = _names(type(value))  # type: ignore[arg-type]  # a class is hashable
@@ -78,7 +84,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, AbstractMapping):
         return dict(value)
     if isinstance(value, int):
-        raise OverflowError("an integer of more than 64 bits")
+        return str(value)
     raise TypeError(f"can not serialize {type(value).__name__!r} object")
 
 

@@ -251,7 +251,7 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
 
     Raises:
         NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
-            an integer over 64 bits, nesting without end).
+            nesting without end). An integer of more than 64 bits travels as its decimal text.
     """
     whole = message if type(message) is Packed else packed(message)
     return b"".join((_head(whole, msg_id, reply_to), whole.body, whole.rest))

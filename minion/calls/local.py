@@ -22,6 +22,7 @@ from catena.core.files import private_folder
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobSpec
+from catena.core.records import encode
 from catena.fileserver.roots import RootsClient
 from catena.minion.jobs.queue import QUEUED
 from catena.minion.start import configure
@@ -138,8 +139,9 @@ def _spec(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
     return JobSpec(
         jid,
         fun,
-        tuple(args),
-        dict(kwargs),
+        # As they would come from a master.
+        tuple(encode(args)),
+        encode(kwargs),
         user=_user(),
         issued=issued,
         # Nothing of an answer is sent: it is printed here, whole.

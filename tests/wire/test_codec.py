@@ -239,9 +239,19 @@ def test_text_that_is_no_unicode_travels_escaped() -> None:
     assert message.data == {"file": "caf\\udce9"}
 
 
-@pytest.mark.parametrize(
-    "value", [{1, 2}, object(), 2**64, [[]]], ids=["set", "object", "large integer", "endless"]
-)
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 20261122144001123456])
+def test_integer_of_more_than_64_bits_travels_as_its_decimal_text(number: int) -> None:
+    params = {"args": [number, [number]], "kwargs": {"jid": number, number: 2**64 - 1}}
+    frame = wire.pack(ClientRequest("runner.call", params))
+    message = wire.unpack(frame, socket="local", receiver="master").message
+    text = str(number)
+    assert message.params == {
+        "args": [text, [text]],
+        "kwargs": {"jid": text, text: 2**64 - 1},
+    }
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), [[]]], ids=["set", "object", "endless"])
 def test_what_cannot_travel_is_the_senders_error(value: Any) -> None:
     if value == [[]]:
         value[0].append(value)
@@ -400,7 +410,7 @@ def test_the_only_field_of_a_message_is_given_as_it_came() -> None:
 
 def test_what_can_not_be_packed_leaves_nothing_behind_in_what_is_packed_next() -> None:
     usual = wire.pack_body(Ping(7))
-    for bad in (2**80, object(), _nested()):
+    for bad in ({1}, object(), _nested()):
         with pytest.raises(wire.NotPackableError):
             wire.pack_body(EventFired("1", "app/x", {"begun": "x" * 100, "then": bad}))
         assert wire.pack_body(Ping(7)) == usual

@@ -106,10 +106,9 @@ def test_a_packer_gets_one_level_of_plain_data() -> None:
     assert plain(MappingProxyType({"a": FULL})) == {"a": FULL}
 
 
-@pytest.mark.parametrize(("value", "kind"), [(object(), TypeError), (2**70, OverflowError)])
-def test_what_no_packer_takes_is_an_error(value: object, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
-        plain(value)
+def test_what_no_packer_takes_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        plain(object())
 
 
 @dataclass(frozen=True)
@@ -125,3 +124,13 @@ def test_a_field_that_came_later_is_said_only_where_it_says_something() -> None:
         assert decode(NewerWheel, data) == NewerWheel(3, spokes=0)
         with pytest.raises(RecordError, match="spokes"):
             decode(Wheel, data)
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 20261122144001123456])
+def test_integer_of_more_than_64_bits_is_its_decimal_text(number: int) -> None:
+    assert encode({"args": (number, [number]), "n": 2**64 - 1}) == {
+        "args": [str(number), [str(number)]],
+        "n": 2**64 - 1,
+    }
+    assert plain(number) == str(number)
+    assert type(encode(True)) is bool
