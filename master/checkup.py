@@ -20,7 +20,15 @@ from catena.master.store import lock, schema, sole, upkeep
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 from catena.master.store.database import database_url
 from catena.master.store.ssh_tables import SSH_HOSTS
-from catena.master.store.tables import CURSORS, DELIVERIES, EVENTS, JOBS, KEYS, MINIONS
+from catena.master.store.tables import (
+    CURSORS,
+    DELIVERIES,
+    EVENTS,
+    JOBS,
+    KEYS,
+    MINIONS,
+    REACTIONS,
+)
 from catena.transport import keys
 
 #: Events that a consumer may be behind before it is worth a word.
@@ -97,6 +105,7 @@ def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
         yield from _chains(conn)
         yield from _ssh_hosts(conn)
         yield from _lag(conn)
+        yield from _reactions(conn)
         yield from _old_jobs(conn)
         newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
         yield checkup.clock(float(newest or 0.0))
@@ -175,6 +184,18 @@ def _lag(conn: sa.Connection) -> Iterator[Finding]:
         if last - seq > LAG:
             text = f"{consumer} is {last - seq} events behind"
             yield Finding("events", Level.warning, text, "the master's log says what it waits for")
+
+
+def _reactions(conn: sa.Connection) -> Iterator[Finding]:
+    """Yield how many reactions of each file failed and are tried again, with the newest error."""
+    newest = sa.func.max(REACTIONS.c.id)
+    query = sa.select(REACTIONS.c.file, sa.func.count(), newest).group_by(REACTIONS.c.file)
+    for file, count, row in conn.execute(query.order_by(REACTIONS.c.file).limit(_SHOWN)):
+        one = sa.select(REACTIONS.c.error, REACTIONS.c.attempts).where(REACTIONS.c.id == row)
+        error, attempts = conn.execute(one).one()
+        text = f"{file}: {count} failed and are tried again; the newest, tried {attempts} times: "
+        advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
+        yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
 
 
 def _old_jobs(conn: sa.Connection) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ from catena.master.chains.room import Chains
 from catena.master.clocks import HostClocks
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
+from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
 from catena.master.gateway import Dispatcher
 from catena.master.housekeeping import Chore, Household
@@ -324,6 +325,8 @@ class Master:
             self.bus,
             WorkerRenderer(self.workers),
             ClientPerformer(self.dispatcher.ask, self.workers, self.bus, self.jobs.new_jid),
+            KeptReactions(self.store),
+            lambda: self.clock.now().timestamp(),
         )
         self.bus.expecting(self.reactor.expect)
 

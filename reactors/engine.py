@@ -4,26 +4,32 @@ Order: the events of one minion one after the other; different minions side by s
 with chains stands in a row of its own, however many events people's rules are about. The cursor
 moves to the last event before which everything is done, so that a killed master does again what it
 had not finished: at least once, each reaction under a key that stays the same, by which the master
-recognises a job that it has already stored.
+recognises a job that it has already stored. What fails by an unexpected error is kept and tried
+again (`retries`); what is refused is an event and a line in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Protocol, TypeVar
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch
 from catena.reactors.early import EarlyRenderings, seen_by_files
 from catena.reactors.reaction import Reaction
+from catena.reactors.retries import KEPT_LIMIT, Failed, Kept, Retries, key_of
 from catena.reactors.rules import Rule
 
 LOG = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 #: Name of the engine's cursor on the event table, and the user of what it starts.
 CONSUMER = "reactor"
@@ -36,10 +42,9 @@ LANES = 16
 SAVE_SECONDS = 1.0
 #: How soon a reaction is tried again that could not be done at the moment, seconds.
 AGAIN_SECONDS = 5.0
-#: How often at most a file is rendered to an event where a worker process dies or hangs over it.
-#: People's files may be the reason, and hold up others; that of a shipped rule is the machine, and
-#: a chain would stand until nobody waits for it any more.
-RENDERINGS = {True: 60, False: 3}
+#: Tries of a rendering or a reaction before it is put off (`retries`) and the next one begins, by
+#: whether the rule is a shipped one: a chain waits for that, in the order of its events.
+TRIES = {True: 60, False: 3}
 
 
 class Bus(Protocol):
@@ -71,6 +76,7 @@ class SlsRenderer(Protocol):
         Raises:
             TryLaterError: it could not be rendered now.
             CatenaError: it can't be rendered; the text names file and line.
+            Exception: whatever is wrong with the program.
         """
 
 
@@ -78,7 +84,13 @@ class Performer(Protocol):
     """Does what a reaction asks, by the path of a person's command."""
 
     async def perform(self, reaction: Reaction, key: str) -> None:
-        """Do it, or recognise by *key* that it is done; raise CatenaError."""
+        """Do it, or recognise by *key* that it is done.
+
+        Raises:
+            TryLaterError: it could not be done now.
+            CatenaError: it is refused, and would be again.
+            Exception: whatever is wrong with the program.
+        """
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,8 @@ class Status:
     failures: int
     #: What the last of them said; "" when there was none.
     last_failure: str = ""
+    #: Failed ones that are tried again.
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +134,22 @@ class Engine:
         bus: the event table.
         renderer: of the rules' files.
         performer: of reactions.
+        kept: where failed reactions are durable until they are done.
+        now: the wall clock, seconds since the epoch.
     """
 
     def __init__(
-        self, rules: Sequence[Rule], bus: Bus, renderer: SlsRenderer, performer: Performer
+        self,
+        rules: Sequence[Rule],
+        bus: Bus,
+        renderer: SlsRenderer,
+        performer: Performer,
+        kept: Kept,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(rules)
+        self.retries = Retries(kept, self._once_more, now)
+        self._now = now
         self._bus = bus
         self._renderer = renderer
         self._performer = performer
@@ -141,7 +165,13 @@ class Engine:
     def status(self) -> Status:
         """Return how far the engine is."""
         position = self._done_up_to()
-        return Status(position, self._bus.last - position, self._failures, self._last_failure)
+        return Status(
+            position,
+            self._bus.last - position,
+            self._failures,
+            self._last_failure,
+            len(self.retries.waiting()),
+        )
 
     async def run(self) -> None:
         """React until cancelled; what an earlier run left undone is read again."""
@@ -149,7 +179,9 @@ class Engine:
         self._early.clear()
         self._open.clear()
         self._read = await self._bus.cursor(CONSUMER)
+        await self.retries.load(self._present)
         saver = asyncio.create_task(self._keep_cursor(self._read))
+        retrier = asyncio.create_task(self.retries.run())
         try:
             async for stretch in self._bus.follow([rule.tag for rule in self.rules], self._read):
                 for event in stretch.events:
@@ -158,6 +190,7 @@ class Engine:
                 self._read = stretch.upto
         finally:
             saver.cancel()
+            retrier.cancel()
             for task in self._tasks:
                 task.cancel()
             with suppress(asyncio.CancelledError):
@@ -210,65 +243,110 @@ class Engine:
         while not queue.empty():
             due = queue.get_nowait()
             async with self._slots[lane.ahead]:
-                try:
-                    await self._react(due, lane)
-                except Exception as error:
-                    LOG.exception("reacting to %s", due.event.tag)
-                    await self._failed(due.event, "", "", CatenaError(repr(error)))
+                for file in due.files:
+                    await self._react(due.event, file, lane)
             self._open.discard((due.event.seq, lane.ahead))
         del self._lanes[lane]
 
-    async def _react(self, due: _Due, lane: _Lane) -> None:
-        event = due.event
-        for file in due.files:
-            try:
-                reactions = await self._render(event, file, lane)
-            except CatenaError as error:
-                await self._failed(event, file, "", error)
-                continue
-            for reaction in reactions:
-                await self._perform(event, file, reaction)
+    async def _react(self, event: Event, file: str, lane: _Lane) -> None:
+        try:
+            reactions = await self._render(event, file, lane)
+        except Exception as error:  # noqa: BLE001 - of a template, a worker, or our own
+            await self._put_off(event, file, None, error, lane.ahead)
+            return
+        for reaction in reactions:
+            await self._perform(event, file, reaction, lane.ahead)
 
     async def _render(self, event: Event, file: str, lane: _Lane) -> Sequence[Reaction]:
         """Return the reactions of *file*, which may have been begun early."""
-        times = RENDERINGS[lane.ahead]
         begun = self._early.take(lane, event, file)
-        while True:
-            times -= 1
-            try:
-                if begun is not None:
-                    return await begun
-                return await self._renderer.render(file, event.tag, seen_by_files(event))
-            except TryLaterError as error:
-                if times <= 0:
-                    raise
-                LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
-                begun = None
-                await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _perform(self, event: Event, file: str, reaction: Reaction) -> None:
-        key = f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"
-        while True:
+        async def render() -> Sequence[Reaction]:
+            nonlocal begun
+            early, begun = begun, None
+            if early is not None:
+                return await early
+            return await self._renderer.render(file, event.tag, seen_by_files(event))
+
+        return await self._patiently(render, event, file, lane.ahead)
+
+    async def _perform(self, event: Event, file: str, reaction: Reaction, ahead: bool) -> None:
+        try:
+            await self._patiently(lambda: self._act(event, file, reaction), event, file, ahead)
+        except TryLaterError as error:
+            await self._put_off(event, file, reaction, error, ahead)
+        except CatenaError as error:
+            await self._failed(event, file, reaction.id, error)
+        except Exception as error:  # noqa: BLE001 - kept, shown and tried again
+            await self._put_off(event, file, reaction, error, ahead)
+
+    async def _act(self, event: Event, file: str, reaction: Reaction) -> None:
+        failpoints.hit("master.reaction")
+        await self._performer.perform(reaction, key_of(event, file, reaction))
+
+    async def _patiently(
+        self, do: Callable[[], Awaitable[_T]], event: Event, file: str, ahead: bool
+    ) -> _T:
+        """Return what *do* returns; try a few times more what can't be done at the moment."""
+        for _ in range(TRIES[ahead] - 1):
             try:
-                failpoints.hit("master.reaction")
-                await self._performer.perform(reaction, key)
+                return await do()
             except TryLaterError as error:
                 LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
                 await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            except CatenaError as error:
-                await self._failed(event, file, reaction.id, error)
+        return await do()
+
+    async def _put_off(
+        self, event: Event, file: str, reaction: Reaction | None, error: Exception, ahead: bool
+    ) -> None:
+        """Keep what failed to be tried again, and make the failure visible."""
+        entry = reaction.id if reaction else ""
+        words = str(error) or repr(error)
+        if not isinstance(error, CatenaError):
+            words = f"{type(error).__name__}: {error}"
+            LOG.error("reacting to %s (%s)", event.tag, file, exc_info=error)
+        if self.retries.is_full and not ahead:
+            words += f"; not tried again, {KEPT_LIMIT} failed reactions wait already"
+            await self._failed(event, file, entry, CatenaError(words))
             return
+        failed = Failed(event, file, reaction, words, self._now(), ahead)
+        kept = await self.retries.add(failed)
+        await self._failed(event, file, entry, CatenaError(words), kept.due)
 
-    async def _failed(self, event: Event, file: str, entry: str, error: CatenaError) -> None:
-        """Make a failure visible; the other reactions go on."""
+    async def _once_more(self, failed: Failed) -> None:
+        """Try what failed once more; a refusal is its end."""
+        event, file = failed.event, failed.file
+        if failed.reaction is None:
+            found = await self._renderer.render(file, event.tag, seen_by_files(event))
+            for reaction in found:
+                await self._perform(event, file, reaction, failed.ahead)
+            return
+        try:
+            await self._act(event, file, failed.reaction)
+        except TryLaterError:
+            raise
+        except CatenaError as error:
+            await self._failed(event, file, failed.reaction.id, error)
+
+    def _present(self, failed: Failed) -> Failed:
+        """Return *failed* with the path that its file has now: an upgrade moves shipped ones."""
+        shipped = [path for rule in self.rules if rule.ahead for path in rule.files]
+        for path in shipped if failed.ahead else ():
+            if PurePath(path).name == PurePath(failed.file).name:
+                return replace(failed, file=path)
+        return failed
+
+    async def _failed(
+        self, event: Event, file: str, entry: str, error: CatenaError, again: float = 0.0
+    ) -> None:
+        """Make a failure visible; *again* is when it is tried again, 0.0: never."""
         self._failures += 1
         self._last_failure = f"{event.tag}: {error}"
         LOG.error("reaction to %s (%s %s) failed: %s", event.tag, file, entry, error)
-        data = {"event": event.seq, "tag": event.tag, "file": file, "id": entry}
+        data = {"event": event.seq, "tag": event.tag, "file": file, "id": entry, "again": again}
         try:
             await self._bus.fire(f"{OWN_TAGS}failed", {**data, "error": str(error)})
-        except CatenaError as unsaid:
+        except Exception as unsaid:  # noqa: BLE001 - the lane must not end
             # The log and the status have it; the lane must go on.
             LOG.warning("the failure could not be put on the bus: %s", unsaid)
 

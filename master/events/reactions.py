@@ -32,6 +32,10 @@ class NotRenderedError(TryLaterError):
     """A worker process died or hung over a reactor file, which need not be the file's fault."""
 
 
+class NotDoneError(TryLaterError):
+    """A worker process died or hung over a call on the master's own host."""
+
+
 class WorkerRenderer:
     """Renders reactor SLS files in worker processes."""
 
@@ -74,7 +78,12 @@ class ClientPerformer:
         self._new_jid = new_jid
 
     async def perform(self, reaction: Reaction, key: str) -> None:
-        """Do what *reaction* says; a job that was stored under *key* is not stored again."""
+        """Do what *reaction* says; a job that was stored under *key* is not stored again.
+
+        Raises:
+            TryLaterError: a worker process died over it, or the store takes nothing now.
+            CatenaError: it is refused.
+        """
         if reaction.kind is Kind.local:
             await self._ask(USER, "job.run", _job(reaction, key))
         elif reaction.kind is Kind.runner:
@@ -85,7 +94,10 @@ class ClientPerformer:
             await self._wheel(reaction)
         else:
             params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
-            await self._workers.call("call", params)
+            try:
+                await self._workers.call("call", params)
+            except WorkerDiedError as error:
+                raise NotDoneError(str(error)) from error
 
     async def _wheel(self, reaction: Reaction) -> None:
         jid = self._new_jid()

@@ -44,8 +44,11 @@ INDEX: Mapping[str, Runner] = {
     "manage.up": manage_runner.up,
     "manage.versions": manage_runner.versions,
     "event.send": event_runner.send,
+    "reactor.discard": reactor_runner.discard,
     "reactor.list": reactor_runner.list_,
+    "reactor.retry": reactor_runner.retry,
     "reactor.status": reactor_runner.status,
+    "reactor.waiting": reactor_runner.waiting,
 }
 
 

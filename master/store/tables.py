@@ -165,6 +165,28 @@ CURSORS = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
 )
 
+#: Reactions that failed and are tried again (`events.kept`).
+REACTIONS = sa.Table(
+    "failed_reaction",
+    METADATA,
+    sa.Column("id", Serial, primary_key=True, autoincrement=True),
+    #: SHA-256 of its key, hex.
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    #: The whole event: it may be pruned before the reaction is done.
+    sa.Column("event", Packed, nullable=False),
+    sa.Column("file", sa.Text, nullable=False),
+    #: NULL: the file could not be rendered.
+    sa.Column("reaction", Packed),
+    #: Of a shipped rule.
+    sa.Column("ahead", sa.Boolean(), nullable=False),
+    sa.Column("error", Words, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("since", sa.Double, nullable=False),
+    #: Wall clock of the next try.
+    sa.Column("due", sa.Double, nullable=False),
+    sqlite_autoincrement=True,
+)
+
 #: Single values of the master: highest jid, ...
 FACTS = sa.Table(
     "fact",

@@ -15,6 +15,7 @@ from catena.reactors.early import EarlyRenderings
 from catena.reactors.engine import OWN_TAGS, USER, Engine
 from catena.reactors.reaction import Kind, Reaction
 from catena.reactors.rules import Rule
+from tests.unit.reactors.kept import KeptInMemory
 
 
 class Bus:
@@ -83,7 +84,7 @@ def being_stored() -> asyncio.Future[Event]:
 def play(scenario: Callable[[Engine, Bus, Recorder], Awaitable[None]]) -> None:
     async def whole() -> None:
         bus, recorder = Bus(), Recorder()
-        engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder)
+        engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
         task = asyncio.create_task(engine.run())
         await settle()
         await scenario(engine, bus, recorder)

@@ -8,9 +8,10 @@ import pytest
 
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch, any_tag
-from catena.reactors.engine import LANES, RENDERINGS, Engine
+from catena.reactors.engine import LANES, TRIES, Engine
 from catena.reactors.reaction import Kind, Reaction
 from catena.reactors.rules import Rule
+from tests.unit.reactors.kept import KeptInMemory
 
 
 class TableBus:
@@ -76,7 +77,7 @@ async def settle() -> None:
 
 
 async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -> Engine:
-    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder)
+    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
     await settle()
     if meanwhile:
@@ -98,7 +99,7 @@ def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
             bus.add(f"go/{number}", f"web{number}")
         bus.add("go/start", "web0")
         rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
-        engine = Engine(rules, bus, EchoRenderer(), recorder)
+        engine = Engine(rules, bus, EchoRenderer(), recorder, KeptInMemory())
         task = asyncio.create_task(engine.run())
         await settle()
         assert recorder.done == ["go/start"]
@@ -246,8 +247,10 @@ def test_a_file_over_which_a_worker_died_is_rendered_again(
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1")
     # The last of the renderings succeeds, or would have been the next.
-    renderer = DyingRenderer(RENDERINGS[ahead] - 1 + missing)
-    engine = Engine([Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder)
+    renderer = DyingRenderer(TRIES[ahead] - 1 + missing)
+    engine = Engine(
+        [Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder, KeptInMemory()
+    )
 
     async def scenario() -> None:
         task = asyncio.create_task(engine.run())
@@ -271,7 +274,7 @@ def test_the_position_is_saved_again_after_a_time_when_it_could_not(
     saved: list[int] = []
 
     async def scenario() -> None:
-        engine = Engine([], bus, EchoRenderer(), Recorder())
+        engine = Engine([], bus, EchoRenderer(), Recorder(), KeptInMemory())
         task = asyncio.create_task(engine.run())
         await settle()
         bus.down = False
@@ -290,7 +293,7 @@ def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> None:
 
     async def scenario() -> None:
         recorder.hold["go/1"] = asyncio.Event()
-        engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder)
+        engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
         for _ in range(2):
             task = asyncio.create_task(engine.run())
             await settle()

@@ -1,0 +1,96 @@
+"""Failed reactions in the store, until they are done or discarded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+import sqlalchemy as sa
+
+from catena.core.errors import RecordError
+from catena.core.events import Event
+from catena.core.records import decode, encode
+from catena.master.store.database import Store
+from catena.master.store.serials import insert_many
+from catena.master.store.tables import REACTIONS
+from catena.reactors.reaction import Reaction
+from catena.reactors.retries import Failed
+
+LOG = logging.getLogger(__name__)
+
+
+class KeptReactions:
+    """The table of failed reactions (`reactors.retries.Kept`)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def load(self) -> Sequence[Failed]:
+        """Return all of them, the oldest first; a damaged row is logged and left out."""
+        heads = sa.select(REACTIONS.c.id).order_by(REACTIONS.c.id)
+        rows = await self._store.read(lambda conn: conn.execute(heads).scalars().all())
+        found = [await self._one(row) for row in rows]
+        return [failed for failed in found if failed is not None]
+
+    async def _one(self, row: int) -> Failed | None:
+        query = sa.select(REACTIONS).where(REACTIONS.c.id == row)
+        try:
+            return await self._store.read(lambda conn: _failed(conn.execute(query).one()))
+        except (RecordError, TypeError, ValueError) as error:
+            # One bad row must not keep the reactor, and so every chain, from going on.
+            LOG.error("failed reaction %d can't be read, and is not tried again: %s", row, error)
+            return None
+
+    async def keep(self, failed: Failed) -> Failed:
+        """Store *failed*, in the place of what has its key; return it with its row.
+
+        Raises:
+            StoreUnavailableError: nothing was stored.
+        """
+        return await self._store.write(lambda conn: _keep(conn, failed))
+
+    async def drop(self, row: int) -> None:
+        """Forget a row; fine if there is none."""
+        gone = sa.delete(REACTIONS).where(REACTIONS.c.id == row)
+        await self._store.write(lambda conn: conn.execute(gone))
+
+
+def _keep(conn: sa.Connection, failed: Failed) -> Failed:
+    # A path and the id of an entry have no limit; a column has.
+    digest = sha256(failed.key.encode("utf-8", "backslashreplace")).hexdigest()
+    changing = {"error": failed.error, "attempts": failed.attempts, "due": failed.due}
+    # Also what a killed master stored, and then met again behind its reactor's position.
+    query = sa.select(REACTIONS.c.id).where(REACTIONS.c.digest == digest)
+    known = conn.execute(query).scalar()
+    if known is not None:
+        conn.execute(sa.update(REACTIONS).where(REACTIONS.c.id == known).values(changing))
+        return replace(failed, id=known)
+    reaction = encode(failed.reaction) if failed.reaction else None
+    row = {
+        "digest": digest,
+        "event": encode(failed.event),
+        "file": failed.file,
+        "reaction": reaction,
+        "ahead": failed.ahead,
+        "since": failed.since,
+        **changing,
+    }
+    (number,) = insert_many(conn, REACTIONS.c.id, [row])
+    return replace(failed, id=number)
+
+
+def _failed(row: sa.Row[tuple[object, ...]]) -> Failed:
+    return Failed(
+        # Its data have keys of any kind, as YAML has.
+        event=Event(**row.event),
+        file=row.file,
+        reaction=decode(Reaction, row.reaction) if row.reaction else None,
+        error=row.error,
+        since=row.since,
+        ahead=row.ahead,
+        attempts=row.attempts,
+        due=row.due,
+        id=row.id,
+    )

@@ -1,0 +1,258 @@
+"""Failed reactions: kept until they are done, each after its pause, none in the way of another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from catena.core.errors import CatenaError, NotFoundError, TryLaterError
+from catena.core.events import Event
+from catena.reactors import engine as engine_module
+from catena.reactors import retries as retries_module
+from catena.reactors.engine import Engine
+from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.retries import FILES, Failed, Retries, pause
+from catena.reactors.rules import Rule
+from tests.unit.reactors.kept import KeptInMemory
+from tests.unit.reactors.test_engine import EchoRenderer, Recorder, TableBus, settle
+
+RULES = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(retries_module, "STORE_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "AGAIN_SECONDS", 0.0)
+
+
+class Faulty(Recorder):
+    """Raises what it is given, one after the other, and then does what it is asked."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    async def perform(self, reaction: Reaction, key: str) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        await super().perform(reaction, key)
+
+
+class FaultyRenderer(EchoRenderer):
+    """Raises what it is given for `bad` tags, then renders."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
+        if self.errors and "bad" in tag:
+            raise self.errors.pop(0)
+        return await super().render(file, tag, data)
+
+
+def a_failed(file: str = "f.sls", row: int = 0, **more: Any) -> Failed:
+    event = Event(row + 1, f"go/{row}", {}, "")
+    return Failed(event, file, Reaction("x", Kind.runner, "x.y"), "broken", 0.0, **more)
+
+
+async def run(engine: Engine, until: Callable[[], bool], rounds: int = 200) -> None:
+    task = asyncio.create_task(engine.run())
+    for _ in range(rounds):
+        await asyncio.sleep(0.001)
+        if until():
+            break
+    await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "errors", [[ValueError("year 10126 is out of range")], [KeyError("x"), OSError("y")]]
+)
+def test_reaction_is_done_later_after_an_unexpected_error(errors: list[Exception]) -> None:
+    bus, recorder, kept = TableBus(), Faulty(*errors), KeptInMemory()
+    bus.add("go/1")
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: bool(recorder.done) and not kept.rows))
+    assert recorder.done == ["go/1"]
+    ((tag, told),) = bus.fired
+    assert tag == "catena/reactor/failed" and type(errors[0]).__name__ in told["error"]
+    assert told["again"] > 0
+    assert (kept.rows, engine.status().waiting, engine.status().lag) == ({}, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "error", [CatenaError("f.sls line 3"), KeyError("x"), RuntimeError("can't fork")]
+)
+def test_file_is_rendered_later_when_that_failed(error: Exception) -> None:
+    bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
+    bus.add("go/bad", "web1")
+    bus.add("go/fine", "web1")
+    engine = Engine(RULES, bus, FaultyRenderer(error), recorder, kept)
+    asyncio.run(run(engine, lambda: len(recorder.done) == 2))
+    assert recorder.done == ["go/fine", "go/bad"]
+
+
+def test_refused_reaction_is_not_tried_again() -> None:
+    bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
+    bus.add("go/refused")
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: bool(bus.fired)))
+    assert [told["again"] for _, told in bus.fired] == [0.0]
+    assert kept.rows == {}
+
+
+def test_reaction_of_a_dying_worker_lets_the_next_event_of_its_minion_pass() -> None:
+    bus, kept = TableBus(), KeptInMemory()
+    recorder = Faulty(*[TryLaterError("a worker process died")] * 3)
+    bus.add("go/1", "web1")
+    bus.add("go/2", "web1")
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: len(recorder.done) == 2))
+    assert recorder.done == ["go/2", "go/1"]
+
+
+def test_failed_reaction_is_done_by_the_next_master_with_the_same_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    bus, kept = TableBus(), KeptInMemory()
+    bus.add("go/1")
+    first = Engine(RULES, bus, EchoRenderer(), Faulty(ValueError("x")), kept, lambda: 1000.0)
+    asyncio.run(run(first, lambda: bool(kept.rows)))
+    assert bus.saved == 1
+    (row,) = kept.rows.values()
+    assert (row.attempts, row.due) == (1, 4600.0)
+    recorder = Recorder()
+    second = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 4601.0)
+    asyncio.run(run(second, lambda: not kept.rows))
+    assert recorder.keys == [row.key] and kept.rows == {}
+
+
+def test_wait_is_no_longer_than_its_pause_when_the_clock_was_set_back() -> None:
+    bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
+    kept.rows[1] = a_failed(due=1e9, id=1)
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 1000.0)
+    asyncio.run(run(engine, lambda: not kept.rows))
+    assert recorder.done == ["x"]
+
+
+def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None:
+    bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
+    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), reaction=None, ahead=True)
+    kept.rows[2] = replace(a_failed("/own/shipped.sls", id=2), reaction=None)
+    files = []
+
+    class Renderer(EchoRenderer):
+        async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Any:
+            files.append(file)
+            return await super().render(file, tag, data)
+
+    engine = Engine(RULES, bus, Renderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: not kept.rows))
+    assert sorted(files) == ["/own/shipped.sls", "shipped.sls"]
+
+
+@pytest.mark.parametrize(("ahead", "longest"), [(True, 60.0), (False, 3600.0)])
+def test_pause_doubles_up_to_its_limit(
+    ahead: bool, longest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 5.0)
+    assert [pause(n, ahead) for n in (1, 2, 3, 4)] == [5.0, 10.0, 20.0, 40.0]
+    assert pause(40, ahead) == pause(10**6, ahead) == longest
+
+
+def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(retries_module, "KEPT_LIMIT", 2)
+    bus, kept = TableBus(), KeptInMemory()
+    for number in range(4):
+        bus.add(f"go/{number}")
+    bus.add("a/start")
+    engine = Engine(RULES, bus, EchoRenderer(), Faulty(*[ValueError("x")] * 5), kept)
+    asyncio.run(run(engine, lambda: len(bus.fired) == 5))
+    assert sorted(row.event.tag for row in kept.rows.values()) == ["a/start", "go/0", "go/1"]
+    assert [told["again"] > 0 for _, told in bus.fired].count(False) == 2
+
+
+def play(
+    attempt: Callable[[Failed], Awaitable[None]],
+    scenario: Callable[[Retries, KeptInMemory], Awaitable[None]],
+) -> None:
+    async def whole() -> None:
+        kept = KeptInMemory()
+        retries = Retries(kept, attempt, lambda: 0.0)
+        task = asyncio.create_task(retries.run())
+        await scenario(retries, kept)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(whole())
+
+
+def test_file_that_hangs_delays_no_other() -> None:
+    done: list[str] = []
+    never = 0
+
+    async def attempt(failed: Failed) -> None:
+        nonlocal never
+        if failed.file == "hangs":
+            never += 1
+            await asyncio.Event().wait()
+        done.append(failed.file)
+
+    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+        for row in range(FILES + 2):
+            await retries.add(a_failed("hangs", row))
+        await retries.add(a_failed("fine", 100))
+        await settle()
+        assert (done, never, len(kept.rows)) == (["fine"], 1, FILES + 2)
+
+    play(attempt, scenario)
+
+
+def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    tried: list[int] = []
+
+    async def attempt(failed: Failed) -> None:
+        tried.append(failed.id)
+
+    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+        for row in range(3):
+            await retries.add(a_failed(row=row))
+        assert (await retries.discard(2)).event.seq == 2
+        with pytest.raises(NotFoundError, match="no reaction 2 waits"):
+            await retries.discard(2)
+        with pytest.raises(NotFoundError, match="no reaction 9 waits"):
+            retries.hurry(9)
+        assert retries.hurry(3) == 1
+        await settle()
+        assert (tried, list(kept.rows)) == ([3], [1])
+        assert retries.hurry() == 1
+        await settle()
+        assert (tried, kept.rows) == ([3, 1], {})
+
+    play(attempt, scenario)
+
+
+def test_failure_is_kept_once_the_store_takes_it() -> None:
+    class Down(KeptInMemory):
+        left = 3
+
+        async def keep(self, failed: Failed) -> Failed:
+            self.left -= 1
+            if self.left >= 0:
+                raise TryLaterError("no space")
+            return await super().keep(failed)
+
+    bus, kept, recorder = TableBus(), Down(), Faulty(ValueError("x"))
+    bus.add("go/1")
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: bool(recorder.done)))
+    assert (recorder.done, kept.left) == (["go/1"], -1)
