@@ -38,10 +38,10 @@ Programs on one host talk over unix sockets (`local`), where each frame has its 
 | 16 | reply-to: msg-id of the message that this answers; zero bytes when it answers none |
 | rest | body: a MessagePack map of the fields below, by name |
 
-Bodies hold null, booleans, integers of 64 bits, floats, text (UTF-8), bytes, lists and maps. A larger
-integer is sent as its decimal text.
-Extension types are refused. An unknown or missing field, or a value of another type than the
-table says, is refused with the field's name. Fields with a default may be left out.
+Bodies hold null, booleans, integers of 64 bits, floats, text (UTF-8), bytes, lists and maps. A
+larger integer is sent as its decimal text. Extension types are refused. An unknown or missing
+field, or a value of another type than the table says, is refused with the field's name. Fields
+with a default may be left out.
 
 A client of `enrol` can't know the master's key yet. There the server's key pair is published, its
 public key is `{{bootstrap}}`, and proves nothing: the key in
