@@ -44,6 +44,7 @@ from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
 from catena.master.keys.service import Keys
+from catena.master.minions.facts import Facts
 from catena.master.minions.gate import GateParts, MinionGate, Outcome
 from catena.master.minions.pillars import PillarService
 from catena.master.minions.presence import Presence, PresenceParts
@@ -118,6 +119,7 @@ class Master:
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.keys = Keys(self.store, self.bus, self.accepted, self.clock)
+        self.facts = Facts()
         self.sessions = Sessions()
         self.feed = JobFeed()
         self.blobs = Blobs(state / "blobs")
@@ -145,8 +147,8 @@ class Master:
         self.gate.on_gone(peer)
 
     def _make_jobs(self) -> None:
-        self.minions = MinionViews(self.store, self.keys, self.sessions, self.clock)
-        self.pillars = PillarService(self.workers, self.minions.grains, self.clock)
+        self.minions = MinionViews(self.store, self.keys, self.sessions, self.clock, self.facts)
+        self.pillars = PillarService(self.workers, self.minions.grains, self.clock, self.facts)
         self.ssh_hosts = RosterHosts(
             Path(self.settings.roster_file), self._roster, self.keys.ids, self.clock.monotonic
         )
@@ -155,6 +157,7 @@ class Master:
             self.keys.ids,
             self.settings.nodegroups,
             self.pillars.pillars,
+            self.facts,
             self.ssh_hosts,
         )
         self.targets = Targets(self.sources)
@@ -197,6 +200,7 @@ class Master:
             ChainRules.of(self.settings),
             self.ssh,
             wake,
+            self.facts,
         )
         self.chains = Chains(parts)
         self.jobs.observe(self.chains.results)
@@ -240,6 +244,7 @@ class Master:
                 self.store,
                 self.bus,
                 self.keys,
+                self.facts,
                 self.sessions,
                 self.handover,
                 self.gateway,

@@ -94,6 +94,8 @@ class Agent:
         self._held_since: Optional[float] = None
         #: A held chain, and what its manifest says of its boundaries, once that was asked for.
         self._boundary: Optional[Tuple[int, int]] = None
+        #: The grains that the master was sent last, by a Hello or by themselves.
+        self._told_grains: Optional[Dict[str, Any]] = None
         #: When the running version is to be confirmed again, after a full disk.
         self._confirm_due = math.inf
         self._outbox = Outbox()
@@ -128,6 +130,7 @@ class Agent:
         self._events.keep(now)
         self.link.service(now)
         self._events.service(now)
+        self._tell_grains()
         for jid in self._receipts.take(now):
             self.link.send("control", JobReceived(jid, self.runner.position(jid)))
         self._outbox.service(now)
@@ -146,7 +149,7 @@ class Agent:
         parts = (self._outbox, self._events, self.runner, self._after, self._own)
         more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
-        if self.relay.waiting:
+        if self.relay.waiting or self._owes_grains:
             due.append(now + 0.02)
         return min(due)
 
@@ -154,6 +157,7 @@ class Agent:
 
     def _hello(self, first: bool) -> Hello:
         start = self.start
+        self._told_grains = start.grains
         return Hello(
             id=start.id,
             machine_id=start.machine_id,
@@ -409,7 +413,18 @@ class Agent:
             return
         self.start = frozen.replace(self.start, grains=grains)
         self.runner.processes.renew()
-        self.link.send("control", GrainsUpdate(grains))
+        self._tell_grains()
+
+    @property
+    def _owes_grains(self) -> bool:
+        """Whether the connected master has older grains than this agent."""
+        return self.start.grains is not self._told_grains and self.link.connected
+
+    def _tell_grains(self) -> None:
+        """Send grains that changed since the Hello; a full queue is tried again."""
+        grains = self.start.grains
+        if self._owes_grains and self.link.send("control", GrainsUpdate(grains)):
+            self._told_grains = grains
 
     def restart_soon(self) -> None:
         """Restart this agent once it has nothing at hand."""

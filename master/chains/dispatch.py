@@ -60,6 +60,16 @@ def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
     return Draft(row, plans, hosts(conn, list(plans), ssh))
 
 
+async def current_draft(parts: ChainParts, chain_id: int) -> Draft:
+    """Return `draft` of what the hosts have reported so far, committed or not.
+
+    Raises:
+        TryLaterError: what they reported can't be stored now.
+    """
+    await parts.facts.settled()
+    return await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
+
+
 def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, Host]:
     """Return what is known of *minions*, by id; who is neither minion nor host is left out."""
     found = {}
@@ -117,7 +127,7 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
         StoreUnavailableError: nothing was done; ask again.
     """
     failpoints.hit("master.chain.due")
-    found = await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
+    found = await current_draft(parts, chain_id)
     rendering = await _prepare(parts, found)
     if not rendering.chains:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))

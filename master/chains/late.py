@@ -52,7 +52,7 @@ def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
 
 
 async def _join(parts: ChainParts, chain_id: int, minions: list[str]) -> None:
-    whole = await parts.store.read(lambda conn: dispatch.draft(conn, chain_id, parts.ssh))
+    whole = await dispatch.current_draft(parts, chain_id)
     found = replace(whole, plans={name: whole.plans[name] for name in minions})
     rendering = await asyncio.to_thread(dispatch.render_all, found, parts.rules.agent_packages)
     for minion, text in {**rendering.refused, **await _given_up(parts, found, rendering)}.items():

@@ -19,6 +19,7 @@ from catena.master.chains.ledger import Ledger
 from catena.master.clocks import HostClocks
 from catena.master.events.bus import NewEvent
 from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
+from catena.master.minions.facts import Facts
 
 T = TypeVar("T")
 
@@ -178,6 +179,8 @@ class ChainParts:
     ssh: SshHosts = field(default_factory=NoSshHosts)
     #: Set when there may be work for the scheduler.
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Reports of minions (boot id, machine id) that are not in the store yet.
+    facts: Facts = field(default_factory=Facts)
 
     async def change(self, fn: Callable[[Ledger], T], by: str = "") -> T:
         """Run *fn* with a ledger in one transaction, record its events, wake the scheduler."""

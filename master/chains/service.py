@@ -341,8 +341,7 @@ class ChainService:
         under way, and stay as they are.
         """
         row = await self._find(request.chain)
-        ssh = self._parts.ssh
-        found = await self._parts.store.read(lambda conn: dispatch.draft(conn, row.id, ssh))
+        found = await dispatch.current_draft(self._parts, row.id)
         packages = self._parts.rules.agent_packages
         rendering = await asyncio.to_thread(dispatch.render_all, found, packages)
         if row.state in drafts.UNDISPATCHED:

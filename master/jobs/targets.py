@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.suggest import unknown
 from catena.core.target import Nodegroups, Subject, Target, parse
+from catena.master.minions.facts import Facts
 from catena.master.store.database import Store
 from catena.master.store.tables import MINIONS
 
@@ -47,6 +48,7 @@ class TargetSources:
     ids: Callable[[], Collection[str]]
     nodegroups: Nodegroups
     pillars: Pillars
+    facts: Facts
     hosts: Hosts | None = None
 
 
@@ -69,6 +71,7 @@ class Targets:
             TargetError: the expression is malformed.
             NotFoundError: it names a minion that isn't accepted; the nearest name is offered.
             ConfigError: the roster, which is asked too, can't be read.
+            TryLaterError: grains that minions reported can't be stored now.
         """
         target = parse(tgt, tgt_type, self._sources.nodegroups)
         if self._with_hosts and self._sources.hosts is not None:
@@ -84,6 +87,7 @@ class Targets:
             return (tgt,)
         if tgt_type in _BY_ID:
             return tuple(sorted(name for name in ids if target.matches(Subject(name))))
+        await self._sources.facts.settled()
         asks = self._needs_pillar(tgt, tgt_type)
         # Pillar of a host that SSH reaches is compiled when it is visited.
         pillars = await self._sources.pillars(self._sources.ids()) if asks else {}

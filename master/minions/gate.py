@@ -20,7 +20,6 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
-from catena.master import hello_rows
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.jobs.part_buffer import PartBuffer
 from catena.master.jobs.returns import Returns
@@ -235,9 +234,7 @@ class MinionGate:
         return None
 
     def _grains(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
-        now = self._parts.clock.now().timestamp()
-        data = envelope.message.grains
-        return self._parts.store.post(lambda conn: hello_rows.grains(conn, minion, data, now))
+        return self._parts.presence.grains(peer, minion, envelope)
 
     def _received(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         return self._parts.returns.received(minion, envelope.message)

@@ -8,6 +8,7 @@ from typing import Any
 
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
+from catena.master.minions.facts import Facts
 from catena.master.workers.pool import Workers
 from catena.transport.messages import PillarReply, PillarRequest
 
@@ -25,13 +26,16 @@ class PillarService:
         workers: the processes that do it.
         grains: stored grains of a minion.
         clock: for the age of kept pillars.
+        facts: tells when grains have changed.
     """
 
-    def __init__(self, workers: Workers, grains: Grains, clock: Clock) -> None:
+    def __init__(self, workers: Workers, grains: Grains, clock: Clock, facts: Facts) -> None:
         self._workers = workers
         self._grains = grains
         self._clock = clock
-        self._kept: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._facts = facts
+        #: By minion: when it was compiled, from which of the minion's reports, and the pillar.
+        self._kept: dict[str, tuple[float, int, Mapping[str, Any]]] = {}
 
     async def compile(
         self, minion: str, request: PillarRequest, line: str = "pillar"
@@ -43,9 +47,13 @@ class PillarService:
             request: which.
             line: where it waits for a process (`Workers.call`).
         """
+        try:
+            grains = await self._grains(minion)
+        except CatenaError as error:
+            return PillarReply({}, (f"pillar: {error}",))
         params = {
             "minion": minion,
-            "grains": await self._grains(minion),
+            "grains": grains,
             "saltenv": request.saltenv,
             "pillarenv": request.pillarenv,
             "override": request.override,
@@ -59,16 +67,18 @@ class PillarService:
     async def pillars(self, minions: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
         """Return the pillars of *minions* for targeting; a broken one matches nothing."""
         now = self._clock.monotonic()
-        stale = [
-            name
-            for name in minions
-            if name not in self._kept or now - self._kept[name][0] > FRESH_SECONDS
-        ]
+        # Grains that arrive while a pillar is compiled outdate it.
+        changes = {name: self._facts.changes(name) for name in minions}
+        stale = [name for name in minions if not self._is_fresh(name, now, changes[name])]
         asked = (self.compile(name, PillarRequest(), "targets") for name in stale)
         replies = await asyncio.gather(*asked)
         for name, reply in zip(stale, replies, strict=True):
-            self._kept[name] = (now, {} if reply.errors else reply.pillar)
-        found = {name: self._kept[name][1] for name in minions if name in self._kept}
+            self._kept[name] = (now, changes[name], {} if reply.errors else reply.pillar)
+        found = {name: self._kept[name][2] for name in minions if name in self._kept}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
         return found
+
+    def _is_fresh(self, minion: str, now: float, changes: int) -> bool:
+        at, known, _ = self._kept.get(minion, (float("-inf"), 0, {}))
+        return now - at <= FRESH_SECONDS and known == changes

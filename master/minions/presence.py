@@ -24,6 +24,7 @@ from catena.master.events.bus import EventBus
 from catena.master.jobs.handover import Handover, Pending
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys
+from catena.master.minions.facts import Facts
 from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
@@ -49,6 +50,7 @@ class PresenceParts:
     store: Store
     bus: EventBus
     keys: Keys
+    facts: Facts
     sessions: Sessions
     handover: Handover
     link: Link
@@ -110,7 +112,9 @@ class Presence:
             return None
         if hello.role == "caller":
             self._parts.link.send(peer, self._welcome(), envelope.msg_id)
-            return self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))
+            stored = self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))
+            self._parts.facts.coming(minion, stored)
+            return stored
         admitted = self._parts.sessions.of(peer)
         if admitted and admitted.session == hello.session:
             # Said again before it was answered. It knows of no job that came in between, and so
@@ -267,13 +271,25 @@ class Presence:
         self._leaving.pop(minion, None)
         self._parts.link.send(peer, self._welcome(), envelope.msg_id)
         done = self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))
+        self._parts.facts.coming(minion, done)
         done.add_done_callback(lambda future: self._check_stored(future, session, envelope))
+        return done
+
+    def grains(self, peer: Peer, minion: str, envelope: Envelope) -> asyncio.Future[Any]:
+        """Store grains that a minion has collected anew."""
+        now = self._parts.clock.now().timestamp()
+        data = envelope.message.grains
+        done = self._parts.store.post(lambda conn: hello_rows.grains(conn, minion, data, now))
+        self._parts.facts.coming(minion, done)
+        session = self._parts.sessions.of(peer)
+        if session is not None:
+            done.add_done_callback(lambda future: self._check_stored(future, session, envelope))
         return done
 
     def _check_stored(
         self, future: asyncio.Future[Any], session: Session, envelope: Envelope
     ) -> None:
-        """A Hello that can't be stored is not taken: the minion must come again."""
+        """End the session whose facts can't be stored: the minion reports them all again."""
         if future.cancelled() or future.exception() is None:
             return
         if self._drop(session):

@@ -13,6 +13,7 @@ from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 from catena.master import hello_rows
 from catena.master.keys.service import Keys
+from catena.master.minions.facts import Facts
 from catena.master.sessions import Sessions
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.database import Store
@@ -29,6 +30,7 @@ class MinionViews:
     keys: Keys
     sessions: Sessions
     clock: Clock
+    facts: Facts
 
     async def list(self, names: Collection[str]) -> list[dict[str, Any]]:
         """Return what MinionList describes, for accepted minions, sorted by id."""
@@ -51,6 +53,7 @@ class MinionViews:
         """
         if name not in self.keys.ids():
             raise NotFoundError(unknown("minion", name, self.keys.ids()))
+        await self.facts.settled(name)
         query = sa.select(MINIONS).where(MINIONS.c.id == name)
         row = await self.store.read(lambda conn: conn.execute(query).one_or_none())
         shown = self._shown(name, row)
@@ -61,7 +64,12 @@ class MinionViews:
         return shown
 
     async def grains(self, name: str) -> dict[str, Any]:
-        """Return the stored grains of a minion; empty when it never said Hello."""
+        """Return the grains that a minion reported last; empty when it never said Hello.
+
+        Raises:
+            TryLaterError: they can't be stored now.
+        """
+        await self.facts.settled(name)
         query = sa.select(MINIONS.c.grains).where(MINIONS.c.id == name)
         return await self.store.read(lambda conn: conn.execute(query).scalar()) or {}
 

@@ -28,6 +28,7 @@ from catena.transport.messages import (
     Envelope,
     EventFired,
     EventStored,
+    GrainsUpdate,
     JobOrder,
     JobReceived,
     JobReturned,
@@ -188,3 +189,35 @@ def test_an_order_that_a_waiting_process_takes_is_confirmed_by_its_return_or_soo
     # The same order again, as a master sends it that has heard nothing.
     made.on_message(order, clock.monotonic())
     assert said.count(JobReceived(jid, 0)) == 1 + (not quick)
+
+
+class FullLink:
+    """A welcomed link whose queue is full until it is emptied."""
+
+    connected, state = True, "connected"
+
+    def __init__(self) -> None:
+        self.full = True
+        self.sent: list[Any] = []
+
+    def send(self, socket: str, message: Any, *_: object) -> bool:
+        if not self.full:
+            self.sent.append(message)
+        return not self.full
+
+    def service(self, now: float) -> None: ...
+
+    def timeout(self, now: float) -> int:
+        return 1000
+
+
+def test_grains_that_meet_a_full_queue_are_sent_later(tmp_path: Path) -> None:
+    made = agent(tmp_path)
+    link: Any = FullLink()
+    made.link = link
+    made.new_grains({"role": "web"})
+    assert made.next_due(0.0) < 1.0
+    link.full = False
+    made.service(1.0)
+    made.service(2.0)
+    assert [m.grains for m in link.sent if isinstance(m, GrainsUpdate)] == [{"role": "web"}]

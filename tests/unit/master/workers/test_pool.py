@@ -11,6 +11,7 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import encode
+from catena.master.minions.facts import Facts
 from catena.master.minions.pillars import PillarService
 from catena.master.workers.pool import TaskFailedError, WorkerDiedError, Workers
 from catena.transport.messages import PillarRequest
@@ -60,7 +61,7 @@ def test_pillar_is_compiled_for_the_minion_that_asks(tmp_path: Path) -> None:
     })  # fmt: skip
 
     async def ask(workers: Workers) -> Any:
-        service = PillarService(workers, only_its_id, SystemClock())
+        service = PillarService(workers, only_its_id, SystemClock(), Facts())
         request = PillarRequest(override={"port": 81})
         return [await service.compile(name, request) for name in ("web1", "db1")]
 
@@ -77,7 +78,7 @@ def test_a_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -
     })  # fmt: skip
 
     async def ask(workers: Workers) -> Any:
-        return await PillarService(workers, only_its_id, SystemClock()).compile(
+        return await PillarService(workers, only_its_id, SystemClock(), Facts()).compile(
             "web1", PillarRequest()
         )
 
