@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Dict, List, Sequence
 
 import click
@@ -66,7 +66,8 @@ def check_function(function: str, target: str = "") -> None:
     Raises:
         UsageError: it is no MODULE.FUNCTION, or the shell has put file names into its place.
     """
-    if target and Path(target).exists() and Path(function).exists():
+    # os.path: a current folder that can't be read has no file of that name for us.
+    if target and os.path.exists(target) and os.path.exists(function):  # noqa: PTH110
         raise UsageError(
             f"{target!r} and {function!r} are files here: the shell has expanded the target; "
             "put it in quotes, as in '*'"

@@ -100,9 +100,9 @@ class MasterClient:
         try:
             there = self._path.exists()
         except PermissionError:
-            raise NotAllowedError(
-                f"only root and the master's cli_users may use the master behind {self._path}"
-            ) from None
+            from catena.client.refusal import why_refused
+
+            raise NotAllowedError(why_refused(self._path)) from None
         if not there:
             raise UnreachableError(
                 f"no master listens on {self._path}; is `catena master` running here?"

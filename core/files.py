@@ -262,7 +262,8 @@ def private_folder(path: AnyPath) -> Path:
     """
     folder = Path(path)
     if not folder.exists():
-        durable_folder(folder.parent, 0o777)
+        # Others may pass through: a packaged parent (/var/lib/catena) is not private either.
+        durable_folder(folder.parent, 0o755)
         durable_folder(folder)
     elif folder.is_dir():
         _sync_name_if_empty(folder)
@@ -277,9 +278,9 @@ def private_folder(path: AnyPath) -> Path:
 
 
 def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
-    """Return *path* as a folder that is there after a cut; made with *mode* if missing.
+    """Return *path* as a folder that survives a power failure; made with *mode* if missing.
 
-    Each folder that had to be made is synced into the one above it.
+    Each folder that had to be made is synced into the one above it. The umask has no effect.
     """
     folder = Path(path)
     missing = []
@@ -290,6 +291,7 @@ def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
         missing.append(each)
     for each in reversed(missing):
         each.mkdir(mode=mode, exist_ok=True)
+        each.chmod(mode)
         sync_folder(each.parent)
     return folder
 

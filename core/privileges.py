@@ -1,4 +1,4 @@
-"""Giving up root for the user that the configuration names."""
+"""What a daemon gives up at its start: root, and files that others may read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import os
 import pwd
 
 from catena.core.errors import ConfigError
+
+#: What a daemon's own files never allow, whoever started it: anything to group and others.
+PRIVATE_UMASK = 0o077
+#: What jobs begin with, as in Salt: cmd.run and states make files that others may read.
+JOB_UMASK = 0o022
+
+
+def keep_files_private() -> None:
+    """Deny group and others every file that this process and its children make from now on."""
+    os.umask(PRIVATE_UMASK)
 
 
 def become(user: str) -> None:

@@ -13,6 +13,7 @@ from catena.core import checkup
 from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
+from catena.master import cli_access
 from catena.master.chains.again import INTERRUPTED
 from catena.master.chains.lifecycle import EXECUTION, ChainState, ExecutionState
 from catena.master.ssh.lifecycle import HostState
@@ -45,6 +46,7 @@ def check(settings: MasterSettings) -> Iterator[Finding]:
     yield from _keys(Path(settings.pki_dir))
     for folder in (settings.state_dir, settings.pki_dir, settings.run_dir):
         yield from checkup.private(Path(folder))
+    yield from cli_access.findings(settings)
     yield checkup.disk(Path(settings.state_dir))
     url = database_url(settings)
     try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import grp
 import logging
 import resource
 import signal
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder
-from catena.core.privileges import become
+from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import heap, log, retention, supervisor
+from catena.master import cli_access, heap, log, retention, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
 from catena.master.chains.files import SHIPPED, ChainFiles
@@ -34,6 +33,7 @@ from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
+from catena.master.facts import Facts
 from catena.master.gateway import Dispatcher
 from catena.master.housekeeping import Chore, Household
 from catena.master.jobs.handover import Handover, Moves
@@ -44,7 +44,6 @@ from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
 from catena.master.keys.service import Keys
-from catena.master.minions.facts import Facts
 from catena.master.minions.gate import GateParts, MinionGate, Outcome
 from catena.master.minions.pillars import PillarService
 from catena.master.minions.presence import Presence, PresenceParts
@@ -69,8 +68,6 @@ from catena.transport.peers import Endpoints, KeyTable, Peer
 
 LOG = logging.getLogger(__name__)
 
-#: Group whose members may open the socket when `cli_users` names anybody.
-GROUP = "catena"
 OPEN_FILES = 65536
 TICK_SECONDS = 1.0
 #: How soon a part begins again after the store or a peer let it down.
@@ -113,6 +110,7 @@ class Master:
     def _make_ground(self) -> None:
         settings = self.settings
         state = private_folder(settings.state_dir)
+        private_folder(settings.cache_dir)
         self.pair: KeyPair = load_or_create(settings.pki_dir)
         self.store = Store(database_url(settings), alone=True)
         self.store.on_usurped = self._usurped
@@ -323,7 +321,7 @@ class Master:
             Path(self.settings.run_dir) / "master.sock",
             self.dispatcher.serve,
             users.allows,
-            _socket_group(self.settings.cli_users),
+            cli_access.socket_group(self.settings),
         )
         self.reactor = Engine(
             rules.parse(self.settings.reactor, self.settings.reactor_defaults),
@@ -466,16 +464,6 @@ async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def _socket_group(cli_users: Collection[str]) -> int | None:
-    if not cli_users:
-        return None
-    try:
-        return grp.getgrnam(GROUP).gr_gid
-    except KeyError:
-        LOG.warning("cli_users needs a group %r that they are members of; there is none", GROUP)
-        return None
-
-
 def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     """Run a master until it is told to stop; return the exit code of its process.
 
@@ -487,6 +475,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
         CatenaError: it could not start.
     """
     failpoints.arm(settings.testing)
+    keep_files_private()
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
     _raise_limits()

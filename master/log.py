@@ -35,7 +35,7 @@ def _printable(line: str) -> str:
 
 
 class LogFile(logging.FileHandler):
-    """Appends to a file of mode 0640, and opens it again once another program has rotated it.
+    """Appends to a file of mode 0600, and opens it again once another program has rotated it.
 
     The standard library's WatchedFileHandler raises into the caller's code when the file can't be
     opened again; this one goes on with the file that it has.
@@ -68,7 +68,7 @@ class LogFile(logging.FileHandler):
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        handle = os.open(self.baseFilename, flags, 0o640)
+        handle = os.open(self.baseFilename, flags, 0o600)
         return os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")
 
 
@@ -81,7 +81,7 @@ def reopen() -> bool:
 
 
 def set_up(log_file: str, level: str) -> None:
-    """Send the log to *log_file* ("-": stderr); the file is made with mode 0640."""
+    """Send the log to *log_file* ("-": stderr); the file is made with mode 0600."""
     handler: logging.Handler
     if log_file == "-":
         handler = logging.StreamHandler(sys.stderr)

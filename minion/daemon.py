@@ -17,6 +17,7 @@ from catena.core import failpoints, frozen
 from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.files import private_folder
+from catena.core.privileges import keep_files_private
 from catena.core.suggest import unknown
 from catena.minion import upgrade
 from catena.minion.agent import Agent, Ports
@@ -235,6 +236,7 @@ def lock(cache_dir: Path) -> int:
 
 def main() -> None:
     """Run the daemon. sys.argv[1]: descriptor of the start record."""
+    keep_files_private()
     start = blob.read(int(sys.argv[1]))
     clock = SystemClock()
     log = Log.open(start.settings.log_file, start.settings.log_level, clock)

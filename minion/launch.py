@@ -11,7 +11,7 @@ from typing import NoReturn
 from catena.core import frozen, records
 from catena.core.checkup import is_locked
 from catena.core.errors import CatenaError, ConfigError
-from catena.core.privileges import become
+from catena.core.privileges import become, keep_files_private
 from catena.minion import upgrade
 from catena.minion.jobs.inline import resume_file
 from catena.minion.start import blob, configure
@@ -34,6 +34,7 @@ def launch(config_dir: Path) -> NoReturn:
         ConfigError: the configuration can't be used.
         BadNameError: this host has no usable name.
     """
+    keep_files_private()
     if not config_files.files(config_dir / "minion"):
         raise ConfigError(
             f"{config_dir / 'minion'}: there is no such file; it says at least which `master:` "

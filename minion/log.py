@@ -101,7 +101,7 @@ class Log:
 
 def _opened(path: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    return os.open(path, flags, 0o640)
+    return os.open(path, flags, 0o600)
 
 
 def _escaped(text: str) -> str:

@@ -17,8 +17,7 @@ def cache_of(settings: MasterSettings) -> Path:
     """
     folder = Path(settings.cache_dir)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return private_folder(folder / "ssh")
+        return private_folder(private_folder(folder) / "ssh")
     except OSError as error:
         raise ConfigError(
             f"{folder}: {error.strerror}; this user must be able to write to cache_dir",

@@ -231,7 +231,7 @@ def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegis
 
 def _custom_renderers(seat: Seat, cache: Path) -> Loader:
     """Return the loader of `_renderers`: the one kind of custom file that runs here."""
-    folder = private_folder(cache / "extmods")
+    folder = private_folder(private_folder(cache) / "extmods")
     for saltenv in seat.custom.entries:
         if any(path.startswith("_renderers/") for path in seat.custom.entries[saltenv]):
             sync_files(seat.files, folder, "renderers", saltenv)

@@ -49,6 +49,10 @@ def peer_of(connection: socket.socket) -> LocalPeer:
     return LocalPeer(uid, gid, pid)
 
 
+#: Mode of a socket that a group may connect to.
+SOCKET_MODE_GROUP = 0o660
+
+
 def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> socket.socket:
     """Return a non-blocking listening unix socket at *path*.
 
@@ -76,9 +80,9 @@ def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> so
         fresh.chmod(0o600)
         if group is not None:
             os.chown(fresh, -1, group)
-            fresh.chmod(0o660)
+            fresh.chmod(SOCKET_MODE_GROUP)
             os.chown(folder, -1, group)
-            folder.chmod(0o750)
+        folder.chmod(0o700 if group is None else 0o750)
         listener.listen(backlog)
         listener.setblocking(False)
         fresh.rename(where)

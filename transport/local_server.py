@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pwd
 from pathlib import Path
 from typing import Any, Awaitable, Callable, Dict, Optional, Set
 
@@ -152,7 +153,7 @@ class LocalServer:
             if self._allow(connection.peer):
                 await self._serve(connection, reader, requests)
             else:
-                refusal = NotAllowedError("this user may not use the master; see cli_users")
+                refusal = NotAllowedError(_not_allowed(connection.peer.uid))
                 await connection.send(failure_of(refusal))
         except (ConnectionError, UnreachableError):
             log.debug("%s: a client is gone", self._path)
@@ -224,3 +225,11 @@ class LocalServer:
             await connection.send(failure, envelope.msg_id)
         except UnreachableError:
             log.debug("%s: nobody is left to tell: %s", self._path, failure.message)
+
+
+def _not_allowed(uid: int) -> str:
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = f"uid {uid}"
+    return f"{user} may not use the master: not in `cli_users` of its configuration"

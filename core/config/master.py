@@ -149,6 +149,9 @@ class MasterSettings:
     cli_users: List[str] = option(
         [], "Users beside root and the master's own who may use the catena command here."
     )
+    cli_group: str = option(
+        "catena", "Group of this host that the users of `cli_users` are members of."
+    )
     peer_budget_kib: int = option(
         4096, "Unread bytes that one minion may have with us.", low=256, high=1048576
     )

@@ -18,8 +18,8 @@ from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import Ledger
 from catena.master.clocks import HostClocks
 from catena.master.events.bus import NewEvent
+from catena.master.facts import Facts
 from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
-from catena.master.minions.facts import Facts
 
 T = TypeVar("T")
 

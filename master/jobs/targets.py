@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.suggest import unknown
 from catena.core.target import Nodegroups, Subject, Target, parse
-from catena.master.minions.facts import Facts
+from catena.master.facts import Facts
 from catena.master.store.database import Store
 from catena.master.store.tables import MINIONS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
-from catena.master.minions.facts import Facts
+from catena.master.facts import Facts
 from catena.master.workers.pool import Workers
 from catena.transport.messages import PillarReply, PillarRequest
 

@@ -21,10 +21,10 @@ from catena.core.clock import Clock
 from catena.core.ids import machine_id as checked_machine_id
 from catena.master import hello_rows
 from catena.master.events.bus import EventBus
+from catena.master.facts import Facts
 from catena.master.jobs.handover import Handover, Pending
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys
-from catena.master.minions.facts import Facts
 from catena.master.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome

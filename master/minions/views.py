@@ -12,8 +12,8 @@ from catena.core.clock import Clock
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
 from catena.master import hello_rows
+from catena.master.facts import Facts
 from catena.master.keys.service import Keys
-from catena.master.minions.facts import Facts
 from catena.master.sessions import Sessions
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.database import Store

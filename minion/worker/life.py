@@ -14,6 +14,7 @@ from typing import Callable, Optional
 from catena.core.clock import SystemClock
 from catena.core.frozen import dataclass
 from catena.core.job import JobSpec
+from catena.core.privileges import JOB_UMASK
 from catena.minion.jobs.folder import Aside, JobFolder, job_folder, unpacked_order
 from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO
 from catena.minion.start.blob import Start
@@ -132,8 +133,7 @@ def _keep_output(folder: JobFolder) -> None:
 def detach() -> None:
     """Leave the template: own session, default signals."""
     os.setsid()
-    # What jobs make has the modes that people know; the daemon's own umask hides its own files.
-    os.umask(0o022)
+    os.umask(JOB_UMASK)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catena.core.errors import TryLaterError
-from catena.master.minions import facts
+from catena.master import facts
 from catena.transport.messages import GrainsUpdate, Hello, PillarReply, PillarRequest, Refused
 from tests.integration.master.bench import Bench, Script, a_master
 
@@ -99,7 +99,7 @@ def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
             assert await master.targets.resolve("role:web", "pillar") == ()
             disk = SlowDisk(master)
             assert web1.link.send("control", GrainsUpdate({"role": "web"}))
-            asked = [
+            asked: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(master.targets.resolve("role:web", "grain")),
                 asyncio.ensure_future(master.targets.resolve("role:web", "pillar")),
                 asyncio.ensure_future(master.minions.show("web1")),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from catena.cli.commands import run
+from catena.cli.function_command import check_function
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
@@ -78,3 +79,13 @@ def test_a_wrong_module_is_not_offered_as_the_right_one(
 ) -> None:
     assert run(["doc", "tst"]) == 2
     assert "did you mean 'test'?" in said(capsys)
+
+
+def test_a_target_is_sent_when_the_current_folder_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.stat", refuse)
+    check_function("test.ping", "*")

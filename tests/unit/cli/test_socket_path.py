@@ -54,3 +54,15 @@ def test_a_packaged_master_has_the_usual_socket(tmp_path: Path) -> None:
     usual = Path("/run/catena/master/master.sock")
     if not Path("/etc/catena/master").exists():
         assert socket_path.master_socket("/etc/catena") == usual
+
+
+def test_a_configuration_that_may_not_be_read_means_the_default_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "master").write_text("cli_users: [anna]\n")
+    monkeypatch.setattr(Path, "read_text", refuse)
+    beside = tmp_path / "state" / "master" / "run" / "master.sock"
+    assert socket_path.master_socket(str(tmp_path)) == beside
