@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("seed", nargs="*", type=int, help="worlds whose story is told")
     parser.add_argument("--seeds", type=int, default=0, help="how many worlds to try")
     parser.add_argument("--from", dest="first", type=int, default=1, help="the first of them")
+    parser.add_argument("--rough", action="store_true", help="rough worlds alone")
     parser.add_argument("--steps", action="store_true", help="tell every step on a disk too")
     parser.add_argument("--calm", action="store_true", help="let nothing befall the world")
     given = parser.parse_args()
@@ -26,7 +27,11 @@ def main() -> int:
     bad = []
     began = time.monotonic()
     try:
-        for seed in given.seed or range(given.first, given.first + given.seeds):
+        some = range(given.first, given.first + given.seeds)
+        if given.rough:
+            begin = max(world.ROUGH, given.first) | 1
+            some = range(begin, begin + 2 * given.seeds, 2)
+        for seed in given.seed or some:
             outcome = world.run(seed, below, given.steps, not given.calm)
             if given.seed:
                 print("\n".join(outcome.trace))

@@ -104,3 +104,7 @@ class HostClock:
     def boot(self) -> None:
         """Count from now; the wall clock goes on by its battery."""
         self._booted = self._loop.now
+
+    def move(self, uptime: float) -> None:
+        """Become the clock of another host, which has been up for *uptime* seconds."""
+        self._booted = self._loop.now - uptime

@@ -245,6 +245,10 @@ _CALLS = (
 ).split()
 
 
+#: Steps that make, change or remove a name.
+_NAMING = frozenset(("open", "rename", "unlink", "rmdir", "mkdir", "link", "symlink"))
+
+
 class Tap:
     """Replaces the calls of `os` by which the product changes disks, while it is open.
 
@@ -263,6 +267,8 @@ class Tap:
         self._aside = False
         #: Calls that do nothing though they say that they did: for tests of the checker.
         self.skips: set[str] = set()
+        #: Folders in which no name can be made, changed or removed.
+        self.read_only: set[str] = set()
 
     def watch(self, disk: Disk) -> None:
         """Look after one more disk."""
@@ -316,6 +322,8 @@ class Tap:
                 program.fate()
                 if program.dead:
                     raise Killed
+        if call in _NAMING and any(path.startswith(f"{each}/") for each in self.read_only):
+            raise OSError(errno.EROFS, "Read-only file system", path)
 
     def _need(self, disk: Disk, size: int, path: str) -> None:
         if disk.free is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -161,6 +162,23 @@ class Host:
             job.kill()
         self.jobs.clear()
         self.watched.clear()
+
+    def obstruct(self, place: str, *, with_content: bool) -> bool:
+        """Put a folder in the place of a file; return whether there is one now."""
+        path = self.disk.root / place
+        if path.is_dir() or not path.parent.is_dir():
+            return False
+        # As somebody else does it, outside of the simulated programs, and durably.
+        with self.stage.turn.of(None):
+            if path.exists():
+                os.unlink(path)  # noqa: PTH108  # by the calls that the tap sees
+            os.mkdir(path)  # noqa: PTH102
+            if with_content:
+                handle = os.open(path / "notes", os.O_WRONLY | os.O_CREAT, 0o600)
+                os.close(handle)
+        for folder in (path, path.parent):
+            self.disk.sync(str(folder))
+        return True
 
     # -- the agent -----------------------------------------------------------------------------
 

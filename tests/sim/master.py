@@ -20,6 +20,7 @@ from catena.core.errors import CatenaError
 from catena.master import daemon
 from catena.master.chains.parts import ChainRules
 from catena.master.daemon import Master
+from catena.master.store import backup
 from catena.master.store.database import Store, StoreUnavailableError, _Work
 from catena.master.store.pending import Pending
 from catena.master.workers import tasks as worker_tasks
@@ -144,7 +145,8 @@ class _Workers:
         if task == "roster":
             return SimMaster.host.roster
         assert task == "reactions"
-        key = (params["file"], str(params["data"].get("id")))
+        data = params["data"]
+        key = (params["file"], f"{data.get('id')} {data.get('resume')}")
         if key not in _REACTIONS:
             _REACTIONS[key] = worker_tasks.reactions(_SETTINGS[-1], params)
         return _REACTIONS[key]
@@ -243,6 +245,11 @@ class MasterHost:
         #: The hosts that SSH reaches, and what stands in the place of more parts of the master.
         self.roster: dict[str, Any] = {}
         self.patches: dict[str, Any] = {}
+        #: On how many hosts the store has been.
+        self.hosts = 1
+        #: Begin and end of each time of which a restored store knows nothing.
+        self.forgotten: list[tuple[float, float]] = []
+        self._backup: tuple[Path, float] | None = None
 
     def _accept(self, keys: Mapping[str, str]) -> None:
         with sqlite3.connect(self.database) as base:
@@ -268,6 +275,8 @@ class MasterHost:
             "ChainRules": _Rules,
             **self.patches,
         }
+        if hasattr(daemon, "read_host_id"):
+            patches["read_host_id"] = lambda: f"host-{self.hosts}"
         SimStore.host = SimMaster.host = self
         try:
             with mock.patch.multiple(daemon, **patches), self.stage.turn.of(self.program):
@@ -315,6 +324,42 @@ class MasterHost:
         master.store.vanish()
         master.gateway.vanish()
         self.stage.soon(lambda: self._bury(master, cut))
+
+    # -- people who look after the store -------------------------------------------------------
+
+    def back_up(self) -> None:
+        """Back up the store; the master may run."""
+        if self._backup is None:
+            path = self.database.with_name("master.db.backup")
+            backup.back_up(self.database, path)
+            self._backup = path, self.stage.loop.now
+            self.stage.tell("master", "its store is backed up")
+
+    def restore(self) -> None:
+        """Stop the master and put the backup in the place of its store."""
+        if self._backup is None:
+            return
+        self.kill()
+        forget_connections()
+        path, since = self._backup
+        aside = self.database.with_name(f"master.db.before-{len(self.forgotten)}")
+        backup.restore(self.database, path, aside)
+        self.forgotten.append((since, self.stage.loop.now))
+        self.stage.tell("master", f"its store is restored from {since:.3f}")
+
+    def move(self, uptime: float, step: float) -> None:
+        """Stop the master; its store goes on on another host.
+
+        Args:
+            uptime: how long that host has been up, seconds.
+            step: by how much more its wall clock is wrong, seconds.
+        """
+        self.kill()
+        self.hosts += 1
+        self.boots += 1
+        self.clock.move(uptime)
+        self.clock.wrong += step
+        self.stage.tell("master", f"its store moves to host {self.hosts}, up for {uptime:.0f} s")
 
     def _bury(self, master: SimMaster, cut: bool) -> None:
         for task in asyncio.all_tasks(self.stage.loop):

@@ -78,6 +78,10 @@ class Stage:
         self._counts[what] += 1
         return self._counts[what]
 
+    def counted(self, what: str) -> int:
+        """Return the last number that `count` gave; 0: none."""
+        return self._counts[what]
+
     def identity(self) -> bytes:
         """Return 16 bytes that nobody has yet."""
         return self.count("identity").to_bytes(16, "big")

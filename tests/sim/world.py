@@ -33,6 +33,8 @@ from tests.sim.tasks import Killed
 REST_SECONDS = 2400.0
 #: Worlds up to this seed are large: they were the first, and their stories must not change.
 LARGE = 1000
+#: From this seed on each odd one makes a rough world (`rough.RoughWorld`).
+ROUGH = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,11 @@ class World:
         self.seed, self.faulty = seed, faulty
         #: A world that nothing befalls has to come to a good end.
         self.judged_calm = True
-        self.size = size(seed)
+        self.size = self.drawn_size(seed)
         self.stage = Stage(seed, verbose)
         rng = self.rng = random.Random(seed + 3)
         names = [f"m{number}" for number in range(1, rng.choice(self.size.hosts) + 1)]
-        keys = {name: _key(name) for name in names}
+        keys = {name: key_of(name) for name in (*names, *self.strangers)}
         self.master = MasterHost(self.stage, folder, {"ping_interval_seconds": 15}, keys)
         options = {"reboot_deadline_minutes": 1, "resume_after_seconds": 60}
         local = rng.random() < 0.25
@@ -124,14 +126,37 @@ class World:
             for name in names
         }  # fmt: skip
         self.orders = [
-            self._order(number) for number in range(1, rng.choice(self.size.chains) + 1)
+            self.drawn_order(number) for number in range(1, rng.choice(self.size.chains) + 1)
         ]
-        self.checker = Checker(self)
+        self.checker = self.judge()
         self.stage.reboots_work = rng.choice((1.0, 1.0, 0.6))
+
+    # -- what other kinds of worlds have otherwise ---------------------------------------------
+
+    #: Minions whose keys are accepted beside those of the hosts.
+    strangers: tuple[str, ...] = ()
+
+    def drawn_size(self, seed: int) -> Size:
+        """Return how large the world is."""
+        return size(seed)
+
+    def judge(self) -> Checker:
+        """Return who judges the world."""
+        return Checker(self)
+
+    def faults(self) -> Faults:
+        """Return what can befall the world."""
+        return Faults(self)
+
+    async def prepare(self) -> None:
+        """Do what belongs to the world beside its chains, until it is healed."""
+
+    async def heal(self) -> None:
+        """Take back what `prepare` did."""
 
     # -- wishes --------------------------------------------------------------------------------
 
-    def _order(self, number: int) -> Order:
+    def drawn_order(self, number: int) -> Order:
         rng, label = self.rng, f"chain{number}"
         names = tuple(self.hosts)
         wishes: list[Wish] = []
@@ -145,7 +170,7 @@ class World:
         retries = rng.choice((0, 1, 2))
         return Order(label, wishes, rng.uniform(0.5, self.size.wanted_seconds), cancel, retries)
 
-    def _document(self, order: Order) -> ChainDocument:
+    def document(self, order: Order) -> ChainDocument:
         entries: list[dict[str, Any]] = []
         for wish in order.wishes:
             action: dict[str, Any] = {"kind": "reboot"}
@@ -179,12 +204,12 @@ class World:
                 raise ConnectionResetError
             return asked.result()
 
-    async def _want(self, order: Order) -> None:
+    async def want(self, order: Order) -> None:
         """Have one chain: make it, give it its time, perhaps cancel it or try again."""
         await asyncio.sleep(order.at)
-        await self._insist(order, lambda s: s.apply(self._document(order), "root"), "applied")
+        await self.insist(order, lambda s: s.apply(self.document(order), "root"), "applied")
         request = ChainSchedule(order.label)
-        shown = await self._insist(order, lambda s: s.schedule(request, "root"), "scheduled")
+        shown = await self.insist(order, lambda s: s.schedule(request, "root"), "scheduled")
         order.accepted = True
         order.chain_id = shown["id"]
         self.stage.tell("root", f"scheduled {order.label} as {order.chain_id}")
@@ -207,7 +232,7 @@ class World:
                 if self.stage.loop.now > self.size.troubled_seconds:
                     return
 
-    async def _insist(self, order: Order, what: Callable[[Any], Awaitable[Any]], done: str) -> Any:
+    async def insist(self, order: Order, what: Callable[[Any], Awaitable[Any]], done: str) -> Any:
         """Ask until it is done; an error may mean that an earlier try had done it."""
         for _ in range(200):
             try:
@@ -235,18 +260,22 @@ class World:
         self.master.start()
         for host in self.hosts.values():
             host.power_on()
-        wants = [self.stage.person(self._want(order)) for order in self.orders]
-        faults = Faults(self)
+        wants = [self.stage.person(self.want(order)) for order in self.orders]
+        faults = self.faults()
         if self.faulty:
             faults.plan(self.size.troubled_seconds)
+            await self.prepare()
         await asyncio.sleep(self.size.troubled_seconds if self.faulty else 5.0)
         faults.heal()
+        await self.heal()
         self.stage.network.weather = Weather()
         self.stage.tell("world", "is healed")
         end = self.stage.loop.now + REST_SECONDS
         calm = 0
         while self.stage.loop.now < end and calm < 2:
             await asyncio.sleep(self.size.look_seconds)
+            if self.checker.storm():
+                break
             wanted = all(want.done() for want in wants)
             calm = calm + 1 if wanted and self.at_rest() else 0
         for want in wants:
@@ -303,9 +332,18 @@ async def _plain(work: Awaitable[Any]) -> Any:
     return await work
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
     """Return a public key that follows from a name."""
     return z85.encode(name.encode().ljust(32, b"k")).decode()
+
+
+def kind_of(seed: int) -> type[World]:
+    """Return which kind of world belongs to *seed*."""
+    if seed < ROUGH or seed % 2 == 0:
+        return World
+    from tests.sim.rough import RoughWorld
+
+    return RoughWorld
 
 
 def folder() -> Path:
@@ -321,6 +359,7 @@ def run(
     faulty: bool = True,
     calm: bool = False,
     change: Callable[[World], None] = lambda _: None,
+    kind: type[World] | None = None,
 ) -> Outcome:
     """Let the world of *seed* happen in a folder below *below*; return what came of it.
 
@@ -330,13 +369,14 @@ def run(
         verbose, faulty: see World.
         calm: nothing befalls it but what *change* does.
         change: does something to the world before it begins.
+        kind: of the world; None: as its seed says.
     """
     here = below / f"seed-{seed}"
     here.mkdir()
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        world = World(seed, here, verbose, faulty and not calm)
+        world = (kind or kind_of(seed))(seed, here, verbose, faulty and not calm)
         world.judged_calm = not calm
         change(world)
         return world.run()

@@ -1,0 +1,94 @@
+"""What holds in rough worlds, beside the invariants of all worlds.
+
+I2 is judged for each run by itself, whatever a restored store has forgotten of it. I13: the number
+of jobs is bounded, by runs and by starts of agents, however often a clean-up fails. I14: a chain
+that is held says why. I15: what a hostile minion says changes nothing of an honest one; this needs
+no judge of its own, for I1 to I12 are judged by what honest hosts did, and the hostile minion
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from catena.master.store import chain_tables as ct
+from catena.master.store import tables
+from tests.sim.checker import Checker
+from tests.sim.hostile import NAME as EVIL
+
+_CHAIN, _RUN = ct.CHAINS.name, ct.RUNS.name
+_JOB, _DELIVERY = tables.JOBS.name, tables.DELIVERIES.name
+_CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
+#: Jobs of one kind that each of their causes may make: a clean that fails comes again, after
+#: growing pauses, for as long as a world lasts.
+_EACH = 12
+#: Jobs of one kind that need no cause.
+_FREE = 12
+#: States in which a chain is held.
+_HELD = ("waiting", "pending_approval")
+
+
+class RoughChecker(Checker):
+    """See the module."""
+
+    def storm(self) -> bool:
+        """Return whether there are more jobs than anything explains (I13)."""
+        found = False
+        runs = self.ask(f"SELECT minion, count(*) AS n FROM {_RUN} GROUP BY minion")
+        causes = {row["minion"]: row["n"] for row in runs}
+        starts = self._world.stage.counted("session")
+        if self._world.hostile is not None:
+            starts += self._world.hostile.starts
+        query = (
+            f"SELECT d.minion, j.fun, count(*) AS n FROM {_JOB} j JOIN {_DELIVERY} d"
+            f" ON d.jid = j.jid WHERE j.fun IN ('{_CLEAN}', '{_RESUME}') GROUP BY 1, 2"
+        )
+        for row in self.ask(query):
+            many = causes.get(row["minion"], 0) if row["fun"] == _CLEAN else starts
+            if row["n"] > _FREE + _EACH * many and row["minion"] != EVIL:
+                self.wrong("I13", f"{row['n']} jobs {row['fun']} for {row['minion']}")
+                found = True
+        return found
+
+    def _open_business(self) -> Iterator[str]:
+        bait = self.ask(f"SELECT id FROM {_CHAIN} WHERE label = 'bait'")
+        not_judged = {f"chain {row['id']}" for row in bait}
+        for what in super()._open_business():
+            words = what.split()
+            if EVIL not in words and " ".join(words[:2]) not in not_judged:
+                yield what
+        for name in sorted(self._world.to_cure):
+            yield f"nobody has cleaned {name}"
+
+    def at_the_end(self) -> None:
+        """As Checker, and the invariants of rough worlds."""
+        super().at_the_end()
+        self._judge_runs()
+        self._judge_held()
+
+    def _judge_runs(self) -> None:
+        """I2: an action that is to run once begins at most once in each run."""
+        kinds = {wish.key: wish.kind for order in self._world.orders for wish in order.wishes}
+        begun = Counter(
+            (effect.key, effect.minion, effect.epoch)
+            for effect in self._world.stage.effects
+            if effect.what == "begins"
+        )
+        for (key, minion, epoch), count in begun.items():
+            if count > (1 if kinds[key] == "once" else 3):
+                self.wrong("I2", f"{key} on {minion} began {count} times in epoch {epoch}")
+
+    def _judge_held(self) -> None:
+        for row in self.ask(f"SELECT id, state, reason FROM {_CHAIN}"):
+            if row["state"] in _HELD and not row["reason"]:
+                self.wrong("I14", f"chain {row['id']} is {row['state']} and does not say why")
+
+    def lost_deliveries(self) -> list[Any]:
+        """As Checker; what the hostile minion says of its own jobs is its own affair."""
+        return [row for row in super().lost_deliveries() if row["minion"] != EVIL]
+
+    def forgets(self, order: Any) -> bool:
+        """Return whether a restored store may know nothing of a chain, or of runs of it."""
+        return bool(self._world.master.forgotten)
