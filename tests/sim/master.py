@@ -41,8 +41,8 @@ class SimStore(Store):
 
     host: MasterHost
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, *, alone: bool = False) -> None:
+        super().__init__(url, alone=alone)
         self._pending: list[_Work] = []
         self._due: Any = None
         self._closed = True
@@ -271,12 +271,11 @@ class MasterHost:
             "Store": SimStore,
             "Workers": _Workers,
             "read_boot_id": lambda: f"boot-master-{self.boots}",
+            "read_host_id": lambda: f"host-{self.hosts}",
             "LocalServer": lambda *_: _NoSocket(),
             "ChainRules": _Rules,
             **self.patches,
         }
-        if hasattr(daemon, "read_host_id"):
-            patches["read_host_id"] = lambda: f"host-{self.hosts}"
         SimStore.host = SimMaster.host = self
         try:
             with mock.patch.multiple(daemon, **patches), self.stage.turn.of(self.program):
