@@ -8,7 +8,8 @@ from typing import Any, Dict, List, Sequence, Tuple
 from catena.core.errors import UsageError
 from catena.core.patterns import lazy_pattern
 
-_KEYWORD = lazy_pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+#: Salt's rule (salt.utils.args): a letter or _, then letters, digits, _, . and -; not `a==b`.
+_KEYWORD = lazy_pattern(r"([^\W\d][\w.-]*)=(?!=)(.*)\Z", re.DOTALL)
 #: Text that YAML 1.1 reads as itself, so that a plain word costs no import of PyYAML.
 _PLAIN = lazy_pattern(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
 _WORDS = frozenset("y n yes no on off true false null none inf nan".split())

@@ -24,9 +24,22 @@ def bind(
         UsageError: too many, a missing or an unknown argument; the message names the nearest.
     """
     given: Dict[str, Any] = {k: v for k, v in kwargs.items() if not k.startswith("__")}
-    for fault in _faults(plugin.parameters(), args, given):
-        raise UsageError(f"{plugin.name}{fault}")
+    parameters = plugin.parameters()
+    for fault in _faults(parameters, args, given):
+        raise UsageError(f"{plugin.name}{fault}{_hint(parameters, given)}")
     return args, given
+
+
+def _hint(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> str:
+    """Return what to do about a command that begins with an assignment, read as a keyword."""
+    known = {p.name for p in parameters if not p.many}
+    for name in given:
+        if name.isupper() and name not in known:
+            return (
+                f"; {name}=… was read as a keyword argument: a command that sets a variable "
+                f"begins with env, as in 'env {name}=value command'"
+            )
+    return ""
 
 
 def _faults(

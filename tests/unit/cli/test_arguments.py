@@ -50,3 +50,9 @@ def test_a_word_with_a_name_and_an_equals_sign_is_a_keyword() -> None:
 def test_a_keyword_given_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="a= is given twice"):
         split(["a=1", "a=2"])
+
+
+def test_keywords_are_told_from_positional_words_as_salt_does() -> None:
+    args, kwargs = split(["a==b", "x.y=1", "x-y=two", "_z=", "é=3", "1=2", "-a=b", "a=b=c"])
+    assert args == ["a==b", "1=2", "-a=b"]
+    assert kwargs == {"x.y": 1, "x-y": "two", "_z": "", "é": 3, "a": "b=c"}
