@@ -87,6 +87,9 @@ class Verbs:
             expiry_seconds=_expiry(asked.expiry_seconds),
             deadline_seconds=_deadline(asked.deadline_seconds),
             batch=asked.batch,
+            batch_wait=_batch_wait(asked),
+            batch_failhard=asked.batch_failhard,
+            subset=_subset(asked.subset),
             idempotency_key=asked.idempotency_key,
         )
         if asked.follow:
@@ -190,6 +193,20 @@ def _deadline(seconds: int | None) -> int:
     if not 0 < seconds <= EXPIRY_LIMIT_SECONDS:
         raise UsageError("deadline_seconds: from 1 to a year")
     return seconds
+
+
+def _batch_wait(asked: r.RunJob) -> float:
+    if not 0 <= asked.batch_wait <= EXPIRY_LIMIT_SECONDS:
+        raise UsageError("batch_wait: seconds, from 0 to a year")
+    if not asked.batch and (asked.batch_wait or asked.batch_failhard):
+        raise UsageError("batch_wait and batch_failhard need a batch")
+    return asked.batch_wait
+
+
+def _subset(count: int) -> int:
+    if count < 0:
+        raise UsageError("subset: a number of minions; 0 means all")
+    return count
 
 
 async def _job_stream(items: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:

@@ -25,6 +25,12 @@ class RunJob:
     follow: bool = False
     #: "": all at once; "5" or "20%": that many at a time.
     batch: str = ""
+    #: Seconds that a minion keeps its place in the batch after its return.
+    batch_wait: float = 0.0
+    #: Whether the first failure cancels the job on the minions that have not begun.
+    batch_failhard: bool = False
+    #: Number of minions picked at random from the target; 0: all.
+    subset: int = 0
     expiry_seconds: Optional[int] = None
     deadline_seconds: Optional[int] = None
     #: Repeating a request with the same key changes nothing and gives the first answer.

@@ -114,11 +114,10 @@ class Moves:
         """
         if not limit:
             return []
-        begun = [
-            row[1]
-            for row in batch.next_of(conn, jid, limit, self)
-            if self.move(conn, row, Cause.release)
-        ]
+        found = batch.next_of(conn, jid, limit, self, self.clock.now().timestamp())
+        for row in found.cancel:
+            self.move(conn, row, Cause.cancel, "not begun: an earlier minion failed (--failhard)")
+        begun = [row[1] for row in found.begin if self.move(conn, row, Cause.release)]
         return job_rows.orders(conn, jid, begun)
 
 

@@ -41,6 +41,12 @@ class JobRequest:
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
     #: "": all at once; "5" or "20%": that many at a time.
     batch: str = ""
+    #: Seconds that a minion keeps its place in the batch after its return.
+    batch_wait: float = 0.0
+    #: Whether the first failure cancels the job on the minions that have not begun.
+    batch_failhard: bool = False
+    #: Number of minions picked at random from the target; 0: all.
+    subset: int = 0
     #: The same user and key again give the first answer and change nothing.
     idempotency_key: str = ""
 

@@ -168,6 +168,8 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
         "not_after": spec.not_after,
         "deadline_seconds": spec.deadline_seconds,
         "batch": new.batch,
+        "batch_wait": new.request.batch_wait,
+        "batch_failhard": new.request.batch_failhard,
         "idempotency": idempotency(new.request),
         "open": len(new.deliveries),
         "ended": None if new.deliveries else spec.issued,

@@ -186,7 +186,7 @@ class Jobs:
             self._parts.targets.check(found)
         if not found:
             raise NoMatchError
-        return found
+        return batch.subset(found, request.subset, self._moves)
 
     def _spec(self, request: JobRequest, jid: Jid) -> JobSpec:
         now = self._parts.clock.now().timestamp()

@@ -88,6 +88,10 @@ JOBS = sa.Table(
     sa.Column("deadline_seconds", sa.Integer, nullable=False),
     #: Deliveries under way at a time; 0: all.
     sa.Column("batch", sa.Integer, nullable=False, server_default="0"),
+    #: Seconds that a delivery counts as under way after its end.
+    sa.Column("batch_wait", sa.Double, nullable=False, server_default="0"),
+    #: Whether the first failure cancels the held deliveries.
+    sa.Column("batch_failhard", sa.Boolean(), nullable=False, server_default=sa.false()),
     #: "<user>\0<key>" of the client's idempotency key.
     sa.Column("idempotency", sa.String(512), unique=True),
     #: Deliveries that have not ended.

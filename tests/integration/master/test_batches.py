@@ -1,0 +1,115 @@
+"""Batched jobs and subsets: who begins, who waits, who never begins."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from catena.core.errors import UsageError
+from catena.master.jobs import batch
+from catena.transport.messages import JobRejected
+from tests.integration.master.bench import a_master
+
+
+def test_failhard_cancels_those_that_have_not_begun_after_a_failure() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b, c = await master.connect("a", "b", "c")
+            await master.accept("absent")
+            done = await master.submit(batch="1", batch_failhard=True)
+            await a.answer(done.jid)
+            assert b.orders()
+            await b.answer(done.jid, success=False, retcode=1)
+            assert not c.orders()
+            assert await master.states(done.jid) == {
+                "a": "done", "absent": "cancelled", "b": "done", "c": "cancelled",
+            }  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_failhard_takes_a_refusal_for_a_failure() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            done = await master.submit(batch="1", batch_failhard=True)
+            await a.say(JobRejected(done.jid, "no"))
+            assert not b.orders()
+            assert await master.states(done.jid) == {"a": "rejected", "b": "cancelled"}
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_goes_on_past_a_failure_without_failhard() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            done = await master.submit(batch="1")
+            await a.answer(done.jid, success=False, retcode=1)
+            assert b.orders()
+
+    asyncio.run(scenario())
+
+
+def test_batch_wait_keeps_the_place_for_so_many_seconds() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            done = await master.submit(batch="1", batch_wait=30.0)
+            await a.answer(done.jid)
+            for seconds, begun in ((0.0, False), (29.0, False), (2.0, True)):
+                master.hand.advance(seconds)
+                await master.jobs.resend()
+                await master.settle()
+                assert bool(b.orders()) is begun
+
+    asyncio.run(scenario())
+
+
+def test_batch_wait_ends_on_a_master_whose_clock_is_set_back() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            done = await master.submit(batch="1", batch_wait=30.0)
+            await a.answer(done.jid)
+            master.hand.step(-86_400.0)
+            await master.jobs.resend()
+            await master.settle()
+            assert b.orders()
+
+    asyncio.run(scenario())
+
+
+def test_subset_picks_connected_minions_first() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.connect("a", "b")
+            for name in ("c", "d", "e"):
+                await master.accept(name)
+            done = await master.submit(subset=2)
+            assert done.minions == ("a", "b")
+            assert len((await master.submit(subset=4)).minions) == 4
+            assert len((await master.submit(subset=9)).minions) == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_subset_has_no_name_twice(count: int) -> None:
+    names = ["a", "b", "c", "d"]
+    for _ in range(50):
+        picked = batch.subset(names, count, {"b", "c"})
+        assert len(set(picked)) == len(picked) == count
+        assert set(picked) <= set(names)
+        assert count < 2 or {"b", "c"} <= set(picked)
+
+
+def test_rules_of_a_batch_need_a_batch() -> None:
+    from catena.client.requests import RunJob
+    from catena.master.verbs import _batch_wait
+
+    with pytest.raises(UsageError, match="need a batch"):
+        _batch_wait(RunJob("*", "test.ping", batch_failhard=True))
+    with pytest.raises(UsageError, match="from 0 to a year"):
+        _batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
