@@ -58,7 +58,9 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
         print(document({"local": ret.value}))
     else:
         shown = {"value": ret.value, "out": ret.out}
-        text = answer("local", shown, options["out"] or "", wants_colour(), style(options))
+        text = answer(
+            "local", shown, options["out"] or "", wants_colour(), style(options, "minion")
+        )
         print(text, end="\n" if text else "")
     sys.stdout.flush()
     if options["retcode_passthrough"]:

@@ -14,7 +14,7 @@ from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
-from catena.cli.watch import follow
+from catena.cli.watch import Shown, follow
 from catena.client.requests import (
     ChainAdd,
     ChainCreate,
@@ -244,4 +244,4 @@ def preview(ctx: click.Context, label: str) -> int:
     """Run every chunk in test mode on its minions: what would change; no reboot."""
     client = connect(ctx)
     submitted = client.request("chain.preview", ChainRef(label))
-    return follow(client.stream("job.watch", JobWatch(submitted["jid"])), "")
+    return follow(client.stream("job.watch", JobWatch(submitted["jid"])), Shown())

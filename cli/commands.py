@@ -10,6 +10,7 @@ from typing import Any, List, Mapping, Optional, Tuple
 import click
 
 from catena import __version__
+from catena.cli import habits
 from catena.cli.main import unwritten
 from catena.core.errors import CatenaError, UsageError
 from catena.core.suggest import unknown
@@ -54,7 +55,7 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return habits.give(command)
 
     def resolve_command(
         self, ctx: click.Context, args: List[str]
@@ -62,6 +63,8 @@ class LazyGroup(click.Group):
         """Find the command, or name the nearest one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(unknown("command", args[0], COMMANDS))
+        if args:
+            habits.start_log(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -85,6 +88,8 @@ def cli(ctx: click.Context, config_dir: str) -> None:
     """Action chains, states and remote execution for fleets of hosts."""
     ctx.obj = config_dir
 
+
+habits.give(cli)
 
 #: What a write of the output to a file ends with when it does not fit.
 _OUTPUT_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from catena.cli import habits
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.table import clock, table
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect, master_settings
 from catena.cli.targets import target_options, target_type
+from catena.core import frozen
 from catena.core.errors import ConfigError
 from catena.runtime.garbage import look_often
 
@@ -31,6 +33,9 @@ def master(ctx: click.Context) -> int:
             "'./catena-VERSION.whl[master]'"
         ) from None
     look_often()
+    level = habits.daemon_level(ctx)
+    if level:
+        settings = frozen.replace(settings, log_level=level, log_file="-")
     return run(settings, ctx.find_root().obj)
 
 
@@ -41,7 +46,8 @@ def minion(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         from catena.minion.launch import launch
 
-        launch(Path(ctx.find_root().obj))
+        level = habits.daemon_level(ctx)
+        launch(Path(ctx.find_root().obj), {"log_level": level, "log_file": "-"} if level else {})
 
 
 @minion.command("list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Sequence
+from typing import Dict, List, Mapping, Sequence
 
 import click
 
@@ -16,6 +16,10 @@ _OPTION = lazy_pattern(r"--?[A-Za-z]")
 _FUNCTION = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 #: As in cli.commands; not imported from there, which imports every command's module late.
 _OWN = frozenset({"-c", "--config-dir"})
+#: Salt's options that catena has not, with what takes their place.
+_REFUSED: Mapping[str, str] = {
+    name: "range expressions are not supported; use -L, -E, -N or -C" for name in ("-R", "--range")
+}
 
 
 class FunctionCommand(click.Command):
@@ -27,7 +31,7 @@ class FunctionCommand(click.Command):
             name: option
             for option in self.get_params(ctx)
             if isinstance(option, click.Option)
-            for name in option.opts
+            for name in (*option.opts, *option.secondary_opts)
         }
         if not ctx.resilient_parsing:
             # A shell that completes words parses lines that are not finished.
@@ -44,7 +48,9 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
             continue
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         option = known.get(name)
-        if option is None:
+        if option is None or not _fits(option, word):
+            if name in _REFUSED:
+                raise UsageError(f"{name}: {_REFUSED[name]}")
             if name in _OWN:
                 raise UsageError(f"{name} comes before the command: catena {name} DIR …")
             wrong = name if word.startswith("--") else word
@@ -54,6 +60,16 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
             )
         if not option.is_flag and word == name:
             next(rest, None)
+
+
+def _fits(option: click.Option, word: str) -> bool:
+    """Return whether *word* can be *option*: `-lt` of `ls -lt` is no log level."""
+    attached = "" if word.startswith("--") else word[2:]
+    return (
+        not attached
+        or not isinstance(option.type, click.Choice)
+        or (attached in option.type.choices)
+    )
 
 
 def check_function(function: str, target: str = "") -> None:

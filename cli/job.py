@@ -13,7 +13,7 @@ from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
-from catena.cli.watch import follow
+from catena.cli.watch import Shown, follow
 from catena.client.requests import JobCancelRequest, JobList, JobShow, JobWatch
 
 
@@ -64,9 +64,8 @@ def watch(
     """Follow a job from its start; answers already given are shown first."""
     return follow(
         connect(ctx).stream("job.watch", JobWatch(jid), timeout),
-        out or "",
+        Shown(out or "", style(options)),
         timeout,
-        style(options),
     )
 
 

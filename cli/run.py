@@ -14,7 +14,7 @@ from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
-from catena.cli.watch import follow
+from catena.cli.watch import Shown, follow
 from catena.client.connection import MasterClient
 from catena.client.requests import RunJob
 from catena.core.errors import CatenaError, UsageError
@@ -30,6 +30,18 @@ from catena.core.errors import CatenaError, UsageError
 @target_options
 @click.option("--async", "detach", is_flag=True, help="Print the job id and return at once.")
 @click.option("--batch", "-b", default="", help="So many minions at a time: 5 or 20%.")
+@click.option(
+    "--batch-wait",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="With --batch: seconds that a minion keeps its place after its return.",
+)
+@click.option("--failhard", is_flag=True, help="With --batch: begin on no more after a failure.")
+@click.option(
+    "--subset", type=click.IntRange(min=1), help="Run on so many of the target, at random."
+)
+@click.option("--static", is_flag=True, help="Print all answers at the end, sorted by minion.")
+@click.option("--summary", is_flag=True, help="Say at the end how many minions answered.")
 @click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
 @click.option(
     "--timeout",
@@ -55,6 +67,8 @@ def run(
     Ends when every connected minion has answered. Ctrl-C detaches; the job goes on.
     """
     check_function(function, target)
+    if not options["batch"] and (options["batch_wait"] or options["failhard"]):
+        raise UsageError("--batch-wait and --failhard need --batch")
     args, kwargs = split(arguments)
     client = connect(ctx)
     request = RunJob(
@@ -65,6 +79,9 @@ def run(
         kwargs=kwargs,
         follow=not options["detach"],
         batch=options["batch"],
+        batch_wait=options["batch_wait"],
+        batch_failhard=options["failhard"],
+        subset=options["subset"] or 0,
         deadline_seconds=options["deadline"],
         expiry_seconds=options["expire"],
     )
@@ -88,7 +105,9 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
         return 0
     timeout = options["timeout"]
     return follow(
-        client.stream("job.run", request, timeout), options["out"] or "", timeout, style(options)
+        client.stream("job.run", request, timeout),
+        Shown(options["out"] or "", style(options), options["static"], options["summary"]),
+        timeout,
     )
 
 

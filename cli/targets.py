@@ -18,6 +18,7 @@ OPTIONS: Mapping[Tuple[str, str], Tuple[str, str]] = {
     ("-L", "--list"): ("list", "Target is a comma-separated list of ids."),
     ("-S", "--ipcidr"): ("ipcidr", "Target by address or network."),
     ("-I", "--pillar"): ("pillar", "Target by pillar: role:web."),
+    ("-J", "--pillar-pcre"): ("pillar_pcre", "Target by a regular expression on a pillar value."),
     ("-N", "--nodegroup"): ("nodegroup", "Target is a nodegroup of the master's configuration."),
     ("-C", "--compound"): ("compound", "Target by a compound expression."),
 }

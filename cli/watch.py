@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 from catena.cli.output.answers import answer
 from catena.cli.output.style import FULL, StateStyle
@@ -25,30 +25,40 @@ class JobPrinter:
     Args:
         out: name of an output; "" takes the one that each return asks for.
         style: of state runs.
+        static: whether everything is printed at the end, sorted by minion.
     """
 
-    def __init__(self, out: str, style: StateStyle = FULL) -> None:
+    def __init__(self, out: str, style: StateStyle = FULL, static: bool = False) -> None:
         self._out = out
         self._style = style
+        self._static = static
+        self._kept: Dict[str, Mapping[str, Any]] = {}
         self._values: Dict[str, Any] = {}
         self._colour = wants_colour()
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is printed before the end."""
-        return self._out in _WHOLE
+        return self._static or self._out in _WHOLE
 
     def show(self, minion: str, ret: Mapping[str, Any]) -> None:
         """Print one return, or keep it for the end."""
-        if self.is_whole:
+        if self._out in _WHOLE:
             self._values[minion] = ret["value"]
-            return
+        elif self._static:
+            self._kept[minion] = ret
+        else:
+            self._print(minion, ret)
+
+    def _print(self, minion: str, ret: Mapping[str, Any]) -> None:
         text = answer(minion, ret, self._out, self._colour, self._style)
         if text:
             print(text, flush=True)
 
     def finish(self) -> None:
         """Print what was kept."""
+        for minion, ret in sorted(self._kept.items()):
+            self._print(minion, ret)
         if self._out == "json":
             from catena.cli.output.plain import document
 
@@ -59,22 +69,32 @@ class JobPrinter:
             print(dump(self._values).rstrip("\n"))
 
 
+class Shown(NamedTuple):
+    """How the answers of a job are printed."""
+
+    #: --out, or "".
+    out: str = ""
+    #: Of state runs.
+    style: StateStyle = FULL
+    #: Whether everything is printed at the end, sorted by minion.
+    static: bool = False
+    #: Whether the numbers of minions are printed at the end, as Salt's --summary does.
+    summary: bool = False
+
+
 def follow(
-    items: Iterator[Mapping[str, Any]],
-    out: str,
-    timeout: Optional[float] = None,
-    style: StateStyle = FULL,
+    items: Iterator[Mapping[str, Any]], shown: Shown, timeout: Optional[float] = None
 ) -> int:
     """Print a job's stream until nothing more can come; return the exit code.
 
     Args:
         items: stream of job.run or job.watch.
-        out: --out, or "".
+        shown: how.
         timeout: seconds to watch, absent minions included; None: until every minion that is
             connected has answered. The job itself goes on whatever we do.
-        style: of state runs.
     """
-    follower, printer = JobFollower(wait_for_absent=timeout is not None), JobPrinter(out, style)
+    follower = JobFollower(wait_for_absent=timeout is not None)
+    printer = JobPrinter(shown.out, shown.style, shown.static)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
         for item in items:
@@ -91,7 +111,7 @@ def follow(
             _say("interrupted before the master confirmed the job; see: catena job list")
         return 130
     except UnreachableError as error:
-        # Silence up to the deadline is no fault; silence before it is a master that went away.
+        # Silence up to the deadline is expected; silence before it is a master that went away.
         if deadline is None or time.monotonic() < deadline - 0.1:
             if not follower.jid:
                 raise
@@ -99,7 +119,24 @@ def follow(
                 f"{error}; the job goes on: catena job watch {follower.jid}"
             ) from None
     printer.finish()
-    return _account(follower)
+    code = _account(follower)
+    if shown.summary:
+        _say(_summary(follower))
+    return code
+
+
+def _summary(follower: JobFollower) -> str:
+    """Return Salt's block of numbers."""
+    rule = "-------------------------------------------"
+    away = len(follower.open())
+    rows = {
+        "targeted": len(follower.states),
+        "returned": len(follower.returns),
+        "that did not return": away,
+        "with errors": len(follower.failed()),
+    }
+    lines = [f"# of minions {what}: {number}" for what, number in rows.items()]
+    return "\n".join([rule, "Summary", rule, *lines, rule])
 
 
 def _account(follower: JobFollower) -> int:

@@ -10,9 +10,12 @@ from catena.client.requests import VERBS
 from catena.client.requests import record as record_of
 from catena.core.digest import sha256
 from catena.core.errors import NotAllowedError, UnreachableError
+from catena.core.logs import logger
 from catena.core.records import encode
 from catena.transport.local import LocalClient
 from catena.transport.messages import ClientRequest
+
+log = logger(__name__)
 
 #: Size of one piece of an uploaded file.
 PIECE_BYTES = 1024 * 1024
@@ -120,4 +123,5 @@ class MasterClient:
 
 
 def _message(verb: str, record: Any) -> ClientRequest:
+    log.debug("asking the master: %s", verb)
     return ClientRequest(verb, encode(record if record is not None else record_of(VERBS[verb])()))

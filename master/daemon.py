@@ -391,15 +391,19 @@ class Master:
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT; return the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._stopped.set)
-        self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         self._tasks.append(asyncio.create_task(log_room.make(self.store)))
         supervisor.notify("READY=1")
         await self._stopped.wait()
         supervisor.notify("STOPPING=1")
         await self.stop()
         return 1 if self._failed else 0
+
+    def take_signals(self) -> None:
+        """Stop on SIGTERM and SIGINT, reopen the log file on SIGHUP."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
 
     def _hung_up(self) -> None:
         """Reopen the log file; stop where the log is on stderr, since the terminal has gone."""
@@ -497,6 +501,8 @@ async def _serve(settings: MasterSettings, config_dir: str) -> int:
             _keep_old_store(settings)
             migrate.apart(database_url(settings))
         master = Master(settings, config_dir=config_dir)
+        # Before the sockets by which others see that this process is there.
+        master.take_signals()
         await master.start()
         return await master.run()
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Mapping, NoReturn
 
 from catena.core import frozen, records
 from catena.core.checkup import is_locked
@@ -25,10 +25,15 @@ from catena.runtime import agent_versions
 _WITHOUT_EFFECT = "these settings have no effect here: "
 
 
-def launch(config_dir: Path) -> NoReturn:
+def launch(config_dir: Path, overrides: Mapping[str, Any] = {}) -> NoReturn:
     """Replace this process by the minion daemon.
 
-    Where another version of the agent is `current`, its launcher takes over first.
+    Where another version of the agent is `current`, its launcher takes over first, without
+    *overrides*, which it may not know.
+
+    Args:
+        config_dir: folder of the configuration.
+        overrides: settings that win over the files (options of a command line).
 
     Raises:
         ConfigError: the configuration can't be used.
@@ -40,7 +45,7 @@ def launch(config_dir: Path) -> NoReturn:
             f"{config_dir / 'minion'}: there is no such file; it says at least which `master:` "
             "this minion has"
         )
-    configured = configure.read(config_dir)
+    configured = configure.read(config_dir, overrides)
     agent_dir = Path(configured.settings.agent_dir)
     if not upgrade.is_current(agent_dir):
         argv = upgrade.launch_argv(agent_dir, str(config_dir.resolve()))

@@ -9,6 +9,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.frozen import replace
+from catena.core.logs import logger
 from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
@@ -16,6 +17,8 @@ from catena.core.types import SourceLine
 from catena.renderers import INDEX
 from catena.renderers.jinja_options import untouched
 from catena.renderers.source import LineMap, Rendered, Source, SourceError, sls_variables
+
+log = logger(__name__)
 
 DEFAULT = "jinja|yaml"
 _NO_VARIABLES: Mapping[str, Any] = MappingProxyType({})
@@ -83,6 +86,7 @@ def render(
     # Its line stays, empty, so that every other line keeps its number.
     body = source.text[found.end() :] if found else source.text
     run = _Run(context, replace(source, text=body), variables)
+    log.debug("rendering %s by %s", source.name, "|".join(stage.name for stage in stages))
     for stage in stages:
         run.stage(stage)
     if isinstance(run.data, str) and found:

@@ -60,7 +60,7 @@ def _run(
         if style.in_full(state):
             yield from _block(key, state, colour)
         else:
-            yield _line(key, state, colour)
+            yield _line(key, state, colour, style.by_id)
     yield ""
     yield from _summary(minion, list(states.values()), colour)
 
@@ -70,13 +70,13 @@ def _hue(state: Mapping[str, Any]) -> str:
     return {True: unchanged, None: "yellow"}.get(state.get("result"), "light_red")
 
 
-def _line(key: str, state: Mapping[str, Any], colour: bool) -> str:
+def _line(key: str, state: Mapping[str, Any], colour: bool, by_id: bool) -> str:
     """Return a state on one line, as Salt's terse output has it."""
-    module, _, name, function = (printable(part) for part in key.split("_|-", 3))
+    module, ident, name, function = (printable(part) for part in key.split("_|-", 3))
     word = {True: "Changed" if state.get("changes") else "Clean", None: "Differs"}.get(
         state.get("result"), "Failed"
     )
-    text = f"  Name: {name} - Function: {module}.{function} - Result: {word}"
+    text = f"  Name: {ident if by_id else name} - Function: {module}.{function} - Result: {word}"
     times = f" Started: - {state.get('start_time', '')} Duration: {_duration(state)}"
     return paint(printable(text + times), _hue(state), colour)
 

@@ -32,7 +32,13 @@ def paint(text: str, colour: str, on: bool) -> str:
 
 
 def wants_colour(force: bool = False) -> bool:
-    """Return whether stdout is a terminal that shows colour."""
+    """Return whether stdout shows colour: a terminal, unless the command line decides."""
     import os
 
+    import click
+
+    ctx = click.get_current_context(silent=True)
+    asked = ctx.find_root().color if ctx is not None else None
+    if asked is not None:
+        return asked
     return force or (sys.stdout.isatty() and "NO_COLOR" not in os.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from catena.core.config.minion import PORT
+from catena.core.config.minion import PORT, STATE_OUTPUTS
 from catena.core.config.schema import option
 from catena.core.frozen import dataclass
 
@@ -145,6 +145,13 @@ class MasterSettings:
         5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
     )
     ping_interval_seconds: int = option(15, "Expected heartbeat of minions.", low=1, high=600)
+    state_output: str = option(
+        "full",
+        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) and "
+        "changes; with _id a line names the state's id.",
+        choices=STATE_OUTPUTS,
+    )
+    state_verbose: bool = option(True, "Show states that are as they should be.")
     testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     cli_users: List[str] = option(
         [], "Users beside root and the master's own who may use the catena command here."
@@ -192,8 +199,8 @@ SALT_KEYS = frozenset(
     returner roster rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm
     schedule show_jid show_timeout sign_pub_messages sock_dir sock_pool_size sqlite_queue_dir
     ssh_log_file ssh_passwd ssh_scan_ports ssh_use_home_key state_aggregate state_auto_order
-    state_events state_output state_output_diff state_output_profile state_top
-    state_top_saltenv state_verbose sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user
+    state_events state_output_diff state_output_profile state_top
+    state_top_saltenv sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user
     syndic_wait tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl
     tcp_master_pub_port test thin_extra_mods timeout token_dir token_expire
     top_file_merging_strategy transport user_uid utils_dirs verify_env winrepo_dir

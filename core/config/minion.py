@@ -9,6 +9,11 @@ from catena.core.config.schema import option
 from catena.core.frozen import dataclass
 
 PORT = 4605
+#: Salt's values of `state_output`.
+STATE_OUTPUTS = (
+    "changes", "changes_id", "filter", "filter_id", "full", "full_id", "mixed", "mixed_id",
+    "terse", "terse_id",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,13 @@ class MinionSettings:
     job_tasks_max: int = option(
         0, "Processes that one job may have, under systemd; 0: systemd's own limit.", high=4194304
     )
+    state_output: str = option(
+        "full",
+        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) and "
+        "changes; with _id a line names the state's id.",
+        choices=STATE_OUTPUTS,
+    )
+    state_verbose: bool = option(True, "Show states that are as they should be.")
     testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
     reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
     reboot_deadline_minutes: int = option(
@@ -162,8 +174,8 @@ SALT_KEYS = frozenset(
     return_retry_timer return_retry_timer_max return_retry_tries returner returner_dirs
     root_dir_mode schedule snapper_states sock_dir sock_pool_size source_address
     source_interface_name source_ret_port ssh_merge_pillar start_event_grains
-    startup_states_timeout state_auto_order state_events state_output
-    state_output_diff state_output_profile state_tabular state_verbose states_dirs strip_colors
+    startup_states_timeout state_auto_order state_events
+    state_output_diff state_output_profile state_tabular states_dirs strip_colors
     sudo_user sync_grains syndic_finger tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle
     tcp_keepalive_intvl tcp_pub_port tcp_pull_port timeout top_file transport unique_jid
     use_master_when_local use_superseded use_yamlloader_old user_info utils_dirs verify_env

@@ -351,11 +351,13 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
     env = str(low.keywords.get("saltenv") or low.env)
     if env != context.saltenv:
         context = context.with_(saltenv=env)
+    log.debug("running state %s", low.key)
     try:
         found = callee.call(context, low.name, **arguments)
     except Exception as error:  # a plug-in may raise anything: it fails its own row only
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
+    log.debug("state %s ended with %s", low.key, found.result)
     row = make_row(low, found.result, found.comment, found.changes)
     if found.warnings or callee.open:
         warnings = [*found.warnings, *(_near_keywords(low, callee) if callee.open else ())]

@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from catena.cli import habits
 from catena.cli.commands import cli
 from catena.core.config import master, minion
 from catena.core.fsm import Machine
@@ -170,10 +171,10 @@ def _usage(name: str, command: click.Command) -> str:
 def _takes(option: click.Option) -> str:
     if option.is_flag:
         return ""
-    if isinstance(option.type, click.Choice):
-        return " \\| ".join(f"`{choice}`" for choice in option.type.choices)
     if option.metavar:
         return f"`{option.metavar}`".replace("|", "\\|")
+    if isinstance(option.type, click.Choice):
+        return " \\| ".join(f"`{choice}`" for choice in option.type.choices)
     words = {"text": "text", "path": "path", "file": "path", "directory": "path"}
     kind = words.get(option.type.name, "number")
     low, high = getattr(option.type, "min", None), getattr(option.type, "max", None)
@@ -184,6 +185,8 @@ def _takes(option: click.Option) -> str:
 
 def _options(command: click.Command) -> Iterator[str]:
     options = [param for param in command.params if isinstance(param, click.Option)]
+    if command.name != "cli":
+        options = [option for option in options if option.name not in habits.names()]
     if not options:
         return
     yield from ("| option | takes | meaning |", "|---|---|---|")
@@ -212,6 +215,9 @@ _CLI_HEAD = f"""\
 or as one of `cli_users`. `catena call`, `catena config` and `catena doc` need no master.
 
 Standard output is data only; everything else goes to standard error.
+
+Every command also takes the options of `catena` itself that log (`-l`), colour and redirect the
+output (`--out-file`), before or behind its name.
 
 | exit code | meaning |
 |---|---|

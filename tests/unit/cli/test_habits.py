@@ -1,0 +1,103 @@
+"""Options that every command takes, as Salt's users type them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catena.cli.commands import run
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[None]:
+    """Put the log's handlers back as they were."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    states = tmp_path / "states"
+    states.mkdir()
+    (states / "a.sls").write_text("a:\n  test.nop\nb:\n  test.succeed_with_changes\n")
+    (tmp_path / "minion").write_text(f"file_roots: {{base: [{states}]}}\nid: web1\n")
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_log_level_before_or_behind_the_command_tells_each_step(
+    folder: str, before: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["call", "--local", "state.apply", "a"]
+    level = ["-l", "debug"]
+    assert run(["-c", folder, *level, *words] if before else ["-c", folder, *words, *level]) == 0
+    shown = capsys.readouterr()
+    assert "rendering salt://a.sls by jinja|yaml" in shown.err
+    assert shown.err.count("running state test_|-a_|-a_|-nop") == 1
+    assert "running state" not in shown.out
+
+
+def test_unknown_log_level_names_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["call", "--local", "test.ping", "-l", "loud"]) == 2
+    assert "'debug'" in capsys.readouterr().err
+
+
+def test_letters_of_the_function_are_no_log_level(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["call", "--local", "cmd.run", "ls", "-la"]) == 2
+    assert "come after --" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--force-color", "--force-colour"])
+def test_colours_can_be_forced(folder: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-c", folder, "call", "--local", "test.ping", word]) == 0
+    assert "\x1b[" in capsys.readouterr().out
+    assert run(["-c", folder, "call", "--local", "test.ping", "--no-color"]) == 0
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "line"),
+    [
+        ("state_output: terse", [], "Name: a - Function: test.nop - Result: Clean"),
+        ("state_output: mixed_id", [], "Name: a - Function: test.nop - Result: Clean"),
+        ("state_output: terse", ["--state-output", "full"], "ID: a"),
+        ("state_output: full", [], "ID: a"),
+    ],
+)
+def test_state_output_of_the_configuration_is_the_default(
+    folder: str,
+    config: str,
+    options: list[str],
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (Path(folder) / "minion").open("a") as file:
+        file.write(f"{config}\n")
+    assert run(["-c", folder, "call", "--local", *options, "state.apply", "a"]) == 0
+    assert line in capsys.readouterr().out
+
+
+def test_state_verbose_of_the_configuration_hides_what_is_clean(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (Path(folder) / "minion.d").mkdir()
+    (Path(folder) / "minion.d" / "x.conf").write_text("state_verbose: false\n")
+    assert run(["-c", folder, "call", "--local", "state.apply", "a"]) == 0
+    shown = capsys.readouterr().out
+    assert "ID: b" in shown
+    assert "ID: a" not in shown
+
+
+def test_state_output_that_is_none_is_named(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (Path(folder) / "minion").open("a") as file:
+        file.write("state_output: ters\n")
+    assert run(["-c", folder, "call", "--local", "state.apply", "a"]) == 2
+    assert "did you mean 'terse'" in capsys.readouterr().err
