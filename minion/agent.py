@@ -52,6 +52,7 @@ from catena.transport.messages import (
     ReturnStored,
     Welcome,
 )
+from catena.transport.messages.session import AGENT_WIRE
 
 #: How soon an agent that could not be confirmed tries again.
 CONFIRM_AGAIN_SECONDS = 5.0
@@ -169,6 +170,7 @@ class Agent:
             grains=start.grains,
             open_jobs=tuple(sorted(self._open_jobs)),
             pending_resume=start.pending_resume,
+            wire=AGENT_WIRE,
         )
 
     def on_welcome(self, welcome: Welcome, now: float) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, cast
 
-from catena.core import failpoints
+from catena.core import failpoints, frozen
 from catena.core.clock import Clock
 from catena.core.context import Context
 from catena.core.errors import (
@@ -30,6 +30,7 @@ from catena.core.files import no_room
 from catena.core.frozen import dataclass
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.core.logs import logger
+from catena.core.run_ref import UNKNOWN, RunRef, not_here, not_resumed
 from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_record import ActionState, ChainState
@@ -82,25 +83,42 @@ class ChainHost:
         """
         self._refuse_inside_chunk()
         with self.store.lock():
-            self._sweep()
-            point = self.file.taken() or self.file.waiting()
-            if point and point.actionchain_id != chain_id:
-                raise InvalidStateError(
-                    f"action chain {chain_id} can't start: chain {point.actionchain_id} waits on "
-                    f"this minion ({self.file.path}); to give that one up: {CLEAR_COMMAND}"
-                )
+            self.sweep()
+            point = self._refuse_another(chain_id)
             self._settle(chain_id)
             self.store.receive(self._manifest(context, chain_id), context.files)
             with self.store.open(chain_id) as chain:
                 if chain is None:
                     raise CommandExecutionError(f"chain {chain_id} has gone from this host")
+                if point and 0 < point.epoch < chain.manifest.epoch:
+                    # Of an earlier run: a resume would take it for this one's.
+                    self.file.clear()
                 if chain.view.state is ChainState.received:
                     _sync_custom(context)
                     if context.opts.get("resume") == "local":
                         chain_files.bring(context.files, _texts(context, chain))
                 return self._run(chain, context, 1)
 
-    def _sweep(self) -> None:
+    def _refuse_another(self, chain_id: int) -> Optional[ResumePoint]:
+        """Return the resume point that is here; refuse one of another chain that has not ended.
+
+        Raises:
+            InvalidStateError: the message says what clears it.
+        """
+        point = self.file.taken() or self.file.waiting()
+        if point is None or point.actionchain_id == chain_id:
+            return point
+        for seen in self.store.chains():
+            if seen.ended and seen.manifest.chain_id == point.actionchain_id:
+                # Its job was killed between the end of the chain and the end of the file.
+                self.file.clear()
+                return None
+        raise InvalidStateError(
+            f"action chain {chain_id} can't start: chain {point.actionchain_id} waits on "
+            f"this minion ({self.file.path}); to give that one up: {CLEAR_COMMAND}"
+        )
+
+    def sweep(self) -> None:
         """Remove what processes left that were killed amid a write; the lock must be held."""
         self.store.sweep()
         self.file.sweep()
@@ -137,12 +155,16 @@ class ChainHost:
 
     # -- resume --------------------------------------------------------------------------------
 
-    def resume(self, context: Context) -> Dict[str, Any]:
+    def resume(self, context: Context, wanted: Optional[RunRef] = None) -> Dict[str, Any]:
         """Run what may run now of the chain that waits.
 
+        Args:
+            context: of the job.
+            wanted: the run that is to go on; None: the one that the resume file names.
+
         Returns:
-            State results of the chunks that ran; {} without a resume file; {"not_resumed": why}
-            where the boundary is not proven yet.
+            State results of the chunks that ran; {} without a resume file; `run_ref.not_resumed`
+            where the boundary is not proven yet, or another run waits here.
 
         Raises:
             MalformedResumeFileError: the resume file is not one of this agent.
@@ -150,29 +172,60 @@ class ChainHost:
         self._refuse_inside_chunk()
         merged: Dict[str, Any] = {}
         with self.store.lock():
-            self._sweep()
+            self.sweep()
             merged.update(self._came_to(context))
-            for seen in self.store.chains():
-                if _is_proven_final(seen, self.host):
-                    self._settle(0)
-                    break
+            if any(_is_proven_final(seen, self.host) for seen in self.store.chains()):
+                self._settle(0)
             while True:
                 point = self.file.taken() or self.file.waiting()
-                if point is None:
-                    return merged
+                if point is None or not (wanted is None or _is(point, wanted)):
+                    return merged or self._not_waiting(wanted, point)
                 with self.store.open(point.actionchain_id) as chain:
                     if chain is None:
-                        chain_id = point.actionchain_id
                         self._adopt(context, point)
-                        log.warning("chain %d was not kept here; goes on with files", chain_id)
+                        log.warning("%s was not kept here; goes on with files", point.run)
                         continue
+                    if point.epoch and point.epoch != chain.manifest.epoch:
+                        why = self._other_run(chain, point)
+                        if not why:
+                            continue
+                        return merged or not_resumed(point.run, UNKNOWN, why)
+                    self._worked_on(chain)
                     before = (chain.view.chunk, chain.view.state)
                     why = self._advance(chain, context, point, merged)
                     stuck = before == (chain.view.chunk, chain.view.state)
+                    state = chain.view.state.value
                 if why:
-                    return merged or {"not_resumed": why}
+                    return merged or not_resumed(point.run, state, why)
                 if stuck and self.file.taken() is None and self.file.waiting() == point:
                     raise InvalidStateError(f"chain {point.actionchain_id} does not advance")
+
+    def _not_waiting(
+        self, wanted: Optional[RunRef], point: Optional[ResumePoint]
+    ) -> Dict[str, Any]:
+        """Return why *wanted* can't go on where the resume file is not its own."""
+        if wanted is None:
+            return {}
+        for seen in self.store.chains():
+            manifest = seen.manifest
+            if wanted.names(manifest.chain_id, manifest.epoch):
+                self._worked_on(seen)
+                why = f"{wanted} is {seen.view.state.value} here"
+                if point is not None:
+                    why += f"; {point.run} waits on this minion"
+                return not_resumed(wanted, seen.view.state.value, why)
+        return not_here(wanted)
+
+    def _other_run(self, chain: Chain, point: ResumePoint) -> str:
+        """Return why a resume file of another run than its chain's can't be followed.
+
+        The file of an earlier run is removed: "" is returned, and nothing waits any more.
+        """
+        if point.epoch < chain.manifest.epoch:
+            log.warning("%s: run %d replaced it", point.run, chain.manifest.epoch)
+            self.file.clear_run(point.run)
+            return ""
+        return f"{point.run}: this minion has only run {chain.manifest.epoch} of that chain"
 
     def _came_to(self, context: Context) -> Dict[str, Any]:
         """Return the results of chunks that this very job ended before a crash.
@@ -268,6 +321,8 @@ class ChainHost:
                 f"chunk {point.chunk} of chain {chain_id} is not the one that the resume file "
                 f"names; to give that chain up: {CLEAR_COMMAND}"
             )
+        # What the files imply has no epoch; the resume file, which is signed, says it.
+        manifest = frozen.replace(manifest, epoch=point.epoch)
         self.store.receive(manifest, context.files)
         with self.store.open(chain_id) as chain:
             for number in range(1, point.chunk):
@@ -315,7 +370,7 @@ class ChainHost:
 
     def promise_again(self) -> Optional[After]:
         """Return what the waiting chain still asks of the agent; the lock must be held."""
-        self._sweep()
+        self.sweep()
         with self.waiting_chain() as chain:
             return self._promise(chain) if chain else None
 
@@ -338,7 +393,7 @@ class ChainHost:
             self.host.agent_session(),
         )
 
-    # -- next, clean ---------------------------------------------------------------------------
+    # -- next ---------------------------------------------------------------------------------
 
     def next(
         self, chain_id: int, number: int, next_action_id: Optional[int], filerefs: str
@@ -388,40 +443,6 @@ class ChainHost:
             chain.release_reserve()
             self.file.write(point)
 
-    def clean(self, chain_id: Optional[int], reason: str) -> bool:
-        """Give up the chain that waits (or chain *chain_id* only); return whether there was one.
-
-        Raises:
-            TryLaterError: another job runs a chain right now.
-        """
-        if self.host.chunk_open:
-            # A state of the running chunk: the chunk's own end records what became of the chain.
-            return self.file.clear()
-        found = False
-        with self.store.lock(wait=False):
-            self._sweep()
-            for seen in self.store.chains():
-                if seen.ended or chain_id not in (None, seen.manifest.chain_id):
-                    continue
-                if seen.view.state is ChainState.waiting:
-                    self.host.after = After(AfterKind.call_off, seen.manifest.chain_id)
-                with self.store.open(seen.manifest.chain_id) as chain:
-                    if chain:
-                        chain.record("closed", outcome="cancelled", reason=reason)
-                        found = True
-            found = self.store.set_aside_damaged(chain_id) or found
-            return self._clear_file(chain_id) or found
-
-    def _clear_file(self, chain_id: Optional[int]) -> bool:
-        if chain_id is not None:
-            try:
-                point = self.file.taken() or self.file.waiting()
-            except CatenaError:
-                point = None
-            if point and point.actionchain_id != chain_id:
-                return False
-        return self.file.clear()
-
 
 def _store(place: Place, boot_id: str, clock: Clock) -> ChainStore:
     return ChainStore(place.cache_dir, boot_id, place.session, clock)
@@ -440,6 +461,10 @@ def _sync_custom(context: Context) -> None:
                 context.forget_plugins()
         except (CatenaError, OSError) as error:
             log.error("custom %s could not be fetched: %s", kind, error)
+
+
+def _is(point: ResumePoint, wanted: RunRef) -> bool:
+    return wanted.names(point.actionchain_id, point.epoch)
 
 
 def _is_proven_final(chain: Chain, host: BaseHost) -> bool:

@@ -33,6 +33,7 @@ from catena.core.files import (
 from catena.core.job import BOUNDARY_SECONDS, ActionManifest, ChainManifest, ChunkManifest
 from catena.core.logs import logger
 from catena.core.records import decode, encode
+from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
@@ -237,18 +238,19 @@ class ChainStore:
                 log.error("chain %s can't be read: %s", folder, error)
         return found
 
-    def set_aside_damaged(self, chain_id: Optional[int]) -> bool:
+    def set_aside_damaged(self, run: Optional[RunRef]) -> bool:
         """Move folders of chains that can't be read out of the way; return whether there was one.
 
         Args:
-            chain_id: only of this chain; None: of any. They are kept as `.old-…`.
+            run: only of this run or an older one of its chain; None: of any chain. They are kept
+                as `.old-…`.
         """
         readable = {chain.folder for chain in self.chains()}
         found = False
         for folder in self.folder.iterdir():
             if not folder.name.isdigit() or folder in readable:
                 continue
-            if chain_id in (None, int(folder.name)):
+            if run is None or run.covers(int(folder.name), _epoch_of(folder)):
                 aside = f".old-{folder.name}-damaged-{time.time_ns()}"
                 rename_durable(folder, self.folder / aside)
                 found = True
@@ -327,6 +329,15 @@ class ChainStore:
         for folder in [*ended[KEEP_ENDED:], *old[KEEP_ENDED:]]:
             shutil.rmtree(folder, ignore_errors=True)
         sync_folder(self.folder)
+
+
+def _epoch_of(folder: Path) -> int:
+    """Return the epoch of a chain whose journal can't be read; 0 where nothing says it."""
+    try:
+        data = json.loads(read_limited(folder / "manifest.json", MANIFEST_LIMIT))
+        return decode(ChainManifest, data, str(folder)).epoch
+    except (CatenaError, OSError, ValueError):
+        return 0
 
 
 def boundary_seconds(cache_dir: Path, chain_id: int) -> int:

@@ -28,6 +28,8 @@ from catena.core.files import (
     write_durable,
 )
 from catena.core.frozen import dataclass
+from catena.core.removal import remove_entry
+from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
 
 NAME = "_mgractionchains.conf"
@@ -66,6 +68,11 @@ class ResumePoint:
     epoch: int = 0
     #: Handed back for SSH, as given (joined by commas).
     ssh_extra_filerefs: str = ""
+
+    @property
+    def run(self) -> RunRef:
+        """Return the run that it belongs to."""
+        return RunRef(self.actionchain_id, self.epoch)
 
 
 _FIELDS = {f.name: f for f in frozen.fields(ResumePoint)}
@@ -132,11 +139,37 @@ class ResumeFile:
             unlink_durable(self.running)
 
     def clear(self) -> bool:
-        """Remove both; return whether there was one."""
+        """Remove whatever stands in both places; return whether anything did.
+
+        Raises:
+            CannotRemoveError: the message says why, and what makes it possible.
+        """
         found = [path for path in (self.path, self.running) if os.path.lexists(path)]
         for path in found:
-            unlink_durable(path)
+            remove_entry(path)
         return bool(found)
+
+    def clear_run(self, run: RunRef) -> bool:
+        """Remove what names *run* or an older run of its chain; return whether anything did.
+
+        What names no run (a damaged file, a folder) is removed too: no chain can go on with it.
+
+        Raises:
+            CannotRemoveError: the message says why, and what makes it possible.
+        """
+        removed = False
+        for path in (self.path, self.running):
+            if os.path.lexists(path) and self._is_of(path, run):
+                remove_entry(path)
+                removed = True
+        return removed
+
+    def _is_of(self, path: Path, run: RunRef) -> bool:
+        try:
+            point = self._read(path)
+        except MalformedResumeFileError:
+            return True
+        return point is None or run.covers(point.actionchain_id, point.epoch)
 
     def _read(self, path: Path) -> Optional[ResumePoint]:
         try:

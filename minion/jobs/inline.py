@@ -10,12 +10,13 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Match, Protocol
+from typing import Any, Callable, Dict, List, Mapping, Match, Optional, Protocol
 
 import catena
 from catena.core.errors import CatenaError
 from catena.core.files import AnyPath
 from catena.core.job import JobReturn, JobSpec
+from catena.core.run_ref import RunRef, not_here
 
 _COUNTED = re.compile(r"takes (\d+) positional arguments? but (\d+) were given")
 
@@ -64,8 +65,10 @@ def _kill_job(jobs: Jobs, jid: Any) -> str:
     return jobs.signal(str(jid), signal.SIGKILL)
 
 
-def _nothing_waits(_jobs: Jobs) -> Dict[str, Any]:
-    return {}
+def _nothing_waits(
+    _jobs: Jobs, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
+) -> Dict[str, Any]:
+    return not_here(RunRef(int(actionchain_id), epoch)) if actionchain_id else {}
 
 
 #: Said by the shipped reaction to every agent that comes up.

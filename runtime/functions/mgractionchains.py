@@ -8,6 +8,7 @@ from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.frozen import asdict
 from catena.core.plugins import function
+from catena.core.run_ref import RunRef
 from catena.runtime.boot import boot_time
 from catena.runtime.chain_run import ChainHost, read_pending
 from catena.runtime.host import BaseHost
@@ -88,14 +89,21 @@ def get_pending_resume(context: Context) -> Dict[str, Any]:
 
 
 @function(queued=True, out="highstate", fails="states")
-def resume(context: Context) -> Dict[str, Any]:
+def resume(
+    context: Context, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
+) -> Dict[str, Any]:
     """Go on with the chain that waits on this host, if its boundary is proven.
 
+    Args:
+        context: the call's context.
+        actionchain_id: only this chain; by default the one that the resume file names.
+        epoch: only this run of the chain; any by default.
+
     Returns:
-        The state results of what ran; {} when no chain waits; {"not_resumed": why} when it has
-        to wait longer.
+        The state results of what ran; {} when no chain waits; {"not_resumed": why, …} with the
+        chain, its run and its state here, when it has to wait longer or is not here.
     """
-    return _chains(context).resume(context)
+    return _chains(context).resume(context, _run(actionchain_id, epoch))
 
 
 @function()
@@ -104,15 +112,43 @@ def clean(
     actionchain_id: Optional[int] = None,
     current_action_id: Optional[int] = None,
     reboot_required: Optional[bool] = None,
+    epoch: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Give up the chain that waits on this host and remove its resume file.
+
+    Whatever stands in the file's place is removed: a folder, a pipe, a link (not its target).
 
     Args:
         context: the call's context.
         actionchain_id: only this chain; any by default.
         current_action_id: accepted for chains of transactional systems; not used.
         reboot_required: accepted for chains of transactional systems; not used.
+        epoch: only this run of the chain and older ones; any by default.
+
+    Returns:
+        `runs` names the runs that were given up.
     """
-    chain_id = None if actionchain_id is None else _number("actionchain_id", actionchain_id)
-    removed = _chains(context).clean(chain_id, "mgractionchains.clean")
-    return {"success": True, "removed": removed, "current_boot_time": boot_time()}
+    from catena.runtime.chain_clean import clean as give_up
+
+    done = give_up(_chains(context), _run(actionchain_id, epoch), "mgractionchains.clean")
+    runs = [{"actionchain_id": run.chain_id, "epoch": run.epoch} for run in done.runs]
+    return {
+        "success": True,
+        "removed": done.removed,
+        "runs": runs,
+        "current_boot_time": boot_time(),
+    }
+
+
+def _run(actionchain_id: Any, epoch: Any) -> Optional[RunRef]:
+    """Return the run that two arguments name; None: they name none.
+
+    Raises:
+        UsageError: one is no number, or there is an epoch without a chain.
+    """
+    number = None if epoch is None else _number("epoch", epoch)
+    if actionchain_id is None:
+        if number is not None:
+            raise UsageError("epoch says which run of a chain; name the chain: actionchain_id=N")
+        return None
+    return RunRef(_number("actionchain_id", actionchain_id), number)

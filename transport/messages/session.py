@@ -6,6 +6,14 @@ from typing import Any, Dict
 
 from catena.core.frozen import dataclass, field
 
+#: What this agent understands beyond the first wire, as the number that its Hello says. An agent
+#: gets nothing that is newer than its number.
+#:
+#: 2: `mgractionchains.resume` and `clean` take `actionchain_id` and `epoch`.
+AGENT_WIRE = 2
+#: The first number of an agent whose `resume` and `clean` name a run.
+NAMED_RUNS = 2
+
 
 @dataclass(frozen=True)
 class Hello:
@@ -26,7 +34,7 @@ class Hello:
     open_jobs: tuple[str, ...]
     #: What the resume file says, as mgractionchains.get_pending_resume; {} without one.
     pending_resume: Dict[str, Any] = field(default_factory=dict)
-    #: Version of the wire protocol that the sender prefers.
+    #: What the sender understands (AGENT_WIRE); 1: an agent of before that number was told.
     wire: int = 1
 
 

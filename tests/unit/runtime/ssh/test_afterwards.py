@@ -9,7 +9,9 @@ import pytest
 
 from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
 from catena.core.records import encode
+from catena.core.run_ref import RunRef
 from catena.fileserver.roots import RootsClient
+from catena.runtime.chain_clean import clean
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.host import After, AfterKind, BaseHost, Place
 from catena.runtime.ssh import runner
@@ -78,7 +80,7 @@ def test_a_reboot_is_made_once_and_not_for_a_chain_that_was_given_up(
     place = room.place(what.identity)
     chains = received(room, place, tmp_path)
     if given_up:
-        chains.clean(CHAIN, "cancelled")
+        clean(chains, RunRef(CHAIN), "cancelled")
     after = After(AfterKind.reboot, CHAIN, 0, ("reboot",), boot)
     run = ended(room, what, after, tmp_path)
     runner._afterwards(room, run, what)

@@ -1,0 +1,87 @@
+"""Removes whatever stands at a path, durably; links are not followed, mounts are not entered."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import List
+
+from catena.core.errors import CatenaError
+from catena.core.files import AnyPath, sync_folder
+
+_MOUNTS = "/proc/self/mountinfo"
+#: Column of a mount point in it.
+_MOUNT_POINT = 4
+
+
+class CannotRemoveError(CatenaError):
+    """Something can't be removed; the message says why, and what makes it possible."""
+
+
+def remove_entry(path: AnyPath) -> None:
+    """Remove the file, link, pipe, socket, device or folder at *path*, if there is one.
+
+    A link is removed, never what it points to.
+
+    Raises:
+        CannotRemoveError: it is immutable, its file system is read-only, or something is mounted
+            there.
+    """
+    target = Path(path)
+    try:
+        kind = target.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(target, error) from error
+    try:
+        if stat.S_ISDIR(kind):
+            _refuse_mounts(target)
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise _refused(target, error) from error
+
+
+def _refuse_mounts(folder: Path) -> None:
+    inside = f"{folder}/"
+    for point in _mount_points():
+        if point == str(folder) or point.startswith(inside):
+            raise CannotRemoveError(
+                f"can't remove {folder}: a file system is mounted at {point}; "
+                f"first: umount {point}"
+            )
+
+
+def _mount_points() -> List[str]:
+    """Return where file systems are mounted; [] on a host that does not say."""
+    try:
+        lines = Path(_MOUNTS).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    columns = (line.split() for line in lines)
+    # Spaces and the like are written as \040.
+    points = (c[_MOUNT_POINT] for c in columns if len(c) > _MOUNT_POINT)
+    return [point.decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+            for point in points]  # fmt: skip
+
+
+def _refused(path: Path, error: OSError) -> CannotRemoveError:
+    return CannotRemoveError(
+        f"can't remove {path}: {error.strerror or error}; {_cure(path, error.errno)}"
+    )
+
+
+def _cure(path: Path, number: object) -> str:
+    if number == errno.EROFS:
+        return f"remount its file system: mount -o remount,rw $(stat -c %m {path.parent})"
+    if number == errno.EPERM:
+        return f"take the immutable flag away: chattr -i {path} {path.parent}"
+    if number == errno.EACCES:
+        return f"let uid {os.geteuid()} write to {path.parent}"
+    return f"look at {path}, then ask again"

@@ -1,0 +1,230 @@
+"""Two runs on one host, and what may stand in the place of the resume file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.job import ActionKind
+from catena.runtime.chain_store import ChainStore
+from catena.runtime.resume_file import NAME
+from tests.integration.runtime import conftest
+
+REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
+CHAIN = conftest.CHAIN
+
+
+def waits(host: Any, epoch: int = 1) -> None:
+    """Bring a chain to the reboot in its middle."""
+    a = host.action
+    host.render([a(1), a(2, REBOOT)], [a(3)], epoch=epoch)
+    host.do(host.start().after)
+
+
+def resume_file(host: Any) -> Path:
+    return Path(host.folder) / "conf" / "minion.d" / NAME
+
+
+def test_a_named_resume_runs_its_chain_and_says_which(host: Any) -> None:
+    waits(host)
+    outcome = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1)
+    assert outcome.ret.success
+    assert outcome.ret.epochs == {str(CHAIN): 1}
+    assert host.actions_witnessed() == [1, 3]
+
+
+@pytest.mark.parametrize(("chain", "epoch"), [(CHAIN + 1, 1), (CHAIN, 2)])
+def test_a_resume_of_another_run_leaves_the_waiting_one(host: Any, chain: int, epoch: int) -> None:
+    waits(host)
+    said = host.call("mgractionchains.resume", actionchain_id=chain, epoch=epoch).ret.value
+    assert (said["state"], said["actionchain_id"], said["epoch"]) == ("unknown", chain, epoch)
+    assert "not known on this minion" in said["not_resumed"]
+    assert host.chain_state() == "waiting"
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_a_resume_of_a_run_that_has_ended_says_how(host: Any) -> None:
+    waits(host)
+    host.call("mgractionchains.clean")
+    said = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1).ret
+    assert said.value["state"] == "cancelled"
+    assert said.epochs == {str(CHAIN): 1}
+
+
+def test_a_resume_that_has_to_wait_says_which_run_waits(host: Any) -> None:
+    a = host.action
+    host.render([a(1), a(2, REBOOT)], [a(3)])
+    host.start()
+    ret = host.resume().ret
+    assert (ret.value["actionchain_id"], ret.value["epoch"]) == (CHAIN, 1)
+    assert ret.value["state"] == "waiting"
+    assert ret.epochs == {str(CHAIN): 1}
+
+
+@pytest.mark.parametrize("epoch", ["x", -1, True])
+def test_a_run_that_is_no_number_is_refused(host: Any, epoch: Any) -> None:
+    ret = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=epoch).ret
+    assert not ret.success
+    assert "epoch must be a number" in ret.value
+    ret = host.call("mgractionchains.clean", epoch=1).ret
+    assert "name the chain" in ret.value
+
+
+def test_a_clean_of_an_older_run_leaves_the_newer_one(host: Any) -> None:
+    waits(host, epoch=2)
+    said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=1).ret.value
+    assert (said["removed"], said["runs"]) == (False, [])
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_a_clean_ends_the_run_that_it_names_and_says_so(host: Any) -> None:
+    waits(host, epoch=2)
+    said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=2).ret.value
+    assert said["runs"] == [{"actionchain_id": CHAIN, "epoch": 2}]
+    assert not resume_file(host).exists()
+    assert host.chain_state() == "cancelled"
+
+
+def test_a_clean_of_an_older_run_leaves_a_newer_one_whose_journal_is_damaged(host: Any) -> None:
+    waits(host, epoch=2)
+    journal = host.folder / "cache" / "chains" / str(CHAIN) / "journal"
+    journal.write_bytes(b"x" * 20 + b"\n" + journal.read_bytes())
+    resume_file(host).unlink()
+    older = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=1).ret.value
+    assert older["removed"] is False
+    mine = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=2).ret.value
+    assert mine["removed"] is True
+
+
+@pytest.mark.parametrize("suffix", ["", ".running"])
+def test_a_newer_run_is_not_resumed_by_the_file_of_an_older_one(host: Any, suffix: str) -> None:
+    waits(host)
+    if suffix:
+        resume_file(host).rename(f"{resume_file(host)}{suffix}")
+    a = host.action
+    host.render([a(1), a(2, REBOOT)], [a(3)], epoch=2)
+    after = host.start().after
+    # Still in the boot in which the newer run asks for its reboot.
+    assert host.resume().ret.value["state"] == "waiting"
+    assert host.actions_witnessed() == [1, 1]
+    host.do(after)
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 1, 3]
+
+
+def test_a_kill_before_the_older_file_is_removed_resumes_nothing_of_it(host: Any) -> None:
+    waits(host)
+    older = resume_file(host).read_bytes()
+    a = host.action
+    host.render([a(1)], epoch=2)
+    assert host.start().ret.success
+    resume_file(host).write_bytes(older)
+    said = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1).ret.value
+    assert said["state"] == "unknown"
+    assert host.actions_witnessed() == [1, 1]
+    assert not resume_file(host).exists()
+
+
+def test_a_file_that_outlived_its_chain_keeps_no_other_from_starting(host: Any) -> None:
+    waits(host)
+    left = resume_file(host).read_bytes()
+    host.call("mgractionchains.clean")
+    # Killed between the end of the chain, which is recorded, and the end of its file.
+    resume_file(host).write_bytes(left)
+    other = host.folder / "cache" / "chains"
+    assert ChainStore(other.parent, "", "", host_clock()).look(CHAIN).ended  # type: ignore[union-attr]
+    outcome = host.call("mgractionchains.start", CHAIN + 1)
+    assert "waits on this minion" not in str(outcome.ret.value)
+    assert not resume_file(host).exists()
+
+
+def host_clock() -> Any:
+    from catena.core.clock import SystemClock
+
+    return SystemClock()
+
+
+@pytest.mark.parametrize("suffix", ["", ".running"])
+@pytest.mark.parametrize("what", ["folder", "full folder", "pipe", "link", "dangling link"])
+@pytest.mark.parametrize("run", [{}, {"actionchain_id": CHAIN, "epoch": 1}])
+def test_clean_removes_whatever_stands_in_the_place_of_the_resume_file(
+    host: Any, what: str, run: dict[str, int], suffix: str, tmp_path: Path
+) -> None:
+    waits(host)
+    resume_file(host).unlink()
+    place = Path(f"{resume_file(host)}{suffix}")
+    target = tmp_path / "target"
+    target.write_text("not ours")
+    if what == "pipe":
+        os.mkfifo(place)
+    elif "link" in what:
+        place.symlink_to(target if what == "link" else tmp_path / "nowhere")
+    else:
+        place.mkdir()
+        (place / "inside").symlink_to(target)
+        if what == "folder":
+            (place / "inside").unlink()
+    said = host.call("mgractionchains.clean", **run)
+    assert said.ret.success, said.ret.value
+    assert not os.path.lexists(place)
+    assert target.read_text() == "not ours"
+    assert host.chain_state() == "cancelled"
+
+
+UNDER_A_MOUNT = """
+import errno, os, subprocess, sys
+from pathlib import Path
+from catena.core.removal import CannotRemoveError, remove_entry
+
+place, how = Path(sys.argv[1]), sys.argv[2]
+place.mkdir(parents=True)
+kept = place.parent / "kept"
+kept.mkdir()
+(kept / "precious").write_text("1")
+if how == "mounted":
+    (place / "below").mkdir()
+    subprocess.run(["mount", "--bind", kept, place / "below"], check=True)
+else:
+    subprocess.run(["mount", "--bind", place.parent, place.parent], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", place.parent], check=True)
+try:
+    remove_entry(place)
+except CannotRemoveError as error:
+    print(error)
+print("precious:", (kept / "precious").exists())
+if how == "mounted":
+    subprocess.run(["umount", place / "below"], check=True)
+else:
+    subprocess.run(["mount", "-o", "remount,bind,rw", place.parent], check=True)
+remove_entry(place)
+print("removed:", not place.exists(), "precious:", (kept / "precious").exists())
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "why", "cure"),
+    [
+        ("mounted", "a file system is mounted at", "first: umount"),
+        ("read only", "Read-only file system", "mount -o remount,rw"),
+    ],
+)
+def test_what_can_not_be_removed_is_named_with_a_cure_that_works(
+    tmp_path: Path, how: str, why: str, cure: str
+) -> None:
+    place = tmp_path / "minion d" / "place"
+    command = ["unshare", "-m", sys.executable, "-c", UNDER_A_MOUNT, str(place), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said, kept, removed = done.stdout.splitlines()
+    assert str(place) in said
+    assert why in said
+    assert cure in said
+    assert kept == "precious: True"
+    assert removed == "removed: True precious: True"
