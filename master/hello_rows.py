@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core import run_ref
 from catena.master.store.lists import padded
 from catena.master.store.tables import MINIONS, SESSIONS
 from catena.transport.messages import Hello
+from catena.transport.messages.session import NAMED_RUNS
 
 #: A refused claimant asks again every minute; a conflict older than this is over.
 CONFLICT_SECONDS = 300.0
 _SLICE = 5000
+#: The number of a Hello's wire is untrusted.
+_WIRE_LIMIT = 1_000_000
 
 
 def own_grains(name: str, data: dict[str, Any]) -> dict[str, Any]:
     """Return a minion's grains with its true id: targets and pillar templates ask them for it."""
     return {**data, "id": name}
+
+
+def resumable(wire: int, pending: Mapping[str, Any]) -> dict[str, int]:
+    """Return the keywords that name a waiting run to `mgractionchains.resume`.
+
+    {} where nothing waits, or where the agent does not take them: the resume is then about the
+    run that the minion's resume file names.
+
+    Args:
+        wire: what the agent understands (`transport.messages.session.AGENT_WIRE`).
+        pending: what it says of its resume file; untrusted.
+    """
+    run = run_ref.named(pending) if wire >= NAMED_RUNS else None
+    return {"actionchain_id": run.chain_id, "epoch": run.epoch or 0} if run else {}
 
 
 def up(conn: sa.Connection) -> list[str]:
@@ -36,6 +54,7 @@ def minion(conn: sa.Connection, hello: Hello, address: str, now: float) -> bool:
         "address": address,
         "grains": own_grains(hello.id, hello.grains),
         "pending_resume": hello.pending_resume,
+        "wire": min(max(hello.wire, 1), _WIRE_LIMIT),
         "last_seen": now,
     }
     found = conn.execute(sa.select(MINIONS.c.up).where(MINIONS.c.id == hello.id)).one_or_none()

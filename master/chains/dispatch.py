@@ -20,7 +20,7 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.chains.parts import ChainParts, ChainRules, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
-from catena.master.chains.results import START
+from catena.master.chains.run_jobs import START
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.store.lists import padded, slices
 from catena.master.store.tables import KEYS, MINIONS

@@ -18,7 +18,7 @@ from catena.core import events
 from catena.core.errors import InvalidStateError, TryLaterError
 from catena.core.fsm import Actor
 from catena.core.records import encode
-from catena.master.chains import decide, rows
+from catena.master.chains import decide, fence_rows, rows
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.lifecycle import (
     ACTIVE_CHAINS,
@@ -242,8 +242,7 @@ class Ledger:
 
     def fence(self, run: sa.Row[Any]) -> None:
         """Have the scheduler stop a run on its minion, which may believe that it goes on."""
-        rule = rows.of_run(RUNS, run)
-        self.conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+        fence_rows.owe(self.conn, rows.of_run(RUNS, run))
 
     def _close_chunks(self, run: sa.Row[Any]) -> None:
         """End the chunks of a run that is over; progress may have told all before the return."""

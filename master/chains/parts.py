@@ -148,6 +148,8 @@ class ChainRules:
     boundary_seconds: float = BOUNDARY_SECONDS
     #: A run that waits for nothing and says nothing for this long is lost.
     silent_seconds: float = 3600
+    #: A run that its minion says it does not know is lost after this long.
+    disowned_seconds: float = 120
     #: "dispatch", "done", "forever": when a chain leaves the list.
     retention: str = "done"
     archive_seconds: float = 7 * 24 * 3600

@@ -8,7 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.core.job import Boundary, JobProgress, JobReturn
-from catena.master.chains import decide, returned, rows
+from catena.core.run_ref import RunRef
+from catena.master.chains import decide, fence_rows, returned, rows, run_jobs
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import (
@@ -21,6 +22,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
 )
 from catena.master.chains.returned import ChainResult
+from catena.master.chains.run_jobs import CLEAN, RESUME, START, RunJob
 from catena.master.clocks import HostClocks
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
@@ -29,9 +31,6 @@ from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import after_commit
 from catena.master.store.tables import JOBS, MINIONS
 
-START = "mgractionchains.start"
-RESUME = "mgractionchains.resume"
-CLEAN = "mgractionchains.clean"
 #: Above every id that a store counts up to.
 ID_LIMIT = 2**63
 
@@ -56,38 +55,74 @@ class ChainResults:
 
     def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
         """A job returned: move the executions that it speaks of."""
-        if ret.fun == CLEAN and not ret.success:
-            self._not_cleaned(conn, minion, ret)
-        if ret.fun not in (START, RESUME):
+        if ret.fun not in (START, RESUME, CLEAN):
             return ()
         ledger = Ledger(conn, self._clocks.read(), minion)
+        if ret.fun == CLEAN:
+            self._cleaned(ledger, minion, ret)
+            return ledger.events
         found = returned.read(ret)
         started = rows.run_by_jid(conn, ret.jid, minion)
         if started is not None and started.chain_id not in found and not ret.success:
             self._failed_whole(ledger, started, ret)
-        if not found and started is None and ret.fun == RESUME and not ret.success:
-            self._failed_resume(ledger, minion, ret)
+        if not found and started is None and ret.fun == RESUME:
+            self._not_resumed(ledger, minion, ret)
         for chain_id, result in found.items():
             run = rows.newest_run(conn, chain_id, minion)
             if run is not None:
                 self._take(ledger, run, result, ret)
         # Most agents that start are in no chain: their resume says nothing.
         if found or started is not None or ledger.events:
+            # A chunk that ran may have kept a fence from its minion.
+            fence_rows.again(conn, minion)
             after_commit(conn, self._wake)
         return ledger.events
 
-    def _not_cleaned(self, conn: sa.Connection, minion: str, ret: JobReturn) -> None:
-        """A run could not be ended on its minion, which goes on with it: to be done again."""
-        query = sa.select(JOBS.c.metadata).where(JOBS.c.jid == ret.jid)
-        of = conn.execute(query).scalar() or {}
-        rule = (RUNS.c.chain_id == of.get("chain")) & (RUNS.c.epoch == of.get("epoch"))
-        rule = rule & (RUNS.c.minion == minion)
-        conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+    def _cleaned(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+        """A minion was told to forget a run, by the master or by a person."""
+        why = "" if ret.success else returned.error_text(ret)
+        fence_rows.returned(ledger.conn, minion, ret, why, ledger.now.wall)
+        for ref in returned.given_up(ret):
+            run = rows.run_of(ledger.conn, ref, minion)
+            if run is not None and run.open:
+                text = f"given up on the minion by mgractionchains.clean (job {ret.jid})"
+                found = rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
+                ledger.apply(found, decide.cancel_open([rows.fact(e) for e in found], text), "")
+                ledger.settle(run.chain_id, (minion,))
+        after_commit(ledger.conn, self._wake)
+
+    def _not_resumed(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+        """A resume ran nothing: it failed, its run waits on, or the minion knows of no such run.
+
+        What the minion does not know is given up after a while (`silence`).
+        """
+        if not ret.success:
+            self._failed_resume(ledger, minion, ret)
+            return
+        disowned = returned.disowned(ret)
+        if disowned is None:
+            return
+        ref = run_jobs.run_of_return(ledger.conn, ret, minion)
+        jobs = run_jobs.open_jobs(ledger.conn, minion)
+        for run in rows.open_runs(ledger.conn, minion):
+            mine = RunRef(run.chain_id, run.epoch)
+            if ref not in (None, mine) or run_jobs.is_worked_on(mine, jobs):
+                continue
+            facts = [
+                rows.fact(row)
+                for row in rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
+            ]
+            # One that waits for its last reboot needs no resume.
+            if _is_current(run, ret.jid) and any(f.is_open and not f.picked_up for f in facts):
+                values = {"disowned": f"{minion}: {disowned}"}
+                change = sa.update(RUNS).where(rows.of_run(RUNS, run))
+                ledger.conn.execute(change.values(values))
 
     def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
         if not _is_current(run, ret.jid, ret.epochs.get(str(run.chain_id))):
             ledger.late(run, ret.jid)
             return
+        _own(ledger.conn, run)
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
         known = frozenset(row.action_id for row in found)
         now = _boot_of(ledger.conn, run.minion) or run.boot_id
@@ -116,16 +151,31 @@ class ChainResults:
         ledger.settle(run.chain_id, (run.minion,))
 
     def _failed_resume(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
-        """A resume that names no chain failed: it is about the run that waits at a boundary."""
-        for run in rows.open_runs(ledger.conn, minion):
-            found = rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
-            facts = [rows.fact(row) for row in found]
-            began = any(f.state in (ExecutionState.DONE, ExecutionState.RUNNING) for f in facts)
-            if began and _is_current(run, ret.jid):
-                ledger.fence(run)
-                ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), "")
-                ledger.settle(run.chain_id, (run.minion,))
-                return
+        """A resume failed before it ran anything: its run has failed there.
+
+        Where neither the job nor its return says which run that is (a damaged resume file), it is
+        the one that has begun and on which nobody else works. If there are several, silence ends
+        them.
+        """
+        conn = ledger.conn
+        ref = run_jobs.run_of_return(conn, ret, minion)
+        if ref is not None:
+            run = rows.run_of(conn, ref, minion)
+            failed = [run] if run is not None else []
+        else:
+            jobs = run_jobs.open_jobs(conn, minion)
+            failed = [run for run in rows.open_runs(conn, minion) if _waits_idle(conn, run, jobs)]
+        if len(failed) != 1:
+            return
+        run = failed[0]
+        if not run.open or not _is_current(run, ret.jid):
+            ledger.late(run, ret.jid)
+            return
+        facts = rows.executions(conn, run.chain_id, minion, run.epoch)
+        ledger.fence(run)
+        text = returned.error_text(ret)
+        ledger.apply(facts, decide.fail_open([rows.fact(row) for row in facts], text), "")
+        ledger.settle(run.chain_id, (run.minion,))
 
     def _end_chunks(self, ledger: Ledger, run: sa.Row[Any], numbers: frozenset[int]) -> None:
         failed = set()
@@ -160,6 +210,7 @@ class ChainResults:
         if row is None or change is None:
             return ()
         ledger = Ledger(conn, self._clocks.read(), minion)
+        _own(conn, run)
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
         ledger.apply(found, decide.prove_by_progress(facts, change), "")
@@ -181,16 +232,25 @@ class ChainResults:
         """A delivery moved: where it ended without a return, so did the run on that minion."""
         if state is Delivery.done or not DELIVERY.is_final(state):
             return ()
+        ledger = Ledger(conn, self._clocks.read(), minion)
+        why = detail or state.value
+        if fence_rows.undelivered(conn, minion, jid, why, ledger.now.wall):
+            after_commit(conn, self._wake)
+            return ()
         run = rows.run_by_jid(conn, jid, minion)
+        if run is None and state is Delivery.cancelled:
+            run = _resumed_by(conn, jid, minion)
         if run is None or not run.open:
             return ()
-        ledger = Ledger(conn, self._clocks.read(), minion)
         found = rows.executions(conn, run.chain_id, minion, run.epoch)
         facts = [rows.fact(row) for row in found]
         if state is Delivery.lost:
             changes = decide.lose_open(facts)
         elif state is Delivery.cancelled:
             changes = decide.cancel_open(facts, detail)
+            if run.jid != jid:
+                # Its resume was called off, and it still waits there.
+                ledger.fence(run)
         else:
             changes = decide.fail_open(facts, detail or state.value)
         ledger.apply(found, changes, "")
@@ -200,11 +260,24 @@ class ChainResults:
 
     # -- starts --------------------------------------------------------------------------------
 
-    def on_start(self, conn: sa.Connection, minion: str, boot_id: str) -> Sequence[EventItem]:
+    def on_start(
+        self, conn: sa.Connection, minion: str, boot_id: str, waits: RunRef | None = None
+    ) -> Sequence[EventItem]:
         """A minion's agent came up: its boot proves the reboots that were begun in another.
 
         Starts may be followed late, when *boot_id* is over: what the last Hello said counts.
+
+        Args:
+            conn: the running transaction.
+            minion: whose agent came up.
+            boot_id: of its boot.
+            waits: the run that waits there, as the minion says.
         """
+        fence_rows.again(conn, minion)
+        if waits is not None:
+            # A run that has ended here must not go on there, however it came back.
+            ended = fence_rows.of_run(waits, minion) & (RUNS.c.open == sa.false())
+            fence_rows.owe(conn, ended)
         boot_id = _boot_of(conn, minion) or boot_id
         if not boot_id:
             return ()
@@ -232,6 +305,29 @@ def _is_current(run: sa.Row[Any], jid: str, epoch: Any = None) -> bool:
     if type(epoch) is int and epoch > 0:
         return bool(run.jid) and epoch == run.epoch
     return bool(run.jid) and jid >= run.jid
+
+
+def _own(conn: sa.Connection, run: sa.Row[Any]) -> None:
+    """Note that a minion knows a run that it disowned before: its word was on the way."""
+    if run.disowned:
+        conn.execute(sa.update(RUNS).where(rows.of_run(RUNS, run)).values(disowned=""))
+
+
+def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
+    """Return the run that job *jid* resumes, where it is a resume and says which."""
+    if conn.execute(sa.select(JOBS.c.fun).where(JOBS.c.jid == jid)).scalar() != RESUME:
+        return None
+    ref = run_jobs.run_of(conn, jid, minion)
+    return rows.run_of(conn, ref, minion) if ref is not None else None
+
+
+def _waits_idle(conn: sa.Connection, run: sa.Row[Any], jobs: Sequence[RunJob]) -> bool:
+    """Return whether a run has begun, and no job works on it that says so."""
+    if RunRef(run.chain_id, run.epoch) in {job.run for job in jobs}:
+        return False
+    found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+    begun = (ExecutionState.DONE, ExecutionState.RUNNING)
+    return any(rows.fact(row).state in begun for row in found)
 
 
 def _boot_of(conn: sa.Connection, minion: str) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catena.core import run_ref
 from catena.core.job import JobReturn
+from catena.core.run_ref import RunRef
 from catena.master.chains.decide import Outcome, Report
 from catena.master.chains.render import SCHEDULE_NEXT, VERIFY_AGENT, VERIFY_PACKAGES
 
@@ -18,6 +20,8 @@ _SLS = re.compile(r"actionchains\.actionchain_([0-9]{1,18})_.+_([0-9]{1,6})\Z")
 _INTERRUPTED = "Interrupted:"
 _TEXT_LIMIT = 16 * 1024
 _DAY = 24 * 3600
+#: Runs that one return may give up.
+_RUNS_LIMIT = 1000
 
 
 @dataclass
@@ -120,6 +124,32 @@ def _seconds_of_day(text: Any) -> float | None:
     if match is None:
         return None
     return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
+
+
+#: States of a run on its minion from which no resume goes on.
+_NO_MORE = frozenset({run_ref.UNKNOWN, "done", "failed", "interrupted", "cancelled"})
+
+
+def disowned(ret: JobReturn) -> str | None:
+    """Return why a resume found nothing to go on with, for people; None: it did, or has to wait.
+
+    Args:
+        ret: of a resume that brought no results.
+    """
+    if ret.value == {}:
+        return "no chain waits on this minion"
+    if isinstance(ret.value, Mapping) and ret.value.get("state") in _NO_MORE:
+        return str(ret.value.get("not_resumed", ""))[:_TEXT_LIMIT]
+    return None
+
+
+def given_up(ret: JobReturn) -> list[RunRef]:
+    """Return the runs that a `clean` says it has given up."""
+    runs = ret.value.get("runs") if ret.success and isinstance(ret.value, Mapping) else None
+    if not isinstance(runs, (list, tuple)):
+        return []
+    named = [run_ref.named(run) for run in runs[:_RUNS_LIMIT] if isinstance(run, Mapping)]
+    return [run for run in named if run is not None]
 
 
 def error_text(ret: JobReturn) -> str:

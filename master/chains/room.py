@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from catena.core import failpoints
+from catena.core import failpoints, run_ref
 from catena.core.events import Event
+from catena.core.run_ref import RunRef
 from catena.master.acl import Caller
-from catena.master.chains import rows
+from catena.master.chains import fence_rows, rows
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import ChainResults
 from catena.master.chains.scheduler import Scheduler
@@ -30,6 +31,15 @@ UNSAVED = 1000
 _STARTS = "salt/minion/*/start"
 
 _Verb = Callable[[Any, str], Awaitable[Any]]
+
+
+class _Boot(NamedTuple):
+    """What a start event says."""
+
+    minion: str
+    boot_id: str
+    #: The run that waits there for its resume.
+    waits: RunRef | None
 
 
 class Chains:
@@ -111,9 +121,9 @@ class Chains:
         failpoints.hit("master.start.follow")
         boots = [boot for boot in map(_boot, starts) if boot is not None]
         # Most are in no chain: a fleet that comes back is a thousand starts and nothing to store.
-        names = {minion for minion, _ in boots}
-        busy = await self._parts.store.read(partial(rows.with_open_runs, names))
-        boots = [boot for boot in boots if boot[0] in busy]
+        names = {boot.minion for boot in boots}
+        busy = await self._parts.store.read(partial(_concerned, names))
+        boots = [boot for boot in boots if boot.minion in busy or boot.waits]
         if not boots:
             await self._parts.bus.advance(CONSUMER, upto)
             return
@@ -127,12 +137,12 @@ class Chains:
                     await self.take_starts((start,), start.seq)
                 return
             # A fault of ours: its reboots stay unproven and fail in time; the others' go on.
-            LOG.exception("the start event %d of %s can't be followed", upto, boots[0][0])
+            LOG.exception("the start event %d of %s can't be followed", upto, boots[0].minion)
             await self._parts.bus.advance(CONSUMER, upto)
 
-    def _prove(self, boots: Sequence[tuple[str, str]], upto: int, conn: sa.Connection) -> None:
-        for minion, boot_id in boots:
-            self._parts.record_all(conn, self.results.on_start(conn, minion, boot_id))
+    def _prove(self, boots: Sequence[_Boot], upto: int, conn: sa.Connection) -> None:
+        for boot in boots:
+            self._parts.record_all(conn, self.results.on_start(conn, *boot))
         move_cursor(conn, CONSUMER, upto)
 
     async def _watch(self, caller: Caller, asked: Any) -> AsyncIterator[Any]:
@@ -144,13 +154,20 @@ class Chains:
         yield End({"id": last["id"], "state": last["state"], "reason": last["reason"]})
 
 
-def _boot(start: Event) -> tuple[str, str] | None:
-    """Return the minion of a start event and its boot, where the event says so."""
+def _boot(start: Event) -> _Boot | None:
+    """Return what a start event says of a minion's boot, where it says so."""
     minion, boot_id = start.data.get("id"), start.data.get("boot_id")
     # The master makes these events itself; one that a minion sent carries its source.
     if start.source or not isinstance(minion, str) or not isinstance(boot_id, str):
         return None
-    return minion, boot_id
+    pending = start.data.get("pending_resume")
+    waits = run_ref.named(pending) if isinstance(pending, Mapping) else None
+    return _Boot(minion, boot_id, waits)
+
+
+def _concerned(names: set[str], conn: sa.Connection) -> set[str]:
+    """Return those of *names* that have a run under way, or one to forget."""
+    return rows.with_open_runs(names, conn) | (fence_rows.minions(conn) & names)
 
 
 def _handler(verb: _Verb) -> Handler:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from catena.core.errors import NotFoundError
 from catena.core.job import Boundary, ChainManifest
 from catena.core.records import decode
+from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
 from catena.master.chains import actions
 from catena.master.chains.actions import ActionPlan
@@ -49,6 +50,11 @@ def chain(conn: sa.Connection, chain_id: int) -> sa.Row[Any]:
     if row is None:
         raise NotFoundError(f"there is no chain {chain_id}")
     return row
+
+
+def title(row: sa.Row[Any]) -> str:
+    """Return how a message names a chain: two of one label differ by their number."""
+    return f"chain {row.label!r} ({row.id})"
 
 
 def find_chain(conn: sa.Connection, ref: str) -> sa.Row[Any]:
@@ -232,6 +238,12 @@ def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None
     return conn.execute(sa.select(RUNS).where(rule)).first()
 
 
+def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> sa.Row[Any] | None:
+    """Return a run of a chain on a minion by its number."""
+    rule = (RUNS.c.chain_id == ref.chain_id) & (RUNS.c.epoch == ref.epoch)
+    return conn.execute(sa.select(RUNS).where(rule & (RUNS.c.minion == minion))).first()
+
+
 def newest_run(conn: sa.Connection, chain_id: int, minion: str) -> sa.Row[Any] | None:
     """Return the newest run of a chain on a minion."""
     rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.minion == minion)
@@ -276,12 +288,6 @@ def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
         for row in newest(conn, chain_id).values()
         if row.state in (ExecutionState.DONE.value, ExecutionState.FAILED.value)
     )
-
-
-def owes_fence(chain_id: int, conn: sa.Connection) -> bool:
-    """Return whether a minion of a chain was not told yet that its run is over."""
-    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.fence == sa.true())
-    return conn.execute(sa.select(RUNS.c.minion).where(rule).limit(1)).first() is not None
 
 
 def manifest(run: sa.Row[Any]) -> ChainManifest:

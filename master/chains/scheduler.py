@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core import failpoints
-from catena.core.errors import CatenaError, NotFoundError
+from catena.core.errors import CatenaError
 from catena.core.job import Boundary
 from catena.master.chains import cleanup, decide, dispatch, late, rows
 from catena.master.chains.decide import Due
+from catena.master.chains.fences import Fences
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
 from catena.master.chains.parts import ChainParts
-from catena.master.chains.results import CLEAN, RESUME, START
+from catena.master.chains.silence import Silence
+from catena.master.chains.steps import each
 from catena.master.clocks import ClockReading
-from catena.master.jobs.delivery import OPEN
-from catena.master.jobs.model import JobRequest, Submitted
-from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS, HISTORY, RUNS
-from catena.master.store.database import StoreUnavailableError
-from catena.master.store.tables import DELIVERIES, JOBS
+from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS
 
 LOG = logging.getLogger(__name__)
 
@@ -32,9 +28,6 @@ LOG = logging.getLogger(__name__)
 TICK_SECONDS = 5.0
 #: How often files and old chains are looked through.
 SWEEP_SECONDS = 60.0
-
-#: A run, and the row of history that its minion wrote last.
-_Heard = tuple[int, int, str, int]
 
 _OVERDUE = {
     Boundary.reboot: "the host did not come back with a new boot within {minutes:.0f} minutes",
@@ -51,8 +44,8 @@ class Scheduler:
         self._anchored = False
         #: Wall clock of the last look at what is due.
         self._looked = 0.0
-        #: Runs of which nothing is to be expected -> since when, seconds since boot.
-        self._silent: dict[_Heard, float] = {}
+        self._fences = Fences(parts)
+        self._silence = Silence(parts)
 
     async def run(self) -> None:
         """Tick until cancelled: at once when something changed, else when the next is due."""
@@ -83,7 +76,7 @@ class Scheduler:
         now = self._parts.clocks.read().mono
         if now - self._swept >= SWEEP_SECONDS:
             self._swept = now
-            await self._lose_silent()
+            await self._silence.look()
             await cleanup.archive(self._parts)
 
     async def _delay(self) -> float:
@@ -157,11 +150,9 @@ class Scheduler:
                 self._parts.rules.boundary_seconds + row.delay_seconds,
             )
         }
-        await _each(
-            "a boundary that is overdue",
-            overdue.values(),
-            lambda row: self._parts.change(partial(self._overdue, row)),
-        )
+        for row in overdue.values():
+            what = f"an overdue boundary (chain {row.chain_id} on {row.minion})"
+            await each(what, [row], lambda row: self._parts.change(partial(self._overdue, row)))
 
     def _overdue(self, row: sa.Row[Any], ledger: Ledger) -> None:
         found = rows.executions(ledger.conn, row.chain_id, row.minion, row.epoch)
@@ -170,77 +161,14 @@ class Scheduler:
             return
         minutes = self._parts.rules.boundary_seconds / 60
         text = _OVERDUE[Boundary(row.waits_for)].format(minutes=minutes)
-        fence(ledger.conn, row.chain_id, row.epoch, row.minion)
+        ledger.fence(row)
         ledger.apply(found, decide.fail_from(facts, row.action_id, text), "")
         ledger.settle(row.chain_id, (row.minion,))
 
     async def _fence(self) -> None:
         """Stop the jobs of runs that the master has ended, and have minions forget the runs."""
-        query = sa.select(RUNS).where(RUNS.c.fence == sa.true())
-        found = await self._parts.store.read(lambda conn: conn.execute(query).all())
-        await _each("a run that is to be forgotten", found, self._stop)
-
-    async def _stop(self, run: sa.Row[Any]) -> None:
-        jids = await self._parts.store.read(partial(_open_jobs, run))
-        for jid in jids:
-            reason = f"chain {run.chain_id} has ended"
-            await self._parts.jobs.cancel(jid, (run.minion,), reason=reason)
-        await self._tell(run)
-
-    async def _tell(self, run: sa.Row[Any]) -> None:
-        failpoints.hit("master.chain.fence")
-        rule = rows.of_run(RUNS, run)
-
-        def told(conn: sa.Connection, _: Submitted | None) -> None:
-            conn.execute(sa.update(RUNS).where(rule).values(fence=False))
-
-        request = JobRequest(
-            user="root",
-            fun=CLEAN,
-            kwargs={"actionchain_id": run.chain_id},
-            minions=(run.minion,),
-            metadata={"chain": run.chain_id, "epoch": run.epoch},
-        )
-        try:
-            await self._parts.jobs.submit(request, told)
-        except NotFoundError:
-            # A minion whose key is gone can't be told, and can't report either.
-            await self._parts.store.write(lambda conn: told(conn, None))
-
-    async def _lose_silent(self) -> None:
-        """Give up runs that are silent for too long, by the clock that nobody can set."""
-        now = self._parts.clocks.read().mono
-        silent = await self._parts.store.read(_silent)
-        # A master that was restarted begins to count again.
-        self._silent = {key: self._silent.get(key, now) for key in silent}
-        patience = self._parts.rules.silent_seconds
-        lost = [run for key, run in silent.items() if now - self._silent[key] > patience]
-        await _each("a silent run", lost, lambda run: self._parts.change(partial(_lose, run)))
-
-
-async def _each(
-    what: str, items: Iterable[sa.Row[Any]], act: Callable[[sa.Row[Any]], Awaitable[Any]]
-) -> None:
-    """Do *act* for each item; a fault of one stops that one, until the next tick.
-
-    Raises:
-        StoreUnavailableError: nothing can be done for any of them now.
-    """
-    for item in items:
-        try:
-            await act(item)
-        except StoreUnavailableError:
-            raise
-        except (CatenaError, OSError) as error:
-            LOG.warning("%s (chain %d on %s): %s", what, item.chain_id, item.minion, error)
-        except Exception:
-            LOG.exception("%s (chain %d on %s)", what, item.chain_id, item.minion)
-
-
-def fence(conn: sa.Connection, chain_id: int, epoch: int, minion: str) -> None:
-    """Have the scheduler tell *minion* that a run is over."""
-    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.epoch == epoch) & (RUNS.c.minion == minion)
-    conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+        for minion, fences in (await self._fences.owed()).items():
+            await each(f"a run that {minion} has to forget", [fences], self._fences.act)
 
 
 def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], ClockReading | None]]:
@@ -278,54 +206,3 @@ def _waiting(conn: sa.Connection) -> list[Any]:
         EXECUTIONS.c.state == ExecutionState.RUNNING.value, EXECUTIONS.c.picked_up.is_not(None)
     )
     return list(conn.execute(query.order_by(EXECUTIONS.c.sort_order.desc())).all())
-
-
-def _open_jobs(run: sa.Row[Any], conn: sa.Connection) -> list[str]:
-    """Return the jobs that start or resume a run on its minion and have not ended.
-
-    A resume names no chain; one that is under way is of the run that has begun.
-    """
-    query = (
-        sa.select(DELIVERIES.c.jid, JOBS.c.fun)
-        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
-        .where(DELIVERIES.c.minion == run.minion)
-        .where(DELIVERIES.c.state.in_([state.value for state in OPEN]))
-        .where(JOBS.c.fun.in_((START, RESUME)))
-    )
-    return [
-        row.jid
-        for row in conn.execute(query)
-        if row.jid == run.jid or (row.fun == RESUME and row.jid > run.jid)
-    ]
-
-
-def _silent(conn: sa.Connection) -> dict[_Heard, Any]:
-    """Return open runs whose job is over and that wait for nothing, by the last word of each."""
-    silent: dict[_Heard, Any] = {}
-    open_states = [state.value for state in OPEN]
-    for run in rows.open_runs(conn):
-        busy = (
-            sa.select(DELIVERIES.c.jid)
-            .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
-            .where(DELIVERIES.c.minion == run.minion, DELIVERIES.c.state.in_(open_states))
-            .where(JOBS.c.fun.in_((START, RESUME)))
-        )
-        heard = sa.select(sa.func.max(HISTORY.c.id)).where(
-            HISTORY.c.chain_id == run.chain_id,
-            HISTORY.c.minion == run.minion,
-            HISTORY.c.subject == "action",
-        )
-        if conn.execute(busy).first():
-            continue
-        found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
-        if not any(rows.fact(e).is_open and e.picked_up is not None for e in found):
-            last = int(conn.execute(heard).scalar() or 0)
-            silent[run.chain_id, run.epoch, run.minion, last] = run
-    return silent
-
-
-def _lose(run: sa.Row[Any], ledger: Ledger) -> None:
-    found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
-    fence(ledger.conn, run.chain_id, run.epoch, run.minion)
-    ledger.apply(found, decide.lose_open([rows.fact(e) for e in found]), "")
-    ledger.settle(run.chain_id, (run.minion,))

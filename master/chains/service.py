@@ -29,7 +29,7 @@ from catena.client.requests import (
 from catena.core import ids
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
 from catena.core.records import decode, encode
-from catena.master.chains import actions, again, cleanup, dispatch, drafts, rows, views
+from catena.master.chains import actions, again, cleanup, dispatch, drafts, fence_rows, rows, views
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.files import uploads
 from catena.master.chains.ledger import Ledger
@@ -169,8 +169,8 @@ class ChainService:
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
                 raise InvalidStateError(f"chain {row.label!r} is {row.state}; cancel it first")
-            if rows.owes_fence(row.id, ledger.conn):
-                raise TryLaterError(f"chain {row.label!r} is being stopped; ask again")
+            if fence_rows.unsent(row.id, ledger.conn):
+                raise TryLaterError(_being_stopped(ledger.conn, row))
             ledger.note(row, "deleted")
             cleanup.forget(ledger.conn, row)
             return int(row.id)
@@ -178,7 +178,7 @@ class ChainService:
         # A moment for the scheduler: with the rows it would forget to stop what runs.
         found = await self._find(request.chain)
         for _ in range(FENCE_LOOKS):
-            if not await self._parts.store.read(partial(rows.owes_fence, found.id)):
+            if not await self._parts.store.read(partial(fence_rows.unsent, found.id)):
                 break
             await asyncio.sleep(FENCE_PAUSE_SECONDS)
         chain_id = await self._parts.change(run, user)
@@ -249,7 +249,7 @@ class ChainService:
             minions = [run.minion for run in rows.runs(ledger.conn, row.id, row.epoch)]
             rule = (RUNS.c.chain_id == row.id) & (RUNS.c.open == sa.true())
             # The scheduler stops the jobs and tells the minions, however often it takes.
-            ledger.conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+            fence_rows.owe(ledger.conn, rule)
             ledger.settle(row.id, minions)
             return int(row.id)
 
@@ -404,3 +404,14 @@ class ChainService:
         )
         plain: dict[str, Any] = encode(view)
         return plain
+
+
+def _being_stopped(conn: sa.Connection, row: sa.Row[Any]) -> str:
+    """Return why a chain that was given up can't be deleted yet."""
+    failed = fence_rows.failed(conn, row.id)
+    if not failed:
+        return f"{rows.title(row)} is being stopped; ask again"
+    return (
+        f"{rows.title(row)} can't be deleted: {failed[0].minion} could not forget it: "
+        f"{failed[0].fence_why}; after that: catena run {failed[0].minion} mgractionchains.clean"
+    )

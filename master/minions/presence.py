@@ -352,4 +352,5 @@ def _start(tag: str, hello: Hello, now: float) -> dict[str, Any]:
         "session": hello.session,
         "version": hello.version,
         "pending_resume": hello.pending_resume,
+        "resume": hello_rows.resumable(hello.wire, hello.pending_resume),
     }

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from catena.core.job import CHAIN_FUNCTIONS
+from catena.core.run_ref import RunRef
 from catena.master.jobs.delivery import UNDER_WAY, Delivery
 from catena.master.ssh.lifecycle import HostEvent, HostState
 
@@ -188,9 +189,11 @@ class Known:
 
     #: "": it was never looked at.
     machine_id: str = ""
-    #: Chains with an open run there -> their label; and chains of this master that are over there.
+    #: Chains with an open run there -> their label; and runs of this master that are over there.
     open_chains: Mapping[int, str] = field(default_factory=dict)
-    ended_chains: frozenset[int] = frozenset()
+    ended_runs: frozenset[RunRef] = frozenset()
+    #: Which run of each open chain is open.
+    epochs: Mapping[int, int] = field(default_factory=dict)
     #: Boots in which reboots were asked for that are not proven yet.
     asked_in: tuple[Boot, ...] = ()
     #: A reboot that was asked for has had all the time that it may take.
@@ -217,8 +220,8 @@ class Verdict:
     play: bool = False
     #: The reboot that it was to make did not happen: ask for it again.
     remind: bool = False
-    #: A chain that is over here and waits there: have it forgotten, and wait with the job.
-    forget: int = 0
+    #: A run that is over here and waits there: have it forgotten, and wait with the job.
+    forget: RunRef | None = None
     #: What it waits for, for people.
     wait: str = ""
 
@@ -251,7 +254,7 @@ def judge(host: str, seen: Seen, known: Known, job: OpenJob | None, chain_id: in
 
 def _of_boot(seen: Seen, known: Known) -> Verdict:
     ours = bool(known.open_chains) and not known.resuming
-    waits = _chain_of(seen) in known.open_chains
+    waits = _is_open(seen, known)
     asked = [*known.asked_in]
     if waits:
         asked.append(Boot(str(seen.pending.get("boot_id", "")), _text(seen, "persist_boot_time")))
@@ -274,11 +277,12 @@ def _of_start(host: str, seen: Seen, known: Known, chain_id: int, verdict: Verdi
     other = _chain_of(seen)
     if not other or other == chain_id:
         return verdict
-    if other in known.open_chains:
+    if _is_open(seen, known):
         wait = f"waits behind chain {known.open_chains[other]}"
         return Verdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
-    if other in known.ended_chains:
-        return Verdict(go=False, forget=other, wait=f"chain {other}, which is over, is cleared")
+    run = RunRef(other, _epoch_of(seen))
+    if run in known.ended_runs:
+        return Verdict(go=False, forget=run, wait=f"{run}, which is over, is cleared")
     return Verdict(
         go=False,
         refuse=(
@@ -291,6 +295,17 @@ def _of_start(host: str, seen: Seen, known: Known, chain_id: int, verdict: Verdi
 def _chain_of(seen: Seen) -> int:
     found = seen.pending.get("actionchain_id")
     return found if type(found) is int else 0
+
+
+def _epoch_of(seen: Seen) -> int:
+    found = seen.pending.get("epoch")
+    return found if type(found) is int else 0
+
+
+def _is_open(seen: Seen, known: Known) -> bool:
+    """Return whether the run that the resume file names is under way, and no older one."""
+    chain_id, epoch = _chain_of(seen), _epoch_of(seen)
+    return chain_id in known.open_chains and known.epochs.get(chain_id, epoch) == epoch
 
 
 def _text(seen: Seen, key: str) -> str:

@@ -11,14 +11,17 @@ import sqlalchemy as sa
 from catena import __version__
 from catena.core import events
 from catena.core.events import Event
+from catena.core.run_ref import RunRef
 from catena.master import hello_rows
+from catena.master.chains import fence_rows, run_jobs
 from catena.master.clocks import ClockReading
 from catena.master.ssh import decide, rows
-from catena.master.ssh.decide import RESUME, START, Boot, Known, OpenJob, Seen, Verdict
+from catena.master.ssh.decide import Boot, Known, OpenJob, Seen, Verdict
 from catena.master.ssh.messages import Facts
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.ssh_tables import SSH_HOSTS
-from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
+from catena.master.store.tables import MINIONS
+from catena.transport.messages.session import AGENT_WIRE
 
 
 class Bus(Protocol):
@@ -71,8 +74,8 @@ class Looks:
             values = {"played": name[:64], "played_at": now.wall}
             conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
         if verdict.forget:
-            rule = (RUNS.c.chain_id == verdict.forget) & (RUNS.c.minion == host)
-            conn.execute(sa.update(RUNS).where(rule).values(fence=True))
+            ended = fence_rows.of_run(verdict.forget, host) & (RUNS.c.open == sa.false())
+            fence_rows.owe(conn, ended)
         return verdict
 
     def tell(self, conn: sa.Connection, host: str, what: str, detail: str) -> None:
@@ -99,10 +102,11 @@ class Looks:
         return Known(
             machine_id=row.machine_id if row is not None else "",
             open_chains={run.chain_id: labels.get(run.chain_id, "") for run in begun},
-            ended_chains=frozenset(run.chain_id for run in runs) - {r.chain_id for r in begun},
+            epochs={run.chain_id: run.epoch for run in begun},
+            ended_runs=frozenset(RunRef(r.chain_id, r.epoch) for r in runs if not r.open),
             asked_in=tuple(Boot(boot) for boot in asked),
             overdue=first is not None and rows.overdue(conn, first, now, self.again),
-            resuming=first is not None and _is_resuming(conn, host, str(first.jid)),
+            resuming=first is not None and _is_resuming(conn, host, first),
             played=row.played if row is not None else "",
             long_ago=now.wall - played_at > self.again,
         )
@@ -121,6 +125,8 @@ class Looks:
             "session": facts.boot_id,
             "version": __version__,
             "pending_resume": facts.pending,
+            # What runs there came from this master.
+            "resume": hello_rows.resumable(AGENT_WIRE, facts.pending),
         }
         self.bus.record(conn, tag, data)
 
@@ -135,16 +141,10 @@ def _labels(conn: sa.Connection, ids: list[int]) -> dict[int, str]:
     return {row.id: row.label for row in conn.execute(query)}
 
 
-def _is_resuming(conn: sa.Connection, host: str, jid: str) -> bool:
+def _is_resuming(conn: sa.Connection, host: str, run: sa.Row[Any]) -> bool:
     """Return whether the job that starts a run, or one that resumes it, is open."""
-    query = (
-        sa.select(DELIVERIES.c.jid)
-        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
-        .where(DELIVERIES.c.minion == host, DELIVERIES.c.state.in_(rows.OPEN_STATES))
-        .where((DELIVERIES.c.jid == jid) | (JOBS.c.fun == RESUME))
-        .where(JOBS.c.fun.in_((START, RESUME)))
-    )
-    return conn.execute(query.limit(1)).first() is not None
+    ref = RunRef(run.chain_id, run.epoch)
+    return run_jobs.is_worked_on(ref, run_jobs.open_jobs(conn, host))
 
 
 def _store(conn: sa.Connection, host: str, facts: Facts, now: float) -> None:

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.errors import CatenaError
 from catena.core.job import JobSpec
+from catena.master.chains import fence_rows
 from catena.master.chains.parts import KnownHost
 from catena.master.clocks import ClockReading
 from catena.master.jobs import rows as job_rows
@@ -476,8 +477,7 @@ class SshWorker:
         LOG.info("%s: job %s is given up: %s", host, job.jid, detail)
         await self._reject(host, job, f"not begun by its time over SSH: {detail}")
         rule = (RUNS.c.jid == job.jid) & (RUNS.c.minion == host)
-        fence = sa.update(RUNS).where(rule).values(fence=True)
-        await self._store.write(lambda conn: conn.execute(fence))
+        await self._store.write(lambda conn: fence_rows.owe(conn, rule))
 
 
 def _renew(host: str, holder: str, until: float, conn: sa.Connection) -> bool:

@@ -122,8 +122,16 @@ RUNS = sa.Table(
     #: Boot that the minion was known to be in last.
     sa.Column("boot_id", sa.String(64), nullable=False, server_default=""),
     sa.Column("open", sa.Boolean(name="open"), nullable=False),
-    #: The minion has to forget this run: a job that says so is not stored yet.
+    #: The minion has to forget this run, and has not confirmed that it did.
     sa.Column("fence", sa.Boolean(name="fence"), nullable=False, server_default=sa.false()),
+    #: Job that is to make it forget; "": none is under way.
+    sa.Column("fence_jid", sa.String(20), nullable=False, server_default=""),
+    #: How many such jobs failed in a row, when the last one did, and why.
+    sa.Column("fence_tries", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("fence_at", sa.Double, nullable=False, server_default="0"),
+    sa.Column("fence_why", Words, nullable=False, server_default=""),
+    #: Why the minion says that it can't go on with this open run; "": it has not said so.
+    sa.Column("disowned", Words, nullable=False, server_default=""),
     #: It is carried out over SSH, to its end: whatever answers to the minion's name meanwhile.
     sa.Column("over_ssh", sa.Boolean(name="over_ssh"), nullable=False, server_default=sa.false()),
     sa.Index("ix_chain_run_minion_open", "minion", "open"),

@@ -60,6 +60,8 @@ MINIONS = sa.Table(
     #: Why a second connection of the same identity was refused, and when; "" without.
     sa.Column("conflict", Words, nullable=False, server_default=""),
     sa.Column("conflict_at", sa.Double, nullable=False, server_default="0"),
+    #: What its agent understands (`transport.messages.session.AGENT_WIRE`).
+    sa.Column("wire", sa.Integer, nullable=False, server_default="1"),
 )
 
 #: Agent processes whose start event was made: one event per session, whatever is resent.

@@ -54,10 +54,10 @@ def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
         on_start = bench.chains.results.on_start
 
-        def faulty(conn: sa.Connection, minion: str, boot_id: str) -> Sequence[Any]:
+        def faulty(conn: sa.Connection, minion: str, *more: Any) -> Sequence[Any]:
             if minion == "web1":
                 raise ValueError("a fault")
-            return on_start(conn, minion, boot_id)
+            return on_start(conn, minion, *more)
 
         monkeypatch.setattr(bench.chains.results, "on_start", faulty)
         await bench.follows(*starts)

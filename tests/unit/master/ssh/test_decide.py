@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from catena.core.run_ref import RunRef
 from catena.master.jobs.delivery import Delivery
 from catena.master.ssh import decide
 from catena.master.ssh.decide import (
@@ -206,9 +207,16 @@ def test_a_chain_waits_behind_one_that_this_master_knows() -> None:
 
 
 def test_a_chain_that_is_over_here_and_waits_there_is_forgotten_first() -> None:
-    over = known(open_chains={6: "day"}, ended_chains=frozenset({5}))
-    verdict = decide.judge("web1", seen(POINT, "b1"), over, job(TWO), 6)
-    assert (verdict.go, verdict.forget) == (False, 5)
+    run = RunRef(5, 1)
+    over = known(open_chains={6: "day"}, ended_runs=frozenset({run}))
+    waits = seen({**POINT, "epoch": 1}, "b1")
+    verdict = decide.judge("web1", waits, over, job(TWO), 6)
+    assert (verdict.go, verdict.forget) == (False, run)
+    # A newer run of that chain is queued: it is not what waits there.
+    queued = known(
+        open_chains={6: "day", 5: "night"}, ended_runs=frozenset({run}), epochs={6: 1, 5: 2}
+    )
+    assert decide.judge("web1", waits, queued, job(TWO), 6).forget == run
 
 
 def test_its_own_resume_file_does_not_keep_a_chain_from_going_on() -> None:

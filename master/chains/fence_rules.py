@@ -1,0 +1,71 @@
+"""When a minion is told to forget a run that has ended on the master. Pure: no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from catena.core.run_ref import RunRef
+
+#: Pause after the first failure; it doubles with each further one. Seconds.
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A run that a minion has to forget."""
+
+    run: RunRef
+    minion: str
+    #: Job that is under way; "": none is.
+    jid: str = ""
+    #: Jobs that failed in a row.
+    tries: int = 0
+    #: Its agent takes the number of the run.
+    named: bool = True
+    #: A newer run of the chain was sent to the minion, and replaces this one there.
+    replaced: bool = False
+
+
+class FenceStep(StrEnum):
+    """What to do about a fence now."""
+
+    wait = "wait"
+    send = "send"
+    #: Nothing: an agent that takes no run would forget the newer run instead.
+    drop = "drop"
+
+
+def pause(tries: int) -> float:
+    """Return how long to wait after the last of *tries* failures, seconds."""
+    if tries <= 0:
+        return 0.0
+    # Bounded before the power: of a huge number of failures it would be no float.
+    doubled: int = 2 ** min(tries - 1, 16)
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * doubled)
+
+
+def steps(
+    fences: Iterable[Fence], waited: Mapping[tuple[str, RunRef], float]
+) -> list[tuple[Fence, FenceStep]]:
+    """Return what to do about each fence of one minion: at most one job is under way there.
+
+    Args:
+        fences: of one minion.
+        waited: how long each fence has waited since its last failure, seconds.
+    """
+    ordered = sorted(fences, key=lambda fence: (fence.tries, fence.run.chain_id))
+    # What hinders one fence (a folder in the resume file's place) hinders all of that minion.
+    ready = all(waited.get((f.minion, f.run), 0.0) >= pause(f.tries) for f in ordered)
+    free = ready and not any(fence.jid for fence in ordered)
+    found = []
+    for fence in ordered:
+        step = FenceStep.wait
+        if fence.replaced and not fence.named and not fence.jid:
+            step = FenceStep.drop
+        elif free:
+            step, free = FenceStep.send, False
+        found.append((fence, step))
+    return found

@@ -1,0 +1,87 @@
+"""Stops the jobs of runs that have ended on the master, and has minions forget the runs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import sqlalchemy as sa
+
+from catena.core import failpoints
+from catena.core.errors import NotFoundError
+from catena.core.run_ref import RunRef
+from catena.master.chains import fence_rows, fence_rules, run_jobs
+from catena.master.chains.fence_rules import Fence, FenceStep
+from catena.master.chains.parts import ChainParts
+from catena.master.chains.run_jobs import CLEAN
+from catena.master.jobs.model import JobRequest, Submitted
+
+#: A fence, and which of its failures was the last.
+_Failure = tuple[str, RunRef, int]
+
+
+class Fences:
+    """Ends runs on minions: one job per minion at a time, after a failure with growing pauses."""
+
+    def __init__(self, parts: ChainParts) -> None:
+        self._parts = parts
+        #: When each failure was first seen, by the clock that nobody can set.
+        self._since: dict[_Failure, float] = {}
+
+    async def owed(self) -> dict[str, list[Fence]]:
+        """Return what minions have to forget, by minion, and forget pauses that are over."""
+        found = await self._parts.store.read(fence_rows.owed)
+        now = self._parts.clocks.read().mono
+        failures = [_failure(fence) for some in found.values() for fence in some if fence.tries]
+        self._since = {key: self._since.get(key, now) for key in failures}
+        return found
+
+    async def act(self, fences: list[Fence]) -> None:
+        """Do what can be done now about the fences of one minion."""
+        now = self._parts.clocks.read().mono
+        waited = {
+            (fence.minion, fence.run): now - self._since.get(_failure(fence), now)
+            for fence in fences
+        }
+        for fence, step in fence_rules.steps(fences, waited):
+            await self._stop_jobs(fence)
+            if step is FenceStep.drop:
+                await self._parts.store.write(partial(_drop, fence))
+            elif step is FenceStep.send:
+                await self._send(fence)
+
+    async def _stop_jobs(self, fence: Fence) -> None:
+        def read(conn: sa.Connection) -> list[str]:
+            return run_jobs.to_stop(fence.run, run_jobs.open_jobs(conn, fence.minion))
+
+        for jid in await self._parts.store.read(read):
+            reason = f"{fence.run} has ended"
+            await self._parts.jobs.cancel(jid, (fence.minion,), reason=reason)
+
+    async def _send(self, fence: Fence) -> None:
+        failpoints.hit("master.chain.fence")
+        run = fence.run
+        epoch = {"epoch": run.epoch} if fence.named else {}
+        request = JobRequest(
+            user="root",
+            fun=CLEAN,
+            kwargs={"actionchain_id": run.chain_id, **epoch},
+            minions=(fence.minion,),
+            metadata={"chain": run.chain_id, "epoch": run.epoch},
+        )
+
+        def within(conn: sa.Connection, submitted: Submitted) -> None:
+            fence_rows.sent(conn, fence, submitted.jid)
+
+        try:
+            await self._parts.jobs.submit(request, within)
+        except NotFoundError:
+            # A minion whose key is gone can't be told, and can't report either.
+            await self._parts.store.write(partial(_drop, fence))
+
+
+def _drop(fence: Fence, conn: sa.Connection) -> None:
+    fence_rows.drop(conn, fence)
+
+
+def _failure(fence: Fence) -> _Failure:
+    return fence.minion, fence.run, fence.tries

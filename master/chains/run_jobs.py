@@ -1,0 +1,98 @@
+"""Which jobs work on which run of a chain, on one minion.
+
+The job that starts a run is stored with it. A job that resumes names its run in its arguments;
+one without arguments (of a person, of a site's own reaction, for an older agent) is about the run
+that the minion's resume file names, and which that is, its first report says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core import run_ref
+from catena.core.job import JobReturn
+from catena.core.run_ref import RunRef
+from catena.master.jobs.delivery import OPEN
+from catena.master.store.chain_tables import RUNS
+from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
+
+START = "mgractionchains.start"
+RESUME = "mgractionchains.resume"
+CLEAN = "mgractionchains.clean"
+
+_OPEN = [state.value for state in OPEN]
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """A job that starts or resumes a run, and has not ended on its minion."""
+
+    jid: str
+    #: What it works on; None: a resume that names no run and has reported nothing yet.
+    run: RunRef | None
+    #: It is being stopped.
+    stopping: bool = False
+
+
+def open_jobs(conn: sa.Connection, minion: str) -> list[RunJob]:
+    """Return the jobs that start or resume runs on *minion* and have not ended."""
+    query = (
+        sa.select(DELIVERIES.c.jid, DELIVERIES.c.cancel)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(DELIVERIES.c.minion == minion, DELIVERIES.c.state.in_(_OPEN))
+        .where(JOBS.c.fun.in_((START, RESUME)))
+        .order_by(DELIVERIES.c.jid)
+    )
+    return [
+        RunJob(row.jid, run_of(conn, row.jid, minion), bool(row.cancel))
+        for row in conn.execute(query).all()
+    ]
+
+
+def is_open(conn: sa.Connection, jid: str, minion: str) -> bool:
+    """Return whether a job has not ended on *minion*."""
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    state = conn.execute(sa.select(DELIVERIES.c.state).where(rule)).scalar()
+    return state in _OPEN
+
+
+def run_of(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
+    """Return the run that a job starts or resumes on *minion*; None: it has not said which."""
+    rule = (RUNS.c.jid == jid) & (RUNS.c.minion == minion)
+    started = conn.execute(sa.select(RUNS.c.chain_id, RUNS.c.epoch).where(rule)).first()
+    if started is not None:
+        return RunRef(started.chain_id, started.epoch)
+    given = conn.execute(sa.select(JOBS.c.kwargs).where(JOBS.c.jid == jid)).scalar()
+    return run_ref.named(given or {}) or _reported(conn, jid, minion)
+
+
+def run_of_return(conn: sa.Connection, ret: JobReturn, minion: str) -> RunRef | None:
+    """Return the run that a return is about; None: neither the job nor its return says which."""
+    known = run_of(conn, ret.jid, minion)
+    if known is not None or len(ret.epochs) != 1:
+        return known
+    ((chain_id, epoch),) = ret.epochs.items()
+    number = int(chain_id) if chain_id.isascii() and chain_id.isdigit() else 0
+    return run_ref.named({"actionchain_id": number, "epoch": epoch})
+
+
+def _reported(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
+    rule = (PROGRESS.c.jid == jid) & (PROGRESS.c.minion == minion) & (PROGRESS.c.kind == "action")
+    query = sa.select(PROGRESS.c.data).where(rule).order_by(PROGRESS.c.seq.desc()).limit(1)
+    data: Mapping[str, Any] = conn.execute(query).scalar() or {}
+    said = {"actionchain_id": data.get("chain_id"), "epoch": data.get("epoch")}
+    return run_ref.named(said)
+
+
+def to_stop(run: RunRef, jobs: Iterable[RunJob]) -> list[str]:
+    """Return the jobs that have to be stopped because *run* has ended; those of no other run."""
+    return [job.jid for job in jobs if job.run == run and not job.stopping]
+
+
+def is_worked_on(run: RunRef, jobs: Iterable[RunJob]) -> bool:
+    """Return whether one of *jobs* works on *run*, or may do so."""
+    return any(job.run in (run, None) for job in jobs)

@@ -1,0 +1,83 @@
+"""Gives up runs of which nothing more is to be expected.
+
+Such a run has open actions, no job works on it, and it waits for no reboot and no new agent. That
+comes when a word of its minion was lost, or when the minion no longer knows the run. How long it
+has been so is counted by the clock that nobody can set.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.run_ref import RunRef
+from catena.master.chains import decide, rows, run_jobs
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.parts import ChainParts
+from catena.master.chains.steps import each
+from catena.master.store.chain_tables import HISTORY
+
+#: A run, whether its minion has disowned it, and the row of history that the minion wrote last.
+_Heard = tuple[int, int, str, bool, int]
+
+
+class Silence:
+    """Looks for silent runs; asked from time to time."""
+
+    def __init__(self, parts: ChainParts) -> None:
+        self._parts = parts
+        #: Silent runs -> since when, seconds since boot.
+        self._since: dict[_Heard, float] = {}
+
+    async def look(self) -> None:
+        """Give up the runs that have been silent for too long.
+
+        A run that its minion does not know gets a shorter time: its results may still be on their
+        way, overtaken by the word that nothing waits.
+        """
+        now = self._parts.clocks.read().mono
+        silent = await self._parts.store.read(_silent)
+        # A master that was restarted begins to count again.
+        self._since = {key: self._since.get(key, now) for key in silent}
+        rules = self._parts.rules
+        for key, run in silent.items():
+            patience = rules.disowned_seconds if run.disowned else rules.silent_seconds
+            if now - self._since[key] > patience:
+                what = f"a silent run (chain {run.chain_id} on {run.minion})"
+                await each(what, [run], lambda run: self._parts.change(partial(_lose, run)))
+
+
+def _silent(conn: sa.Connection) -> dict[_Heard, Any]:
+    """Return open runs on which no job works and that wait for no boundary."""
+    silent: dict[_Heard, Any] = {}
+    for run in rows.open_runs(conn):
+        # Most runs: the job that started them is at work.
+        if run_jobs.is_open(conn, run.jid, run.minion):
+            continue
+        jobs = run_jobs.open_jobs(conn, run.minion)
+        if run_jobs.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
+            continue
+        found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+        waits = any(rows.fact(e).is_open and e.picked_up is not None for e in found)
+        if run.disowned or not waits:
+            silent[run.chain_id, run.epoch, run.minion, bool(run.disowned), _last(conn, run)] = run
+    return silent
+
+
+def _last(conn: sa.Connection, run: sa.Row[Any]) -> int:
+    query = sa.select(sa.func.max(HISTORY.c.id)).where(
+        HISTORY.c.chain_id == run.chain_id,
+        HISTORY.c.minion == run.minion,
+        HISTORY.c.subject == "action",
+    )
+    return int(conn.execute(query).scalar() or 0)
+
+
+def _lose(run: sa.Row[Any], ledger: Ledger) -> None:
+    found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+    ledger.fence(run)
+    facts = [rows.fact(execution) for execution in found]
+    ledger.apply(found, decide.lose_open(facts, run.disowned or decide.NO_RETURN), "")
+    ledger.settle(run.chain_id, (run.minion,))
