@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -49,3 +50,14 @@ def test_every_python_file_lies_in_a_listed_package() -> None:
             inside = source.parent.relative_to(mount.resolve()).parts
             package = ".".join(["catena", mount.name, *inside])
             assert package in listed or "migrations" in inside, source
+
+
+def test_migrations_follow_each_other_up_to_the_head() -> None:
+    # Two that were made side by side merge without a conflict, and leave no schema to start with.
+    folder = ROOT / "master" / "store" / "migrations" / "versions"
+    texts = [path.read_text("utf-8") for path in sorted(folder.glob("r*.py"))]
+    found = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.M) for text in texts]
+    numbers = [f"{number:04d}" for number in range(1, len(texts) + 1)]
+    assert found == [[own, before] for own, before in zip(numbers, ["", *numbers], strict=False)]
+    head = (ROOT / "master" / "store" / "schema.py").read_text("utf-8")
+    assert f'HEAD = "{numbers[-1]}"' in head
