@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence
+from typing import Any, ContextManager, Dict, List, Mapping, Optional, Protocol, Sequence
 
+from catena.core.dry_run import (
+    TestModeError,
+    is_refusing,
+    only_looking,
+    refusing_changes,
+    unguarded,
+)
 from catena.core.frozen import dataclass, field, replace
 from catena.core.job import JobSpec
-from catena.core.plugins import Registry
+from catena.core.plugins import BUILT_IN, Registry
 
 
 @dataclass(frozen=True)
@@ -198,14 +206,41 @@ class Context:
     rendering: Optional[Rendering] = None
     #: Who runs compiled states; None: they run here.
     running: Optional[Running] = None
+    #: A state run goes on: it decided about test mode, and nothing inside it leaves that.
+    in_run: bool = False
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.
 
+        A built-in state in test mode gets what a function reads; the site's own functions are
+        called whatever they do.
+
         Raises:
             NotFoundError: no such function; the message names the nearest.
+            TestModeError: a state in test mode asks for a function that changes something.
         """
-        return self.functions[name].call(self, *args, **kwargs)
+        plugin = self.functions[name]
+        if not is_refusing():
+            return plugin.call(self, *args, **kwargs)
+        if plugin.origin != BUILT_IN:
+            with unguarded():
+                return plugin.call(self, *args, **kwargs)
+        if not getattr(plugin.mark, "reads", False):
+            raise TestModeError(f"call {name}")
+        with only_looking():
+            return plugin.call(self, *args, **kwargs)
+
+    def state_guard(self, origin: str) -> ContextManager[None]:
+        """Return the block in which a state function is called; it may refuse every change.
+
+        Args:
+            origin: of the function's plug-in. In test mode catena's own may change nothing;
+                those of a site ask for test mode themselves.
+        """
+        if not self.test or origin != BUILT_IN:
+            return nullcontext()
+        log_file = str(self.opts.get("log_file") or "")
+        return refusing_changes((str(self.host.cache_dir), log_file))
 
     def forget_plugins(self) -> None:
         """Load custom files anew on their next use (after saltutil.sync_*)."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK = "__catena__"
+#: Origin of catena's own plug-ins.
+BUILT_IN = "built in"
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Plugin:
     call: Callable[..., Any]
     mark: Any
     #: "built in", an entry point's distribution, or a salt:// path of a custom file.
-    origin: str = "built in"
+    origin: str = BUILT_IN
 
     def parameters(self) -> Tuple[Parameter, ...]:
         """Return its parameters without the context."""

@@ -32,6 +32,7 @@ from typing import (
 
 from catena.core.context import FileEntry
 from catena.core.digest import hex_of, sha256_for
+from catena.core.dry_run import unguarded
 from catena.core.errors import CatenaError, FileChangedError, PeerError
 from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
@@ -349,7 +350,10 @@ def receive(
 
 
 class ContentStore:
-    """Files by the hash of their content, in a private folder."""
+    """Files by the hash of their content, in a private folder.
+
+    The folder is the agent's own: states fill it in test mode too, to say what they would do.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._objects = private_folder(private_folder(folder) / "objects")
@@ -369,10 +373,12 @@ class ContentStore:
                 return path
             if status.st_size == entry.size and hash_file(path) == entry.sha256:
                 # The time says when a job last used it; `prune` goes by that.
-                os.utime(path)
+                with unguarded():
+                    os.utime(path)
                 self._checked[entry.sha256] = (path.lstat().st_mtime_ns, status.st_size)
                 return path
-            path.unlink()
+            with unguarded():
+                path.unlink()
         except OSError:
             return None
         return None
@@ -384,6 +390,7 @@ class ContentStore:
         except OSError:
             return False
 
+    @unguarded()
     def put(self, entry: FileEntry, pieces: Iterable[ChunkReply]) -> Path:
         """Store *pieces*, which come in order, as the content of *entry*.
 
@@ -408,6 +415,7 @@ class ContentStore:
         self._checked[entry.sha256] = (status.st_mtime_ns, status.st_size)
         return path
 
+    @unguarded()
     def take(self, sha256: str, file: Path) -> Path:
         """Make *file*, on the same file system, the content of that hash.
 
@@ -421,6 +429,7 @@ class ContentStore:
         file.chmod(0o400)
         return file.rename(path)
 
+    @unguarded()
     def drop(self, sha256: str) -> None:
         """Remove the content of that hash; nothing where it is not here."""
         self._path(sha256).unlink(missing_ok=True)
@@ -446,6 +455,11 @@ class ContentStore:
         except OSError:
             # Not there yet, or a folder of an older list is in the way.
             pass
+        return self._linked(content, folder, name)
+
+    @unguarded()
+    def _linked(self, content: Path, folder: Path, name: Path) -> Path:
+        """Give *content* the name; return it, or where links can't be made the content."""
         try:
             self._clear_way(folder, name)
             link = name.with_name(f".{name.name[:200]}.{os.getpid()}.new")

@@ -12,6 +12,7 @@ import shutil
 from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core.context import Context
+from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import function
@@ -193,7 +194,8 @@ def _crontab(context: Context, user: str, words: List[str], stdin: Optional[str]
 
 def load(context: Context, user: str) -> Table:
     """Return the table of *user*; an empty one when there is none."""
-    return parse(_crontab(context, user, ["-l"]))
+    with only_looking():
+        return parse(_crontab(context, user, ["-l"]))
 
 
 def save(context: Context, user: str, table: Table) -> None:

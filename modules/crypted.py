@@ -7,6 +7,7 @@ import string
 from typing import Optional
 
 from catena.core.context import Context
+from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.suggest import unknown
 from catena.modules.cmd.options import RunOptions
@@ -41,7 +42,8 @@ def crypted(
         raise UsageError("a password is one line")
     words = ["openssl", "passwd", f"-{_KINDS[algorithm]}", "-salt", chosen, "-stdin"]
     options = RunOptions(python_shell=False, stdin=f"{password}\n")
-    ran = run(context, words, options)
+    with only_looking():
+        ran = run(context, words, options)
     if ran.retcode or not ran.stdout.startswith("$"):
         raise CommandExecutionError(f"openssl passwd: {ran.stderr or ran.stdout}")
     return ran.stdout.strip()

@@ -6,6 +6,7 @@ import time
 from typing import Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
+from catena.core.dry_run import announce
 from catena.core.errors import UsageError
 from catena.core.events import is_tag
 from catena.core.plugins import function
@@ -14,6 +15,7 @@ from catena.core.plugins import function
 def _fire(context: Context, data: Any, tag: str) -> bool:
     if not is_tag(str(tag)):
         raise UsageError(f"{str(tag)[:80]!r} cannot be an event's tag")
+    announce(f"send the event {tag}")
     body: Mapping[str, Any] = data if isinstance(data, Mapping) else {"data": data}
     return context.host.fire(str(tag), body)
 

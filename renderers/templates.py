@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, Union
 
 from catena.core.context import Context
+from catena.core.dry_run import unguarded
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
 from catena.renderers.jinja_options import untouched
@@ -38,9 +39,11 @@ def render_file(
         source = Source(source, name, saltenv, path=path)
     if engine not in ENGINES:
         raise SourceError(unknown("template engine", engine, ENGINES), SourceLine(source.name))
-    if context.rendering is not None:
-        return context.rendering.text(context, source, engine, variables)
-    return ENGINES[engine](context, source, variables)
+    # What a template calls is the site's own: it acts in test mode too, as in Salt.
+    with unguarded():
+        if context.rendering is not None:
+            return context.rendering.text(context, source, engine, variables)
+        return ENGINES[engine](context, source, variables)
 
 
 def _jinja(context: Context, source: Source, variables: Mapping[str, Any]) -> str:

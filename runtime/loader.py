@@ -31,6 +31,7 @@ from typing import (
 )
 
 from catena.core.context import Context
+from catena.core.dry_run import unguarded
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
@@ -103,11 +104,15 @@ class StateMap(FunctionMap):
     """`__states__`: what a built-in state gives is Salt's dict to custom code."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        return partial(_as_dict, super().__getitem__(name))
+        call = super().__getitem__(name)
+        return partial(_as_dict, self._context, self._registry[name].origin, call)
 
 
-def _as_dict(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Dict[str, Any]:
-    found = function(*args, **kwargs)
+def _as_dict(
+    context: Context, origin: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Dict[str, Any]:
+    with context.state_guard(origin):
+        found = function(*args, **kwargs)
     name = kwargs.get("name", args[0] if args else "")
     ret: Dict[str, Any] = {"name": name, "changes": dict(found.changes)}
     ret.update(result=found.result, comment=found.comment)
@@ -213,6 +218,7 @@ class Loader:
             self._loaded[key] = self._load_anew(kind, path)
         return self._loaded[key]
 
+    @unguarded()
     def _load_anew(self, kind: str, path: Path) -> Loaded:
         full_name = module_name(kind, path.stem)
         spec = importlib.util.spec_from_file_location(full_name, _code(path))
@@ -470,6 +476,7 @@ class UtilityMap(Mapping[str, Callable[..., Any]]):
         return sum(1 for _ in self)
 
 
+@unguarded()
 def _call_function(
     loader: Loader,
     module: ModuleType,
@@ -491,6 +498,7 @@ def _ended(function: FunctionType, *args: Any, **kwargs: Any) -> Any:
         raise EndedError(told(error)) from None
 
 
+@unguarded()
 def _call_state(
     loader: Loader,
     module: ModuleType,

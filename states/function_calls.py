@@ -146,7 +146,7 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
             None, comment=f"Module function {name} is set to execute", warnings=warnings
         )
     try:
-        value = function.call(context, *bound.args, **bound.kwargs)
+        value = context.call(name, *bound.args, **bound.kwargs)
     except NotFoundError as error:
         return StateResult(False, comment=f"Module function {name}: {error}", warnings=warnings)
     except Exception as error:  # a function may raise anything: it fails its state

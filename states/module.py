@@ -77,7 +77,7 @@ def _call(context: Context, name: str, written: Any) -> Tuple[bool, Any]:
     if bound.ignored:
         return False, f"takes no argument {', '.join(map(repr, bound.ignored))}"
     try:
-        value = function.call(context, *bound.args, **bound.kwargs)
+        value = context.call(name, *bound.args, **bound.kwargs)
     except CatenaError as error:
         return False, f"An exception occurred in this state: {error}"
     return not failed(function, value), value

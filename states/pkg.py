@@ -17,8 +17,11 @@ _FRESH = "pkg.refreshed"
 
 
 def _refresh(context: Context, asked: Optional[bool]) -> bool:
-    """Return whether this state is the one of its run that has to fetch the indexes."""
-    if not truth(asked) or context.scratch.get(_FRESH):
+    """Return whether this state is the one of its run that has to fetch the indexes.
+
+    In test mode none has: what would change is told from the indexes that are there.
+    """
+    if context.test or not truth(asked) or context.scratch.get(_FRESH):
         return False
     context.scratch[_FRESH] = True
     return True
@@ -121,9 +124,24 @@ def _with_hold(
     if hold is None:
         return result
     names = [item.name for item in wanted]
+    if context.test:
+        return _foretold_hold(context, result, names, truth(hold))
     done = context.call("pkg.hold" if truth(hold) else "pkg.unhold", pkgs=names)
     changed = {key: row["changes"] for key, row in done.items() if row["changes"]}
     return StateResult(result.result, {**result.changes, **changed}, result.comment)
+
+
+def _foretold_hold(
+    context: Context, result: StateResult, names: Sequence[str], on: bool
+) -> StateResult:
+    """Return *result* with what the run would do about holding the packages."""
+    held = set(context.call("pkg.list_holds"))
+    todo = [found for found in names if (found in held) is not on]
+    if not todo:
+        return result
+    word = "held" if on else "unheld"
+    text = f"{result.comment}\nThe following packages would be {word}: {_names(todo)}"
+    return StateResult(None, result.changes, text, result.warnings)
 
 
 @state()

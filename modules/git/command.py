@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from catena.core.context import Context
+from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.modules.arguments import listed
@@ -15,7 +17,20 @@ from catena.modules.cmd.run import Ran
 from catena.modules.cmd.run import run as run_command
 
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
+#: Commands of git that change neither a repository nor a folder, in the forms used here.
+_LOOKS = frozenset(
+    (
+        "--version", "describe", "diff", "for-each-ref", "log", "ls-remote", "ls-tree",
+        "merge-base", "rev-list", "rev-parse", "status", "symbolic-ref",
+    )
+)  # fmt: skip
+#: Options by which `git config` only reads.
+_CONFIG_LOOKS = frozenset(("--get", "--get-all", "--get-regexp", "--list"))
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+#: `git status` writes what it found into the index unless this is set.
+_NO_LOCKS = {"GIT_OPTIONAL_LOCKS": "0"}
 
 
 @dataclass(frozen=True)
@@ -90,13 +105,24 @@ def try_git(
     env: Optional[Mapping[str, str]] = None,
 ) -> Ran:
     """Run git and return how it ended."""
+    looks = _looks(words)
     options = RunOptions(
         cwd=cwd,
         runas=account.user,
         python_shell=False,
-        env={**_environment(account), **(env or {})},
+        env={**_environment(account), **(_NO_LOCKS if looks else {}), **(env or {})},
     )
-    return run_command(context, ["git", *words], options)
+    with only_looking() if looks else nullcontext():
+        return run_command(context, ["git", *words], options)
+
+
+def _looks(words: Sequence[str]) -> bool:
+    """Return whether git only reads, asked like this."""
+    if words[0] == "config":
+        return not _CONFIG_LOOKS.isdisjoint(words)
+    # With a second name symbolic-ref sets the first one.
+    names = [each for each in words[1:] if not each.startswith("-")]
+    return words[0] in _LOOKS and not (words[0] == "symbolic-ref" and len(names) > 1)
 
 
 def git(

@@ -81,33 +81,32 @@ class Apt:
     name = "apt"
 
     def __init__(self, context: Context) -> None:
-        self._run = Tool(
-            context,
-            {
-                "DEBIAN_FRONTEND": "noninteractive",
-                "LC_ALL": "C.UTF-8",
-                "APT_LISTCHANGES_FRONTEND": "none",
-                "NEEDRESTART_MODE": "l",
-                "UCF_FORCE_CONFFOLD": "1",
-            },
-        )
+        env = {
+            "DEBIAN_FRONTEND": "noninteractive",
+            "LC_ALL": "C.UTF-8",
+            "APT_LISTCHANGES_FRONTEND": "none",
+            "NEEDRESTART_MODE": "l",
+            "UCF_FORCE_CONFFOLD": "1",
+        }
+        self._ask = Tool(context, env, looks=True)
+        self._run = Tool(context, env)
 
     def installed(self) -> Installed:
         """Return what is installed, by name."""
-        native = self._run("dpkg", "--print-architecture").strip()
+        native = self._ask("dpkg", "--print-architecture").strip()
         # Code 1: no package matches, which is an empty system.
         return parse_installed(
-            self._run("dpkg-query", "--showformat", _QUERY, "--show", ok=(0, 1)), native
+            self._ask("dpkg-query", "--showformat", _QUERY, "--show", ok=(0, 1)), native
         )
 
     def candidates(self, names: Sequence[str]) -> Dict[str, str]:
         """Return the candidate of each name, "" where there is none."""
-        return parse_policy(self._run("apt-cache", "-q", "policy", "--", *names), names)
+        return parse_policy(self._ask("apt-cache", "-q", "policy", "--", *names), names)
 
     def upgrades(self) -> Dict[str, str]:
         """Return what `apt-get dist-upgrade` would upgrade."""
         installed = self.installed()
-        planned = parse_simulated(self._run(*_apt_get("dist-upgrade"), "--simulate"))
+        planned = parse_simulated(self._ask(*_apt_get("dist-upgrade"), "--simulate"))
         return {name: version for name, version in planned.items() if name in installed}
 
     def refresh(self) -> None:
@@ -129,7 +128,7 @@ class Apt:
     def compare(self, left: str, right: str) -> int:
         """Compare by dpkg's rules."""
         for operator, answer in (("lt", -1), ("eq", 0)):
-            if self._run.status("dpkg", "--compare-versions", left, operator, right)[0] == 0:
+            if self._ask.status("dpkg", "--compare-versions", left, operator, right)[0] == 0:
                 return answer
         return 1
 
@@ -139,13 +138,13 @@ class Apt:
 
     def held(self) -> List[str]:
         """Return the packages that are held."""
-        return self._run("apt-mark", "showhold").split()
+        return self._ask("apt-mark", "showhold").split()
 
     def files_of(self, name: str) -> List[str]:
         """Return the files of an installed package."""
-        return self._run("dpkg-query", "--listfiles", "--", name).splitlines()
+        return self._ask("dpkg-query", "--listfiles", "--", name).splitlines()
 
     def owner_of(self, path: str) -> str:
         """Return the package that *path* belongs to, or ""."""
-        code, out, _ = self._run.status("dpkg-query", "--search", "--", path)
+        code, out, _ = self._ask.status("dpkg-query", "--search", "--", path)
         return out.rpartition(": ")[0].split(",")[0].strip() if code == 0 else ""

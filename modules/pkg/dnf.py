@@ -42,6 +42,7 @@ class Dnf:
     name = "dnf"
 
     def __init__(self, context: Context) -> None:
+        self._ask = Tool(context, {"LC_ALL": "C.UTF-8"}, looks=True)
         self._run = Tool(context, {"LC_ALL": "C.UTF-8"})
         self._rpm = RpmDatabase(context, {})
 
@@ -51,7 +52,7 @@ class Dnf:
 
     def candidates(self, names: Sequence[str]) -> Dict[str, str]:
         """Return the newest version that the repositories offer, "" for unknown names."""
-        text = self._run(
+        text = self._ask(
             "dnf", "-q", "repoquery", "--available", "--latest-limit=1",
             "--queryformat", _LIST_FORMAT, "--", *names,
         )  # fmt: skip
@@ -60,7 +61,7 @@ class Dnf:
     def upgrades(self) -> Dict[str, str]:
         """Return every installed package that has a newer version."""
         return parse_listed(
-            self._run("dnf", "-q", "repoquery", "--upgrades", "--latest-limit=1",
+            self._ask("dnf", "-q", "repoquery", "--upgrades", "--latest-limit=1",
                       "--queryformat", _LIST_FORMAT)
         )  # fmt: skip
 
@@ -108,7 +109,7 @@ class Dnf:
 
     def held(self) -> List[str]:
         """Return the packages that are held."""
-        code, out, _ = self._run.status("dnf", "-q", "versionlock", "list")
+        code, out, _ = self._ask.status("dnf", "-q", "versionlock", "list")
         return out.split() if code == 0 else []
 
     def files_of(self, name: str) -> List[str]:

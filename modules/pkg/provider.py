@@ -8,9 +8,11 @@ repositories.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple
 
 from catena.core.context import Context
+from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field
 
@@ -99,11 +101,13 @@ class Tool:
     Args:
         context: its cmd.run_all runs them, so that deadlines and limits hold.
         env: environment of every command.
+        looks: the commands change nothing, so that they run in test mode too.
     """
 
-    def __init__(self, context: Context, env: Mapping[str, str]) -> None:
+    def __init__(self, context: Context, env: Mapping[str, str], looks: bool = False) -> None:
         self._context = context
         self._env = dict(env)
+        self._looks = looks
 
     def __call__(self, *argv: str, ok: Sequence[int] = (0,)) -> str:
         """Return what a command printed.
@@ -120,9 +124,10 @@ class Tool:
 
     def status(self, *argv: str) -> Tuple[int, str, str]:
         """Return exit code, stdout and stderr of a command."""
-        ran: Dict[str, Any] = self._context.call(
-            "cmd.run_all", list(argv), python_shell=False, env=self._env, ignore_retcode=True
-        )
+        with only_looking() if self._looks else nullcontext():
+            ran: Dict[str, Any] = self._context.call(
+                "cmd.run_all", list(argv), python_shell=False, env=self._env, ignore_retcode=True
+            )
         return int(ran["retcode"]), str(ran["stdout"]), str(ran["stderr"])
 
 

@@ -37,11 +37,11 @@ class RpmDatabase:
     """Questions to the rpm database of a host."""
 
     def __init__(self, context: Context, env: Dict[str, str]) -> None:
-        self._run = Tool(context, {"LC_ALL": "C.UTF-8", **env})
+        self._ask = Tool(context, {"LC_ALL": "C.UTF-8", **env}, looks=True)
 
     def installed(self) -> Installed:
         """Return what is installed, by name."""
-        return parse_installed(self._run("rpm", "-qa", "--queryformat", _FORMAT))
+        return parse_installed(self._ask("rpm", "-qa", "--queryformat", _FORMAT))
 
     def compare(self, left: str, right: str) -> int:
         """Compare by rpm's rules; a missing release matches any, as dnf and zypper treat it."""
@@ -61,15 +61,15 @@ class RpmDatabase:
             if not all(char.isalnum() or char in ".+~^_-" for char in text):
                 raise CommandExecutionError(f"{text!r} is no version")
         macro = _COMPARE.replace("arg[1]", f"'{left}'").replace("arg[2]", f"'{right}'")
-        return int(self._run("rpm", "--eval", macro).strip())
+        return int(self._ask("rpm", "--eval", macro).strip())
 
     def files_of(self, name: str) -> List[str]:
         """Return the files of an installed package."""
-        return self._run("rpm", "-ql", "--", name).splitlines()
+        return self._ask("rpm", "-ql", "--", name).splitlines()
 
     def owner_of(self, path: str) -> str:
         """Return the package that *path* belongs to, or ""."""
-        code, out, _ = self._run.status("rpm", "-qf", "--queryformat", "%{NAME}\\n", "--", path)
+        code, out, _ = self._ask.status("rpm", "-qf", "--queryformat", "%{NAME}\\n", "--", path)
         return out.split("\n")[0].strip() if code == 0 else ""
 
 

@@ -74,7 +74,7 @@ class Zypper:
     def __init__(self, context: Context) -> None:
         env = {"LC_ALL": "C.UTF-8", "ZYPP_LOCK_TIMEOUT": LOCK_SECONDS,
                "ZYPP_READONLY_HACK": "1"}  # fmt: skip
-        self._ask = Tool(context, env)
+        self._ask = Tool(context, env, looks=True)
         self._run = Tool(context, {"LC_ALL": "C.UTF-8", "ZYPP_LOCK_TIMEOUT": LOCK_SECONDS})
         self._rpm = RpmDatabase(context, {})
 

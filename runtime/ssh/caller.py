@@ -282,7 +282,8 @@ class Callee:
         return protocol.KnownNames(tuple(name for name in question.names if name in registry))
 
     def _call(self, question: protocol.Call, context: Context) -> protocol.Called:
-        changes: Dict[str, Any] = {"test": question.test} if question.test else {}
+        # A template calls while its run is compiled: what it starts stays in that test mode.
+        changes: Dict[str, Any] = {"test": True, "in_run": True} if question.test else {}
         if question.saltenv:
             changes["saltenv"] = question.saltenv
         inside = context.with_(**changes) if changes else context

@@ -25,9 +25,12 @@ from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.logs import logger
 from catena.core.own_code import told
-from catena.core.plugins import LOW, LookAhead, Plugin, Registry
+from catena.core.plugins import BUILT_IN, LOW, LookAhead, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
+from catena.core.unguarded import KEY as UNGUARDED
+from catena.core.unguarded import Unguarded
+from catena.modules.arguments import truth
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
 from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
@@ -58,6 +61,8 @@ class Callee:
     wants: Tuple[str, ...]
     #: See its mark.
     ahead: Optional[LookAhead] = None
+    #: Of its plug-in.
+    origin: str = BUILT_IN
 
 
 def _callee(plugin: Plugin) -> Callee:
@@ -71,7 +76,9 @@ def _callee(plugin: Plugin) -> Callee:
                 required.add(one.name)
     wants = tuple(sorted({*getattr(plugin.mark, "wants", ()), *(accepts & KEYWORDS)}))
     ahead = getattr(plugin.mark, "ahead", None)
-    return Callee(plugin.call, frozenset(accepts), frozenset(required), open_, wants, ahead)
+    return Callee(
+        plugin.call, frozenset(accepts), frozenset(required), open_, wants, ahead, plugin.origin
+    )
 
 
 class Callees:
@@ -187,8 +194,17 @@ class Caller:
         return self._retried(context, low, callee, attempt, row)
 
     def _once(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
-        if "test" in low.keywords and "test" not in callee.wants:
-            context = context.with_(test=bool(low.keywords["test"]))
+        if not context.test and "test" in low.keywords and "test" not in callee.wants:
+            # A state may keep itself to test mode; it never leaves that of its run.
+            context = context.with_(test=truth(low.keywords["test"]))
+        row = self._asked(context, low, callee, attempt)
+        outside = _outside_guard(context, low, callee) if context.test else None
+        if outside:
+            row[UNGUARDED] = outside.as_dict()
+        return row
+
+    def _asked(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
+        """Return the row of one call, or of conditions that spare it."""
         if low.keywords:
             try:
                 skipped = conditions.skip_comment(context, low)
@@ -353,7 +369,8 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         context = context.with_(saltenv=env)
     log.debug("running state %s", low.key)
     try:
-        found = callee.call(context, low.name, **arguments)
+        with context.state_guard(callee.origin):
+            found = callee.call(context, low.name, **arguments)
     except Exception as error:  # a plug-in may raise anything: it fails its own row only
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
@@ -364,6 +381,13 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         if warnings:
             row["warnings"] = warnings
     return row
+
+
+def _outside_guard(context: Context, low: Low, callee: Callee) -> Unguarded:
+    """Return how much of a state in test mode the guard does not cover."""
+    kinds = conditions.KINDS if "check_cmd" not in callee.wants else conditions.KINDS[:-1]
+    commands = sum(conditions.commands(context, low, kind) for kind in kinds)
+    return Unguarded(int(callee.origin != BUILT_IN), commands)
 
 
 def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:

@@ -13,6 +13,8 @@ from catena.states.compiler.model import Low
 _SHARED = (
     "cwd", "env", "shell", "timeout", "runas", "runas_password", "umask", "success_retcodes",
 )  # fmt: skip
+#: Conditions that may run commands.
+KINDS = ("onlyif", "unless", "check_cmd")
 _NOT_ARGUMENTS = ("fun", "args", "get_return")
 
 
@@ -46,6 +48,19 @@ def skip_comment(context: Context, low: Low) -> Optional[str]:
         skip = skip or there
         lines.append(text)
     return "\n".join(lines) if skip else None
+
+
+def commands(context: Context, low: Low, kind: str) -> int:
+    """Return how many commands, and functions that change something, a condition calls."""
+    return sum(_acts(context, entry) for entry in _listed(low.keywords.get(kind)))
+
+
+def _acts(context: Context, entry: Any) -> bool:
+    name = entry.get("fun") if isinstance(entry, Mapping) else None
+    if not isinstance(name, str):
+        return isinstance(entry, str)
+    known = name in context.functions
+    return known and not getattr(context.functions[name].mark, "reads", False)
 
 
 def failed_check(context: Context, low: Low) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Tuple
 
 from catena.core.context import Context
+from catena.core.dry_run import announce
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
@@ -52,6 +53,7 @@ def mknod(
         if context.test:
             return would(f"{label} {name} is set to be created")
         make_folders(path.parent, Wanted())
+        announce(f"make the device or pipe {path}")
         os.mknod(path, _KINDS[ntype][0] | 0o600, device)
         attributes.apply(path, wanted)
         return done("", {"new": f"{label} {name} created."})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, List, Optional
 
 from catena.core.context import Context
+from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import state
@@ -108,7 +110,8 @@ def _patched(context: Context, path: Path, options: PatchOptions) -> StateResult
         def run(*more: str) -> Ran:
             target = [] if folder else [str(path)]
             command = [*words, f"--input={stream.name}", *more, *target]
-            return run_command(context, command, where)
+            with only_looking() if "--dry-run" in more else nullcontext():
+                return run_command(context, command, where)
 
         return _applied(context, options, run)
 

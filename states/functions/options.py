@@ -105,15 +105,15 @@ def _name(entry: Any) -> str:
 
 
 def run_context(context: Context, options: RunOptions) -> Context:
-    """Return the context of a run.
+    """Return the context of a run; one inside a run in test mode stays in it.
 
     Raises:
         CatenaError: the pillar can't be compiled.
         NotAllowedError: another saltenv than the locked one.
     """
-    changes: Dict[str, Any] = {}
+    changes: Dict[str, Any] = {"in_run": True}
     opts: Dict[str, Any] = _laid_over(options)
-    if options.test is not None and options.test != context.test:
+    if options.test is not None and not (context.in_run and context.test):
         changes["test"] = opts["test"] = options.test
     if options.saltenv:
         locked = context.opts.get("lock_saltenv")
@@ -131,7 +131,7 @@ def run_context(context: Context, options: RunOptions) -> Context:
         changes["pillar"] = _forced(context, options.pillar, pillarenv)
     elif options.pillar or pillarenv:
         changes["pillar"] = _pillar(context, options.pillar, pillarenv)
-    return context.with_(**changes) if changes else context
+    return context.with_(**changes)
 
 
 def _laid_over(options: RunOptions) -> Dict[str, Any]:

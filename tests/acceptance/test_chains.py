@@ -106,6 +106,23 @@ def test_a_preview_says_what_would_change_and_changes_nothing(fleet: Fleet) -> N
     fleet.catena("chain", "delete", "careful")
 
 
+def test_state_that_says_test_false_changes_nothing_in_test_mode(fleet: Fleet) -> None:
+    made = fleet.folder / "lifted"
+    write_tree(fleet.folder / "states", {
+        "lifted.sls": f"lifted:\n  file.managed:\n  - name: {made}\n  - contents: x\n"
+                      "  - test: False\n  - unless: 'false'\n",
+    })  # fmt: skip
+    done = fleet.catena("run", "web1", "state.apply", "lifted", "test=True", check=False)
+    assert "is set to be changed" in done.stdout, done.stdout
+    fleet.catena("chain", "create", "lifted")
+    fleet.catena("chain", "add", "lifted", "-t", "web1", "--apply", "lifted")
+    done = fleet.catena("chain", "preview", "lifted", check=False)
+    assert "is set to be changed" in done.stdout, done.stdout
+    assert "1 command in onlyif, unless and check_cmd is outside the guard" in done.stdout
+    assert not made.exists()
+    fleet.catena("chain", "delete", "lifted")
+
+
 def test_a_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
     fleet.catena("chain", "create", "asked")
     fleet.catena("chain", "add", "asked", "-t", "web1", "--cmd", note(fleet, "asked", "ran"))

@@ -458,6 +458,20 @@ def test_what_does_not_compile_says_so_as_on_a_minion(site: Site) -> None:
     assert "salt://v.sls:1" in text
 
 
+def test_state_that_says_test_false_changes_nothing_in_test_mode(site: Site) -> None:
+    text = "a: {file.managed: [{name: '@/made'}, {contents: x}, {test: False}]}\n"
+    site.write(
+        t__sls=text,
+        f="text\n",
+        u__sls="b: {file.managed: [{name: '@/b'}, {source: 'salt://f'}]}\n",
+    )
+    for sls in ("t", "u"):
+        (row,) = site.run("state.apply", sls, test=True).ret.value.values()
+        assert row["result"] is None, row
+        assert "refused" not in row["comment"]
+    assert not list(site.there.iterdir())
+
+
 def test_functions_answer_as_through_a_minion(site: Site) -> None:
     site.write(f="text {{ 1 + 1 }}\n")
     assert site.run("test.ping").ret.value is True

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from catena.core.context import Context
+from catena.core.plugins import Plugin, StateMark
 from catena.core.types import StateResult
 from catena.runtime.executor import Outcome
-from catena.runtime.loader import MalformedStateError
+from catena.runtime.loader import CustomRegistry, MalformedStateError
 from catena.runtime.session import Session
 
 Run = Callable[..., Outcome]
@@ -322,3 +324,47 @@ def test_names_below_salt_do_what_their_names_say(
     name = expression.partition("(")[0].rpartition(".")[0]
     module("_modules/orcname.py", f"import {name}\ndef f():\n    return {expression}\n")
     assert run("orcname.f").ret.value == expected
+
+
+def test_custom_files_act_in_test_mode_below_a_built_in_state(
+    module: Callable[[str, str], None], run: Run, tmp_path: Path
+) -> None:
+    # A tree whose own `service` module asks a program, as it is loaded and as it is called.
+    module(
+        "_modules/service.py",
+        "import subprocess\n"
+        "def __virtual__():\n"
+        "    return subprocess.call(['true']) == 0\n"
+        "def available(name):\n"
+        "    return subprocess.call(['true']) == 0\n"
+        "def status(name):\n"
+        "    return False\n",
+    )
+    (row,) = run("state.single", "service.running", "own", test=True).ret.value.values()
+    assert (row["result"], row["comment"]) == (None, "Service own is set to start")
+
+
+def test_built_in_state_called_by_a_custom_one_is_guarded_in_test_mode(
+    module: Callable[[str, str], None], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    module(
+        "_states/own.py",
+        "def act(name):\n    return __states__['file.careless'](name)\n",
+    )
+    careless = Plugin("file.careless", _careless, StateMark("careless"))
+    module_of = CustomRegistry.module
+
+    def with_careless(self: CustomRegistry, prefix: str) -> Mapping[str, Plugin]:
+        found = module_of(self, prefix)
+        return {**found, careless.name: careless} if prefix == "file" else found
+
+    monkeypatch.setattr(CustomRegistry, "module", with_careless)
+    (row,) = run("state.single", "own.act", str(made), test=True).ret.value.values()
+    assert f"test mode refused to write {made}" in row["comment"]
+    assert not made.exists()
+
+
+def _careless(context: Context, name: str) -> StateResult:
+    Path(name).write_text("x")
+    return StateResult(True)

@@ -228,7 +228,7 @@ def world(tmp_path: Path) -> MakeWorld:
             pillar=host.pillar,
             functions=Registry("function", state_functions.INDEX, FunctionMark, fakes.plugins),
             states=Registry("state", states.INDEX, StateMark),
-            files=MemoryFiles(trees, tmp_path / "files"),
+            files=MemoryFiles(trees, host.cache_dir / "files"),
             host=host,
         )
         return World(context, host, fakes)
