@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Mapping
+from typing import Any, Iterator, Mapping
 
 from catena.cli.output.nested import nested, tree
 from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.text import paint, printable
+from catena.core import unguarded
 
 _RULE = "----------"
 _INDENT = 14
@@ -62,7 +63,7 @@ def _run(
         else:
             yield _line(key, state, colour, style.by_id)
     yield ""
-    yield from _summary(minion, list(states.values()), colour)
+    yield from _summary(minion, states, colour)
 
 
 def _hue(state: Mapping[str, Any]) -> str:
@@ -125,7 +126,8 @@ def _duration(state: Mapping[str, Any]) -> str:
     return f"{duration:.3f} ms" if isinstance(duration, (int, float)) else ""
 
 
-def _summary(minion: str, states: List[Mapping[str, Any]], colour: bool) -> Iterator[str]:
+def _summary(minion: str, run: Mapping[str, Mapping[str, Any]], colour: bool) -> Iterator[str]:
+    states = list(run.values())
     failed = sum(state.get("result") is False for state in states)
     waiting = sum(state.get("result") is None for state in states)
     changed = sum(bool(state.get("changes")) for state in states)
@@ -143,6 +145,9 @@ def _summary(minion: str, states: List[Mapping[str, Any]], colour: bool) -> Iter
     yield paint(f"Failed:    {failed}", "light_red" if failed else "cyan", colour)
     if warned:
         yield paint(f"Warnings:  {warned}", "yellow", colour)
+    outside = unguarded.total(run).sentence()
+    if outside:
+        yield paint(f"Unguarded: {outside}", "yellow", colour)
     yield paint("------------", "cyan", colour)
     yield paint(f"Total states run:     {len(states)}", "cyan", colour)
     yield paint(f"Total run time:   {total / 1000:.3f} s", "cyan", colour)
