@@ -22,7 +22,9 @@ FROM ?= 1301
 sim: $(STAMP)
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --from $(FROM)
 
-# Half an hour of random faults under load; SOAK="--minutes 5 --minions 20".
+# Half an hour of random faults under load; SOAK="--minutes 5 --minions 20". With --damage, files
+# of the daemons are damaged and the store is restored meanwhile:
+# make soak SOAK="--minutes 10 --minions 10 --chains 45 --damage".
 soak: $(STAMP)
 	PYTHONPATH=examples/demo $(BIN)/python -m tests.soak $(SOAK)
 

@@ -48,6 +48,8 @@ class Rig(Fleet):
         super().__init__(folder, names, settings, testing)
         self._points, self._master_points = dict(points), master
         self._stop = threading.Event()
+        #: Held by whoever starts, stops or replaces the master.
+        self._master_hands = threading.Lock()
         self._watch: threading.Thread | None = None
         self.restarts: Counter[str] = Counter()
 
@@ -78,11 +80,12 @@ class Rig(Fleet):
     def _supervise(self) -> None:
         gone: Counter[str] = Counter()
         while not self._stop.wait(_LOOK_SECONDS):
-            if self._master is not None and self._master.poll() is not None:
-                self.restarts["master"] += 1
-                self._master = None
-                with contextlib.suppress(FleetError):
-                    self.start_master()
+            with self._master_hands:
+                if self._master is not None and self._master.poll() is not None:
+                    self.restarts["master"] += 1
+                    self._master = None
+                    with contextlib.suppress(FleetError):
+                        self.start_master()
             for name in self.minions:
                 lock = self.home(name) / "var/cache/catena/minion/lock"
                 gone[name] = 0 if is_locked(lock) or self._down(name) else gone[name] + 1
@@ -90,6 +93,16 @@ class Rig(Fleet):
                     gone[name] = 0
                     self.restarts[name] += 1
                     self.tell_host(name, "agent")
+
+    @contextlib.contextmanager
+    def without_master(self) -> Iterator[None]:
+        """End the master for the time of the block, then start it again."""
+        with self._master_hands:
+            self.stop_master()
+            try:
+                yield
+            finally:
+                self.start_master()
 
     def _down(self, name: str) -> bool:
         """Return whether a host was not switched on yet, or its pretended reboot is under way.

@@ -26,12 +26,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import host
 from fleet import FleetError, free_ports, wait_for
 
 from tests.failpoints.rig import Rig
 from tests.soak.cables import Cables
+from tests.soak.damage import Damage, doctor, job_counts
 from tests.soak.figures import Sample, look, slope
 
 DISK_MIB = 48
@@ -43,6 +45,19 @@ ENDS = ("done", "failed", "cancelled")
 WORDS = ("one", "two")
 
 
+#: Jobs of chains that one chain may need on one minion, faults and repeats included.
+JOBS_PER_RUN = 15
+
+
+class Plan(NamedTuple):
+    """Which load and faults a run has."""
+
+    #: Most chains; 0: as many as the time allows.
+    chains: int = 0
+    #: Whether files of the daemons are damaged, and the store is restored.
+    damage: bool = False
+
+
 class Soak:
     """One run.
 
@@ -51,16 +66,19 @@ class Soak:
         cables: of its hosts.
         disks: names of the hosts whose disk is small.
         seed: of everything that is random.
+        plan: which load and faults there are.
     """
 
-    def __init__(self, fleet: Rig, cables: Cables, disks: set[str], seed: int) -> None:
-        self.fleet, self.cables, self.disks = fleet, cables, disks
+    def __init__(self, fleet: Rig, cables: Cables, disks: set[str], seed: int, plan: Plan) -> None:
+        self.fleet, self.cables, self.disks, self.plan = fleet, cables, disks, plan
         self._random = random.Random(seed)
+        self.damage = Damage(fleet, self._random)
         self._began = time.monotonic()
         self._stop = threading.Event()
         self.chains: list[str] = []
         self._labels = itertools.count()
         self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
         self.master: list[Sample] = []
         self.agents: dict[str, list[Sample]] = {name: [] for name in fleet.minions}
 
@@ -98,12 +116,14 @@ class Soak:
         self._ask("ping", "run", "-L", self._some(20), "test.ping", "--timeout", "5")
 
     def _command(self) -> None:
-        self._ask("command", "run", "-L", self._some(), "cmd.run", "true", "--timeout", "5")
+        self._ask("command", "run", "-L", self._some(), "cmd.run", "uname", "--timeout", "5")
 
     def _event(self) -> None:
         self._ask("event", "event", "send", "soak/hello")
 
     def _chain(self) -> None:
+        if self.plan.chains and len(self.chains) >= self.plan.chains:
+            return
         label = f"soak{next(self._labels)}"
         one, two = (f'- cmd: "{self.fleet.note(f"{label}.{word}")}"' for word in WORDS)
         target = f"target: [{self._some(8)}]"
@@ -118,6 +138,9 @@ class Soak:
         self.chains.append(label)
         if self._random.random() < 0.1:
             self._ask("cancel", "chain", "cancel", label)
+        if self.plan.damage and self._random.random() < 0.2:
+            # An older chain, ended or not, whose leftovers are on the same minions.
+            self._ask("retry", "chain", "retry", self._random.choice(self.chains))
 
     # -- faults --------------------------------------------------------------------------------
 
@@ -126,11 +149,23 @@ class Soak:
             self._kill_agent, self._freeze, self._cut, self._power, self._fill, self._kill_master,
         ]  # fmt: skip
         while not self._stop.wait(self._random.uniform(2.0, 12.0)):
+            if self.plan.damage and self._random.random() < 0.4:
+                self._damage()
+                continue
             name = self._random.choice(sorted(self.fleet.minions))
             fault = self._random.choices(kinds, (4, 3, 4, 2, 2, 2))[0]
             self.counts[f"fault: {fault.__name__[1:]}"] += 1
             with contextlib.suppress(OSError, subprocess.CalledProcessError):
                 fault(name)
+
+    def _damage(self) -> None:
+        kind = self._random.choice(self.damage.kinds())
+        name = self._random.choice(sorted(self.fleet.minions))
+        with contextlib.suppress(FleetError):
+            what = kind(name)
+            if what:
+                self.counts[f"damage: {kind.__name__}"] += 1
+                self._say(f"{name}: {what}")
 
     def _kill_agent(self, name: str) -> None:
         self._say(f"kill -9 agent {name}")
@@ -209,21 +244,38 @@ class Soak:
             self.cables.mend(name)
             self._signal(name, signal.SIGCONT)
             (self.fleet.home(name) / "ballast").unlink(missing_ok=True)
+        self.wrong = self.damage.heal() if self.plan.damage else []
 
     def verdicts(self) -> list[str]:
         """Wait until everything has ended; return what is not as promised."""
-        wrong: list[str] = []
+        wrong = list(self.wrong)
         try:
             wait_for("the chains", lambda: not self._open_chains(), HEAL_SECONDS)
         except FleetError as error:
             wrong.append(f"{error}: {self._open_chains()}")
+            said = doctor(self.fleet)
+            wrong += [
+                f"{label} waits, and doctor does not name it"
+                for label in self._open_chains()
+                if label not in said
+            ]
+        wrong += self._storm()
         for label in self.chains:
             wrong += self._judge(label)
         wrong += self._left_over()
         return wrong
 
     def _open_chains(self) -> list[str]:
-        return [label for label in self.chains if self.fleet.show(label)["state"] not in ENDS]
+        ends = (*ENDS, "") if self.damage.restored else ENDS
+        return [label for label in self.chains if self.fleet.show(label)["state"] not in ends]
+
+    def _storm(self) -> Iterator[str]:
+        """Yield that there are more jobs than the chains can have needed."""
+        jobs = {fun: n for fun, n in job_counts(self.fleet).items() if fun.startswith("mgraction")}
+        runs = sum(len(self.fleet.show(label).get("minions", ())) for label in self.chains)
+        self.counts.update({f"jobs {fun}": number for fun, number in jobs.items()})
+        if sum(jobs.values()) > JOBS_PER_RUN * (runs + len(self.fleet.minions)):
+            yield f"a storm of jobs: {jobs} for {runs} runs of chains"
 
     def _judge(self, label: str) -> Iterator[str]:
         shown, ran = self.fleet.show(label), self.fleet.witness()
@@ -291,6 +343,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--minions", type=int, default=50)
+    parser.add_argument("--chains", type=int, default=0, help="most chains; 0: no limit")
+    parser.add_argument("--damage", action="store_true", help="damage files, restore the store")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
     print(f"seed {given.seed}")
@@ -306,7 +360,8 @@ def main() -> int:
             fleet.supervise()
             fleet.start_minions()
             fleet.accept()
-            soak = Soak(fleet, cables, disks, given.seed)
+            plan = Plan(given.chains, given.damage)
+            soak = Soak(fleet, cables, disks, given.seed, plan)
             soak.run(given.minutes)
             soak.heal()
             wrong = soak.verdicts()
