@@ -14,7 +14,7 @@ import logging
 import time
 from collections import Counter
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Protocol
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 import zmq
 
@@ -24,6 +24,7 @@ from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.keys import KeyPair
 from catena.transport.messages import Envelope, Failure, Ping, Pong, Refused
+from catena.transport.networks import network
 from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.port import Live, Port, PortLimits
 from catena.transport.selftest import refuses_strangers
@@ -72,9 +73,15 @@ class GatewaySettings:
     enrol_seconds: float = 60.0
     #: Questions per second on the enrol socket, all askers together.
     enrol_rate: float = 200.0
+    #: Part of that rate which one host, and which one prefix (`networks`), may use up.
+    enrol_share: Tuple[float, float] = (0.25, 0.5)
 
 
 _USUAL = GatewaySettings()
+
+
+#: Networks whose use of the enrol socket is remembered; the one used longest ago is forgotten.
+_NETWORKS = 4096
 
 
 class _Bucket:
@@ -93,6 +100,30 @@ class _Bucket:
             return False
         self._level -= 1
         return True
+
+
+class _EnrolRate:
+    """How often the enrol socket may be asked: by one host, by one prefix, and by all together.
+
+    What one network asks beyond its share takes nothing away from the others.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._all = _Bucket(settings.enrol_rate)
+        self._rates = [max(1.0, settings.enrol_rate * part) for part in settings.enrol_share]
+        self._networks: Dict[str, _Bucket] = {}
+
+    def take(self, address: str) -> bool:
+        place = network(address)
+        shares = zip((place.host, place.prefix), self._rates)
+        return all([self._of(*share).take() for share in shares]) and self._all.take()
+
+    def _of(self, name: str, rate: float) -> _Bucket:
+        bucket = self._networks.pop(name, None) or _Bucket(rate)
+        self._networks[name] = bucket
+        if len(self._networks) > _NETWORKS:
+            del self._networks[next(iter(self._networks))]
+        return bucket
 
 
 class Gateway:
@@ -131,7 +162,7 @@ class Gateway:
         self._zap: Optional[ZapThread] = None
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._held: Counter[str] = Counter()
-        self._enrol_rate = _Bucket(settings.enrol_rate)
+        self._enrol_rate = _EnrolRate(settings)
         accepted.on_revoke(self._revoked)
 
     async def start(self) -> None:
@@ -267,7 +298,7 @@ class Gateway:
 
     def _refuse_for_now(self, peer: Peer, size: int) -> bool:
         if peer.socket == "enrol":
-            return not self._enrol_rate.take()
+            return not self._enrol_rate.take(peer.address)
         held = self._held.get(peer.user_id, 0)
         return held > 0 and held + size > self._settings.peer_budget_bytes
 

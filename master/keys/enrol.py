@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,23 +18,25 @@ from catena.core.ids import machine_id, minion_id
 from catena.master.events.bus import EventBus
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys, insert_key
+from catena.master.keys.waiting import PENDING_LIMIT
 from catena.master.limits import RateLimit
 from catena.master.sessions import Link
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, TOKENS
 from catena.transport.keys import proof_by_digest
 from catena.transport.messages import EnrolOffer, EnrolProbe, EnrolReply, EnrolRequest, Envelope
+from catena.transport.networks import network
 from catena.transport.peers import Peer
 
-#: Keys that may wait for a decision (attack row X40).
-PENDING_LIMIT = 1000
+log = logging.getLogger(__name__)
+
 #: Denied keys that are kept for `catena key list`; more are denied and forgotten.
 DENIED_LIMIT = 1000
-#: A pending key that has not asked again for this long makes room when the list is full.
-UNSEEN_SECONDS = 3600.0
 REQUESTS_PER_SECOND = 5.0
 REQUEST_BURST = 50.0
 _SEEN_EVERY_SECONDS = 60.0
+#: Lines in the log, per second, that say that no more keys can wait.
+FULL_LOG_RATE = 1 / 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,25 @@ class EnrolParts:
     auto_accept: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place among the waiting keys."""
+
+    #: The key that gives way for it.
+    leaving: KnownKey | None = None
+    is_free: bool = True
+
+
 class Enrol:
     """Decides what becomes of a key that asks to be accepted."""
 
     def __init__(self, parts: EnrolParts) -> None:
         self._parts = parts
+        #: Keys that were full when others came: named in the log, not once for each of a flood.
+        self._said = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
         self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
         self._seen: dict[str, float] = {}
+        parts.keys.on_close.append(self._forget)
 
     def on_message(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
         """Handle a probe or a request; the answer goes out once it is durable.
@@ -64,7 +80,7 @@ class Enrol:
             BadNameError: the id or machine id does not follow its grammar.
         """
         message = envelope.message
-        if not self._rate.allow(peer.address):
+        if not self._rate.allow(network(peer.address).host):
             self._reply(peer, envelope, "pending", "too many requests from this address", 10.0)
             return None
         if isinstance(message, EnrolProbe):
@@ -77,9 +93,52 @@ class Enrol:
         if known is not None and not (known.state == "pending" and message.token_proof):
             self._answer_known(peer, envelope, known)
             return None
-        future = self._parts.store.post(lambda conn: self._enrol(conn, peer, message, known))
+        place = self._place(peer) if known is None else _Place()
+        future = self._parts.store.post(
+            lambda conn: self._enrol(conn, peer, message, known, place)
+        )
+        future.add_done_callback(lambda done: self._settle(peer, place, done))
         future.add_done_callback(lambda done: self._answer_stored(peer, envelope, done))
         return future
+
+    def _forget(self, key: KnownKey) -> None:
+        self._seen.pop(key.fingerprint, None)
+
+    def _place(self, peer: Peer) -> _Place:
+        """Reserve a place among the waiting keys for a new one."""
+        waiting = self._parts.keys.waiting
+        if len(waiting) < PENDING_LIMIT:
+            waiting.ask(peer.user_id, peer.address)
+            return _Place()
+        leaving = self._parts.keys.known(waiting.giving_way(peer.address))
+        if self._said.allow(""):
+            log.warning(
+                "%d keys wait to be accepted: %s from %s; see catena key list",
+                PENDING_LIMIT,
+                f"{leaving.minion} of {leaving.address} gave way to one"
+                if leaving
+                else "no room for one",
+                peer.address,
+            )
+        if leaving is None:
+            return _Place(is_free=False)
+        waiting.drop(leaving.fingerprint)
+        waiting.ask(peer.user_id, peer.address)
+        return _Place(leaving)
+
+    def _settle(self, peer: Peer, place: _Place, done: asyncio.Future[KnownKey | None]) -> None:
+        """Give places back that were not needed, or not stored."""
+        failed = done.cancelled() or done.exception() is not None
+        key = None if failed else done.result()
+        if key is not None and key.state == "pending":
+            return
+        waiting = self._parts.keys.waiting
+        waiting.drop(peer.user_id)
+        for other in (peer.user_id, place.leaving.fingerprint if place.leaving else ""):
+            # What another request of the same key stored, and who gave way for nothing.
+            stays = self._parts.keys.known(other)
+            if stays is not None and stays.state == "pending":
+                waiting.ask(stays.fingerprint, stays.address)
 
     def _answer_known(self, peer: Peer, envelope: Envelope, key: KnownKey) -> None:
         now = self._parts.clock.now().timestamp()
@@ -87,6 +146,8 @@ class Enrol:
             why = f"this key belongs to {key.minion}; delete it there first"
             self._reply(peer, envelope, "denied", why, 60.0)
             return
+        if key.state == "pending":
+            self._parts.keys.waiting.ask(key.fingerprint, key.address)
         if now - self._seen.get(key.fingerprint, 0.0) > _SEEN_EVERY_SECONDS:
             self._seen[key.fingerprint] = now
             change = sa.update(KEYS).where(KEYS.c.fingerprint == key.fingerprint).values(seen=now)
@@ -112,12 +173,22 @@ class Enrol:
         self._parts.link.send(peer, reply, envelope.msg_id)
 
     def _enrol(
-        self, conn: sa.Connection, peer: Peer, request: EnrolRequest, known: KnownKey | None
+        self,
+        conn: sa.Connection,
+        peer: Peer,
+        request: EnrolRequest,
+        known: KnownKey | None,
+        place: _Place,
     ) -> KnownKey | None:
         now = self._parts.clock.now().timestamp()
         state, reason, by = self._verdict(conn, peer, request, now)
-        if known is None and state == "pending" and not self._room(conn, now):
-            return None
+        if known is None and state == "pending":
+            if not place.is_free:
+                return None
+            if place.leaving is not None:
+                gone = KEYS.c.fingerprint == place.leaving.fingerprint
+                conn.execute(sa.delete(KEYS).where(gone, KEYS.c.state == "pending"))
+                after_commit(conn, partial(self._parts.keys.forget_waiting, place.leaving))
         if known is not None and state == "pending":
             return known
         key = KnownKey(
@@ -189,20 +260,6 @@ class Enrol:
                 conn.execute(change.values(used_by=request.id))
                 return True
         return False
-
-    def _room(self, conn: sa.Connection, now: float) -> bool:
-        """Return whether one more key may wait; forget one that stopped asking if need be."""
-        if self._parts.keys.count("pending") < PENDING_LIMIT:
-            return True
-        oldest = sa.select(KEYS.c.fingerprint).where(KEYS.c.state == "pending")
-        oldest = oldest.where(KEYS.c.seen < now - UNSEEN_SECONDS).order_by(KEYS.c.seen).limit(1)
-        found = conn.execute(oldest).scalar()
-        key = self._parts.keys.known(found) if found else None
-        if key is None:
-            return False
-        conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == key.fingerprint))
-        after_commit(conn, lambda: self._parts.keys.forget(key))
-        return True
 
 
 _ADVICE = "see `catena key list` on the master"

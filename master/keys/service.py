@@ -19,6 +19,7 @@ from catena.core.suggest import unknown
 from catena.master import hello_rows
 from catena.master.events.bus import EventBus
 from catena.master.keys.ring import KeyRing, KnownKey
+from catena.master.keys.waiting import WaitingKeys
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, MINIONS, TOKENS
 from catena.transport.keys import fingerprint, token_digest
@@ -50,6 +51,7 @@ class Keys:
         self._table = table
         self._clock = clock
         self._known = KeyRing()
+        self.waiting = WaitingKeys(clock.monotonic)
         self._accepted: dict[str, str] = {}
         #: Told of a key right before the gateway stops serving it.
         self.on_close: list[Callable[[KnownKey], None]] = []
@@ -83,6 +85,10 @@ class Keys:
     def remember(self, key: KnownKey) -> None:
         """Take a committed key into memory and, when it may come in, into the gateway's table."""
         self._known.put(key)
+        if key.state == "pending":
+            self.waiting.ask(key.fingerprint, key.address)
+        else:
+            self.waiting.drop(key.fingerprint)
         if key.state in ("accepted", "announced"):
             self._table.accept(key.public)
             if key.state == "accepted":
@@ -93,7 +99,14 @@ class Keys:
     def forget(self, key: KnownKey) -> None:
         """Drop a committed deletion from memory; its connection ends with the next frame."""
         self._known.drop(key.fingerprint)
+        self.waiting.drop(key.fingerprint)
         self._close(key)
+
+    def forget_waiting(self, key: KnownKey) -> None:
+        """Drop a key that gave way to another, unless it was decided meanwhile."""
+        known = self._known.get(key.fingerprint)
+        if known is not None and known.state == "pending":
+            self.forget(known)
 
     def _close(self, key: KnownKey) -> None:
         for told in self.on_close:

@@ -155,9 +155,40 @@ def test_waiting_keys_are_limited_and_one_that_stopped_asking_makes_room(
                 await Knocker(master, f"m{number}").ask()
             late = Knocker(master, "late")
             assert "too many keys" in (await late.ask()).reason
-            master.hand.advance(3601.0)
+            master.hand.advance(61.0)
             assert "catena key accept" in (await late.ask()).reason
-            assert len((await master.keys.list())["pending"]) == 2
+            pending = (await master.keys.list())["pending"]
+            assert sorted(key["id"] for key in pending) == ["late", "m1"]
+
+    asyncio.run(scenario())
+
+
+def test_one_address_that_fills_the_waiting_keys_keeps_nobody_else_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(enrol, "PENDING_LIMIT", 20)
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            early = Knocker(master, "early", "10.1.1.1")
+            await early.ask()
+            for number in range(40):
+                await Knocker(master, f"evil{number}", "10.6.6.6").ask()
+            honest = [Knocker(master, f"web{n}", f"10.2.2.{n}") for n in range(8)]
+            near = Knocker(master, "near", "10.6.6.7")
+            for minion in (*honest, near):
+                assert "catena key accept" in (await minion.ask()).reason
+            for number in range(40, 60):
+                await Knocker(master, f"evil{number}", "10.6.6.6").ask()
+            waiting = {key["id"] for key in (await master.keys.list())["pending"]}
+            assert {"early", "near", *(f"web{n}" for n in range(8))} < waiting
+            assert len(waiting) == len(master.keys.waiting) == 20
+            token = (await master.keys.make_token("", 60, "anna"))["token"]
+            inside = Knocker(master, "inside", "10.6.6.8")
+            assert (await inside.ask(token=token)).state == "accepted"
+            assert len(master.keys.waiting) == 20
+            assert await master.keys.change("accept", "web*") == [f"web{n}" for n in range(8)]
+            assert len(master.keys.waiting) == 12
 
     asyncio.run(scenario())
 

@@ -1,0 +1,70 @@
+"""Which of the waiting keys makes room for another."""
+
+from __future__ import annotations
+
+from catena.master.keys.waiting import (
+    SILENT_SECONDS,
+    UNSEEN_SECONDS,
+    WaitingKeys,
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def waiting(*asked: tuple[str, str]) -> tuple[WaitingKeys, Clock]:
+    clock = Clock()
+    keys = WaitingKeys(clock)
+    for fingerprint, address in asked:
+        clock.time += 1.0
+        keys.ask(fingerprint, address)
+    return keys, clock
+
+
+def test_prefix_with_the_most_keys_gives_way_to_any_other() -> None:
+    keys, _ = waiting(("honest", "10.9.9.9"), *[(f"evil{n}", f"10.0.0.{n % 2}") for n in range(7)])
+    assert keys.giving_way("10.5.5.5") == "evil0"
+    keys.drop("evil0")
+    keys.drop("unknown")
+    assert (len(keys), keys.giving_way("2001:db8::1")) == (7, "evil2")
+
+
+def test_host_with_the_most_keys_gives_way_within_its_prefix() -> None:
+    keys, _ = waiting(("a", "10.0.0.7"), *[(f"evil{n}", "10.0.0.1") for n in range(5)])
+    assert keys.giving_way("10.0.0.8") == "evil0"
+
+
+def test_largest_network_takes_no_place_of_another() -> None:
+    keys, clock = waiting(("a", "10.1.0.1"), *[(f"evil{n}", "10.0.0.1") for n in range(5)])
+    assert keys.giving_way("10.0.0.1") == ""
+    clock.time += SILENT_SECONDS
+    keys.ask("evil0", "10.0.0.1")
+    assert keys.giving_way("10.0.0.1") == "evil1"
+
+
+def test_networks_of_one_size_do_not_push_each_other_out() -> None:
+    keys, clock = waiting(("a1", "10.1.0.1"), ("b1", "10.2.0.1"), ("b2", "10.2.0.2"))
+    # A second key of the first would make it as large as the other was.
+    assert keys.giving_way("10.1.0.1") == ""
+    clock.time += SILENT_SECONDS
+    assert keys.giving_way("10.1.0.1") == "a1"
+    assert keys.giving_way("10.3.0.1") == "b1"
+
+
+def test_hosts_with_a_key_each_stay_until_they_stop_asking() -> None:
+    keys, clock = waiting(*[(f"k{n}", f"10.{n % 3}.0.{n}") for n in range(9)])
+    assert [keys.giving_way(f"10.{n}.0.99") for n in range(3)] == ["", "", ""]
+    clock.time = UNSEEN_SECONDS
+    keys.ask("k0", "10.0.0.0")
+    clock.time += 3.0
+    assert keys.giving_way("10.1.0.99") == "k1"
+
+
+def test_nobody_gives_way_where_nobody_waits() -> None:
+    keys, _ = waiting()
+    assert keys.giving_way("10.1.0.1") == ""
