@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -18,6 +19,8 @@ from catena.core.ids import minion_id
 from catena.core.suggest import unknown
 from catena.master import hello_rows
 from catena.master.events.bus import EventBus
+from catena.master.keys import machines
+from catena.master.keys.machines import Claim
 from catena.master.keys.ring import KeyRing, KnownKey
 from catena.master.keys.waiting import WaitingKeys
 from catena.master.store.database import Store, after_commit
@@ -53,6 +56,9 @@ class Keys:
         self._known = KeyRing()
         self.waiting = WaitingKeys(clock.monotonic)
         self._accepted: dict[str, str] = {}
+        #: The machine as which each minion said Hello last, and the other way round.
+        self._machine_of: dict[str, str] = {}
+        self._works_as: defaultdict[str, set[str]] = defaultdict(set)
         #: Told of a key right before the gateway stops serving it.
         self.on_close: list[Callable[[KnownKey], None]] = []
 
@@ -60,6 +66,9 @@ class Keys:
         """Load every key."""
         for row in await self._store.read(lambda conn: conn.execute(sa.select(KEYS)).all()):
             self.remember(_known(row))
+        query = sa.select(MINIONS.c.id, MINIONS.c.machine_id).where(MINIONS.c.session != "")
+        for minion, machine in await self._store.read(lambda conn: conn.execute(query).all()):
+            self.works_as(minion, machine)
 
     def minion_of(self, user_id: str) -> str | None:
         """Return the minion id of an accepted (or announced) key's fingerprint, or None."""
@@ -199,14 +208,35 @@ class Keys:
                 shown[key.state].append(_shown(key, conflict))
         return shown
 
-    def owns_machine(self, minion: str, machine_id: str) -> bool:
-        """Return whether *minion* may say that it is that machine.
+    def works_as(self, minion: str, machine_id: str) -> None:
+        """Note the machine as which a minion said Hello last; "": it is forgotten."""
+        before = self._machine_of.pop(minion, "")
+        if before:
+            self._works_as[before].discard(minion)
+            if not self._works_as[before]:
+                del self._works_as[before]
+        if machine_id:
+            self._machine_of[minion] = machine_id
+            self._works_as[machine_id].add(minion)
 
-        Not when the key of another asked to be accepted as that machine and its own did not.
+    def owner_of_machine(self, machine_id: str, asking: str = "") -> str:
+        """Return the accepted minion that a machine id belongs to (`machines.owner`).
+
+        Args:
+            machine_id: as a Hello has it.
+            asking: the minion that says so; it is the owner where nobody else is.
         """
-        claims = self._known.of_machine(machine_id)
-        owners = {key.minion for key in claims if self.minion_of(key.fingerprint)}
-        return not owners or minion in owners
+        enrolled = {key.minion for key in self._known.of_machine(machine_id)}
+        enrolled &= self._accepted.keys()
+        found = []
+        for minion in {*enrolled, *self._works_as.get(machine_id, ())} & self._accepted.keys():
+            key = self._known.get(self._accepted[minion])
+            works_as = self._machine_of.get(minion, "")
+            # Who works as another machine by now has left this one.
+            mine = minion in enrolled and works_as in ("", machine_id)
+            if key is not None:
+                found.append(Claim(minion, key.since, works_as == machine_id, mine))
+        return machines.owner(found) or asking
 
     def _twin(self, key: KnownKey) -> str:
         if not key.machine_id:

@@ -106,9 +106,9 @@ class Presence:
         if not 0 < len(hello.session) <= SESSION_LIMIT or len(hello.boot_id) > SESSION_LIMIT:
             self._refuse(peer, envelope, "identity", "session or boot id out of range")
             return None
-        if not self._parts.keys.owns_machine(minion, hello.machine_id):
-            why = f"machine id {hello.machine_id} is that of another key; see `catena key list`"
-            self._refuse(peer, envelope, "duplicate_machine", why)
+        owner = self._parts.keys.owner_of_machine(hello.machine_id, minion)
+        if owner != minion:
+            self._refuse_machine(_Claim(peer, envelope, minion, "duplicate_machine"), owner)
             return None
         if hello.role == "caller":
             self._parts.link.send(peer, self._welcome(), envelope.msg_id)
@@ -235,6 +235,20 @@ class Presence:
             why = f"machine id {hello.machine_id} is that of {winner.minion}, which is connected"
             way_out = " `machine_id:` in its minion file sets another"
         why = f"{why}; this one came from {claim.peer.address}: a clone?{way_out}"
+        self._refuse_visibly(claim, why, winner.minion)
+
+    def _refuse_machine(self, claim: _Claim, owner: str) -> None:
+        """Refuse a minion that says that it is the machine of another accepted one."""
+        machine = claim.envelope.message.machine_id
+        why = (
+            f"machine id {machine} is that of {owner}, which is accepted; this one came from "
+            f"{claim.peer.address}: a clone? `machine_id:` in its minion file sets another. If "
+            f"{owner} is gone: catena key delete {owner}"
+        )
+        self._refuse_visibly(claim, why, owner)
+
+    def _refuse_visibly(self, claim: _Claim, why: str, other: str) -> None:
+        hello: Hello = claim.envelope.message
         self._refuse(claim.peer, claim.envelope, claim.code, why)
         data = {
             "id": claim.minion,
@@ -242,7 +256,7 @@ class Presence:
             "reason": why,
             "address": claim.peer.address,
             "machine_id": hello.machine_id,
-            "other": winner.minion,
+            "other": other,
         }
         now = self._parts.clock.now().timestamp()
 
@@ -268,6 +282,7 @@ class Presence:
             self._parts.clock.monotonic(),
         )
         self._parts.sessions.put(session)
+        self._parts.keys.works_as(minion, hello.machine_id)
         self._leaving.pop(minion, None)
         self._parts.link.send(peer, self._welcome(), envelope.msg_id)
         done = self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))

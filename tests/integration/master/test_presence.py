@@ -141,6 +141,63 @@ def test_another_minion_with_the_same_machine_id_is_refused() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_that_is_away(
+    restarted: bool,
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            master.hand.advance(5.0)
+            # Its key asked as the same machine, was listed as a clone, and accepted all the same.
+            clone = await master.accept("web2", machine=web1.machine)
+            web1.link.cut("power cut")
+            web1.pump()
+            if restarted:
+                master.keys._machine_of.clear()
+                master.keys._works_as.clear()
+                await master.keys.open()
+            await clone.hello()
+            (refused,) = clone.got(Refused)
+            assert refused.code == "duplicate_machine"
+            assert "catena key delete web1" in refused.reason
+            assert "web1" in (await row(master, "web2"))["conflict"]
+            again = twin_of(web1)
+            await again.hello()
+            assert len(again.got(Welcome)) == 1
+            await master.keys.change("delete", "web1")
+            await clone.reconnect()
+            assert len(clone.got(Welcome)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_key_that_was_accepted_first_has_the_machine_id_before_either_said_hello() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = await master.accept("web1", machine="m")
+            master.hand.advance(5.0)
+            clone = await master.accept("web2", machine="m")
+            await clone.hello()
+            assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
+            await web1.hello()
+            assert len(web1.got(Welcome)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_machine_id_that_its_minion_has_changed_is_free() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            clone = await master.accept("web2", machine=web1.machine)
+            await web1.reconnect(machine_id="another", session="later")
+            await clone.hello()
+            assert len(clone.got(Welcome)) == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_new_session_takes_over_when_the_old_one_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ from catena.core.errors import NotAllowedError, UnreachableError
 from catena.transport import gateway as gateway_module
 from catena.transport import port as port_module
 from catena.transport import sockets, wire
-from catena.transport.gateway import Gateway, GatewaySettings
+from catena.transport.gateway import Gateway, GatewaySettings, _EnrolRate
 from catena.transport.keys import generate
 from catena.transport.messages import (
     EnrolProbe,
@@ -496,14 +496,16 @@ def test_enrol_questions_have_a_rate(network: Network) -> None:
     asyncio.run(story())
 
 
-def test_one_network_uses_up_its_own_share_of_the_enrol_rate() -> None:
+def test_one_network_uses_up_its_own_share_of_the_enrol_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("catena.transport.gateway.time.monotonic", lambda: 0.0)
     rate = _EnrolRate(GatewaySettings(enrol_rate=40))
-    flood = [rate.take("10.0.0.1") for _ in range(500)]
-    near = [rate.take(f"10.0.0.{n}") for n in range(2, 200)]
-    assert 10 <= flood.count(True) < 15 and 10 <= near.count(True) < 15
-    # They may have used half of it, and of IPv6 a host has as many addresses as it likes.
-    assert all(rate.take(f"192.0.2.{n}") for n in range(5))
-    assert [rate.take(f"2001:db8::{n:x}") for n in range(100)].count(True) < 15
+    assert [rate.take("10.0.0.1") for _ in range(500)].count(True) == 10
+    assert [rate.take(f"10.0.0.{n}") for n in range(2, 200)].count(True) == 10
+    # They have used half of it; of IPv6 a host has as many addresses as it likes.
+    assert [rate.take(f"2001:db8::{n:x}") for n in range(100)].count(True) == 10
+    assert all(rate.take(f"192.0.{n}.1") for n in range(10))
 
 
 def test_connections_that_never_speak_curve_are_cut(network: Network) -> None:
