@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
@@ -114,24 +115,29 @@ def backup(ctx: click.Context, file: Optional[Path]) -> None:
 def restore(ctx: click.Context, file: Path) -> None:
     """Put the backup FILE in the database's place; the master must be stopped.
 
-    What was there is kept beside it. Chains that were under way when the backup was made are
-    named: minions tell the started master what they still know of them.
+    What was there is kept beside it. Everything that was open when the backup was made is named,
+    with what becomes of it: minions tell the started master what they still know.
     """
     database = _file(ctx)
     from catena.master.store import backup as backups
-    from catena.master.store import lock
+    from catena.master.store import lock, restored
 
-    aside = database.with_name(time.strftime(f"{database.name}.before-%Y%m%dT%H%M%S"))
     with lock.held(database, "restoring it"):
-        backups.restore(database, file, aside)
+        aside = _unused(database.with_name(time.strftime(f"{database.name}.before-%Y%m%dT%H%M%S")))
+        now = time.time()
+        backups.restore(database, file, aside, now)
+        lines = restored.touched(database, now)
     if aside.exists():
         click.echo(f"what was there: {aside}", err=True)
-    for label in backups.chains_under_way(database):
-        click.echo(
-            f"{label} was under way: start the master, then look at catena chain show {label}",
-            err=True,
-        )
+    for line in lines:
+        click.echo(line, err=True)
     print(database)
+
+
+def _unused(path: Path) -> Path:
+    """Return *path*, or the first of its name with a number that does not exist."""
+    names = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return path if not path.exists() else next(name for name in names if not name.exists())
 
 
 @store.command()

@@ -348,6 +348,7 @@ class Master:
             await self.presence.open()
             await self.chains.open()
             await self.ssh.open()
+            await self.handover.open()
             await self.gateway.start()
             await self.local.start()
         except CatenaError:

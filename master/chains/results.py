@@ -245,7 +245,9 @@ class ChainResults:
         found = rows.executions(conn, run.chain_id, minion, run.epoch)
         facts = [rows.fact(row) for row in found]
         if state is Delivery.lost:
-            changes = decide.lose_open(facts)
+            # The reference's words first: tools look for them.
+            why = f"{decide.NO_RETURN} ({detail})" if detail else decide.NO_RETURN
+            changes = decide.lose_open(facts, why)
         elif state is Delivery.cancelled:
             changes = decide.cancel_open(facts, detail)
             if run.jid != jid:

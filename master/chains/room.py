@@ -14,7 +14,7 @@ from catena.core import failpoints, run_ref
 from catena.core.events import Event
 from catena.core.run_ref import RunRef
 from catena.master.acl import Caller
-from catena.master.chains import fence_rows, rows
+from catena.master.chains import fence_rows, restored, rows
 from catena.master.chains.parts import ChainParts
 from catena.master.chains.results import ChainResults
 from catena.master.chains.scheduler import Scheduler
@@ -89,6 +89,7 @@ class Chains:
         """
         now, allowed = self._parts.clocks.read(), self._parts.rules.boundary_seconds
         await self._parts.store.write(lambda conn: rows.rebase(conn, now, allowed))
+        await restored.settle(self._parts)
         await self.files.load(self._parts.store)
 
     async def run(self) -> None:

@@ -36,6 +36,7 @@ class Cause(StrEnum):
     cancel = "cancel"
     stopped = "stopped"
     forgotten = "forgotten"
+    restored = "restored"
 
 
 _D, _C, _A = Delivery, Cause, Actor
@@ -83,6 +84,16 @@ MACHINE: Machine[Delivery, Cause] = Machine(
         Row(_D.running, _C.reject, _D.rejected, _A.agent, "given up by the minion"),
         Row(_D.running, _C.stopped, _D.cancelled, _A.agent, "the minion stopped it as asked"),
         Row(_D.running, _C.forgotten, _D.lost, _A.agent, "a Hello no longer names it"),
+        *(
+            Row(
+                state,
+                _C.restored,
+                _D.lost,
+                _A.system,
+                "may have run before the store was restored",
+            )
+            for state in (_D.held, _D.queued, _D.sent)
+        ),
         Row(_D.held, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.queued, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.held, _C.cancel, _D.cancelled, _A.api, "never sent"),

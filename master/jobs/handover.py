@@ -20,6 +20,7 @@ from catena.master.jobs.delivery import Cause, Delivery
 from catena.master.jobs.model import Order, ReturnObserver
 from catena.master.jobs.steady import SteadyTime
 from catena.master.sessions import Link, Sessions
+from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder
 from catena.transport.wire import Packed, check_outgoing, packed
@@ -137,6 +138,19 @@ class Handover:
         self._moves = moves
         self._steady = steady
         self._full: set[str] = set()
+        #: Orders up to this jid are not sent again (`store.restored`); "": there was no restore.
+        self._doubtful = ""
+
+    async def open(self) -> None:
+        """Learn which orders a lost database may have sent; end those of hosts without a Hello."""
+        self._doubtful = await self._store.read(restored.horizon)
+        if self._doubtful:
+            await self._store.write(self._end_visits)
+
+    def _end_visits(self, conn: sa.Connection) -> None:
+        for at in job_rows.not_received(conn, self._doubtful):
+            if self._moves.elsewhere.takes(at[1]):
+                self._moves.move(conn, at, Cause.restored, restored.REASON)
 
     def messages(self) -> Messages:
         """Return what packs the orders that are sent now."""
@@ -195,7 +209,8 @@ class Handover:
 
         What it names is received; what it had received and no longer names is lost; what it was
         sent and does not name goes again (it runs a jid once), unless it was cancelled meanwhile:
-        the host may even be another one, that took the name of one whose key was deleted.
+        the host may even be another one, that took the name of one whose key was deleted. An order
+        of before a restore of the store does not go again: the minion may be done with it.
         """
         if self._moves.elsewhere.takes(minion):
             # An agent that a chain over SSH has just installed: its jobs are over there.
@@ -205,6 +220,9 @@ class Handover:
         cancels: list[Cancel] = []
         for row in job_rows.open_of(conn, minion):
             at = (row.jid, minion, row.state)
+            if row.jid <= self._doubtful and row.jid not in known:
+                if self._moves.move(conn, at, Cause.restored, restored.REASON):
+                    continue
             if row.state in (Delivery.queued.value, Delivery.sent.value):
                 if row.jid in known:
                     self._moves.move(conn, at, Cause.receive)

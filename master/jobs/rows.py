@@ -326,6 +326,14 @@ def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
     return conn.execute(query).all()
 
 
+def not_received(conn: sa.Connection, upto: str) -> list[tuple[str, str, str]]:
+    """Return (jid, minion, state) of deliveries up to a jid that no minion has acknowledged."""
+    states = (Delivery.held.value, Delivery.queued.value, Delivery.sent.value)
+    query = sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
+    query = query.where(DELIVERIES.c.state.in_(states), DELIVERIES.c.jid <= upto)
+    return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
+
+
 def unacknowledged(
     conn: sa.Connection, before: float, now: float, reached: Container[str]
 ) -> dict[str, list[str]]:

@@ -25,6 +25,7 @@ from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
 from catena.master.jobs.handover import Cancel, Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
 from catena.master.jobs.steady import SteadyTime
+from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import DELIVERIES
 
@@ -79,6 +80,9 @@ class Jobs:
         # A jid of the far future (a clock that was wrong for a while) is not counted from.
         horizon = jid_at(self._parts.clock.now() + timedelta(days=1))
         last = await self._store.read(lambda conn: job_rows.last_jid(conn, horizon))
+        # A restored database may lack the newest jids of the lost one.
+        lost = await self._store.read(restored.horizon)
+        last = max(last, lost) if lost <= horizon else last
         self._jids = JidFactory(self._parts.clock.now, last)
 
     def observe(self, observer: ReturnObserver) -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.files import private_folder, sync_folder
-from catena.master.store import chain_tables, schema, tables
+from catena.master.store import restored, schema, tables
 from catena.master.store.upkeep import faults, opened
 
 #: Pages that a backup copies before it lets the master write in between.
@@ -93,11 +93,17 @@ def _copy(database: Path, partial: Path) -> None:
         os.fsync(handle.fileno())
 
 
-def restore(database: Path, source: Path, aside: Path) -> None:
+def restore(database: Path, source: Path, aside: Path, now: float) -> None:
     """Put a backup in the database's place; what was there is kept as *aside*.
 
     Numbers that the master may have given out after the backup are skipped, so that a chain made
-    from now on is never taken for one that a minion knows.
+    from now on is never taken for one that a minion knows. Repeating an interrupted call is safe.
+
+    Args:
+        database: the file of the master's database; it may be missing.
+        source: the backup.
+        aside: the name that the present database gets.
+        now: wall clock, seconds since the epoch.
 
     Raises:
         NotFoundError, BackupError: *source* is no sound backup of a master; nothing was changed.
@@ -110,6 +116,8 @@ def restore(database: Path, source: Path, aside: Path) -> None:
         with opened(f"sqlite:///{partial}") as engine:
             schema.upgrade(engine)
         _skip_numbers(partial)
+        restored.mark(partial, now)
+        _sync(partial)
         for suffix in ("", "-wal", "-shm"):
             old = database.with_name(database.name + suffix)
             if old.exists():
@@ -150,6 +158,9 @@ def _skip_numbers(path: Path) -> None:
             conn.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
             row = (name, used.get(name, 0) + ID_GAP)
             conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", row)
+
+
+def _sync(path: Path) -> None:
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
 
@@ -158,11 +169,3 @@ def next_epoch(conn: sa.Connection, epoch: int) -> int:
     """Return the epoch that follows *epoch*, beyond what a lost master may have used."""
     query = sa.select(tables.FACTS.c.value).where(tables.FACTS.c.name == EPOCH_FLOOR)
     return max(epoch, int(conn.execute(query).scalar() or 0)) + 1
-
-
-def chains_under_way(database: Path) -> list[str]:
-    """Return the labels of chains that had started and not ended when *database* was written."""
-    chains = chain_tables.CHAINS
-    query = sa.select(chains.c.label).where(chains.c.state.in_(("dispatched", "running")))
-    with opened(f"sqlite:///{database}") as engine, engine.connect() as conn:
-        return list(conn.execute(query.order_by(chains.c.id)).scalars())

@@ -342,7 +342,7 @@ class MasterHost:
         forget_connections()
         path, since = self._backup
         aside = self.database.with_name(f"master.db.before-{len(self.forgotten)}")
-        backup.restore(self.database, path, aside)
+        backup.restore(self.database, path, aside, self.clock.now().timestamp())
         self.forgotten.append((since, self.stage.loop.now))
         self.stage.tell("master", f"its store is restored from {since:.3f}")
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from catena.core.config.master import MasterSettings
 from catena.core.errors import InvalidStateError, UsageError
 from catena.master import retention
-from catena.master.store import backup, lock, schema, upkeep
+from catena.master.store import backup, lock, restored, schema, upkeep
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, EVENTS, JOBS
@@ -110,8 +112,10 @@ def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
     copy, aside = tmp_path / "copy.db", tmp_path / "lib" / "old.db"
     backup.back_up(database, copy)
     lost = run(database, lambda store: store.write(chain("lost")))
-    backup.restore(database, copy, aside)
-    assert backup.chains_under_way(database) == ["first"]
+    backup.restore(database, copy, aside, NOW)
+    assert [line.split(":")[0] for line in restored.touched(database, NOW)] == [
+        "chain 1 (first) was under way"
+    ]
     made = run(database, lambda store: store.write(chain("new")))
     assert made > lost + backup.ID_GAP // 2
     epoch = run(database, lambda store: store.read(lambda conn: backup.next_epoch(conn, 7)))
@@ -120,8 +124,52 @@ def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
     # A second restore, of the same backup, must not begin at the same numbers again.
     again = tmp_path / "again.db"
     backup.back_up(database, again)
-    backup.restore(database, again, tmp_path / "lib" / "old2.db")
+    backup.restore(database, again, tmp_path / "lib" / "old2.db", NOW)
     assert run(database, lambda store: store.write(chain("newer"))) > made + backup.ID_GAP // 2
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_interrupted_restore_can_be_repeated(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    database.with_name("master.db-wal").write_bytes(b"")
+    rename, left = Path.rename, [renames]
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return rename(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            backup.restore(database, copy, tmp_path / "lib" / "first.db", NOW)
+    backup.restore(database, copy, tmp_path / "lib" / "second.db", NOW)
+    assert upkeep.summary(url(database)).rows["chain"] == 1
+    assert not upkeep.faults(url(database))
+
+
+def test_backup_of_an_older_schema_is_restored_to_the_present_one(
+    database: Path, tmp_path: Path
+) -> None:
+    engine = sa.create_engine(url(database))
+    config = Config()
+    config.set_main_option("script_location", "catena.master.store:migrations")
+    config.set_main_option("path_separator", "os")
+    with engine.connect() as conn:
+        config.attributes["connection"] = conn
+        command.downgrade(config, "0004")
+    engine.dispose()
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    assert upkeep.summary(url(copy)).revision == "0004"
+    backup.restore(database, copy, tmp_path / "aside.db", NOW)
+    assert upkeep.summary(url(database)).revision == schema.HEAD
+    assert restored.touched(database, NOW)
+    assert upkeep.summary(url(copy)).revision == "0004"
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
@@ -130,7 +178,7 @@ def test_what_is_no_backup_changes_nothing(database: Path, tmp_path: Path, conte
     source.write_bytes(content)
     before = database.read_bytes()
     with pytest.raises(backup.BackupError, match=r"wrong\.db"):
-        backup.restore(database, source, tmp_path / "aside.db")
+        backup.restore(database, source, tmp_path / "aside.db", NOW)
     assert database.read_bytes() == before
     assert not (tmp_path / "aside.db").exists()
 
@@ -163,7 +211,7 @@ def test_a_newer_backup_is_refused(database: Path, tmp_path: Path) -> None:
     with sqlite3.connect(copy) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(schema.SchemaError, match="9999"):
-        backup.restore(database, copy, tmp_path / "aside.db")
+        backup.restore(database, copy, tmp_path / "aside.db", NOW)
 
 
 def test_one_database_file_has_one_master(database: Path) -> None:

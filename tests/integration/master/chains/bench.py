@@ -77,10 +77,12 @@ class Bench:
     def _jobs(self) -> Jobs:
         moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
         steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot, self.host_id).read)
-        handover = Handover(self.store, NoLink(), moves, steady)
+        self.handover = Handover(self.store, NoLink(), moves, steady)
         targets = AllMinions(self.minions)
         return Jobs(
-            JobParts(self.store, self.bus, moves, handover, targets, self.clock, steady, 24 * HOUR)
+            JobParts(
+                self.store, self.bus, moves, self.handover, targets, self.clock, steady, 24 * HOUR
+            )
         )
 
     def _chains(self) -> Chains:
@@ -105,6 +107,7 @@ class Bench:
         await self.jobs.open()
         self.chains = self._chains()
         await self.chains.open()
+        await self.handover.open()
 
     async def move_to_host(self, number: int, *, uptime: float, ahead: float = 0.0) -> None:
         """Start the master on another host, which has its own boot, uptime and wall clock."""
@@ -203,6 +206,12 @@ class Bench:
             return self.bus.record(conn, f"salt/minion/{name}/start", data)
 
         return await self.store.write(store)
+
+    async def says_hello(self, *open_jobs: str, minion: str = "") -> list[str]:
+        """Settle what a Hello says; return the jids that the minion is sent."""
+        name = minion or self.minions[0]
+        found = await self.store.write(lambda conn: self.handover.pending(conn, name, open_jobs))
+        return [str(order.spec.jid) for order in found.orders]
 
     async def starts(self, boot_id: str, minion: str = "") -> None:
         await self.follows(await self.greets(boot_id, minion))

@@ -1,0 +1,99 @@
+"""What the next start of a master must know of a database that was restored from a backup.
+
+Between the backup and the restore the lost database went on: what was open in the backup may have
+run since. So an order of that time is never sent again, and a chain that was due is not started.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.ids import jid_at
+from catena.master.store.tables import FACTS
+
+#: The fact that says when the database was restored, seconds since the epoch.
+RESTORED = "restored"
+REASON = (
+    "the store was restored from a backup: nobody knows whether this ran since; look at the host"
+)
+_OPEN_DELIVERIES = """
+    SELECT jid, fun, count(*), min(minion), min(delivery.state) FROM delivery JOIN job USING (jid)
+    WHERE delivery.state IN ('held', 'queued', 'sent', 'received', 'running')
+    GROUP BY jid, fun ORDER BY jid
+"""
+
+
+def mark(path: Path, now: float) -> None:
+    """Record in a database file that it was restored at *now*, and up to which jid it is in doubt.
+
+    The clock of this host may be behind that of the lost one: the newest jid of the backup counts,
+    too, unless it lies in the future.
+    """
+    at = datetime.fromtimestamp(now, UTC)
+    with closing(sqlite3.connect(path)) as conn, conn:
+        query = "SELECT coalesce(max(jid), '') FROM job WHERE jid < ?"
+        (newest,) = conn.execute(query, (jid_at(at + timedelta(days=1)),)).fetchone()
+        value = json.dumps({"at": now, "jid": max(newest, jid_at(at))})
+        conn.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (RESTORED, value))
+
+
+def moment(conn: sa.Connection) -> float:
+    """Return when the database was restored last, seconds since the epoch; 0.0: never."""
+    return float(_fact(conn).get("at", 0.0))
+
+
+def horizon(conn: sa.Connection) -> str:
+    """Return the jid up to which the lost database may have gone on; "" without a restore."""
+    return str(_fact(conn).get("jid", ""))
+
+
+def _fact(conn: sa.Connection) -> dict[str, Any]:
+    value = conn.execute(sa.select(FACTS.c.value).where(FACTS.c.name == RESTORED)).scalar()
+    found: dict[str, Any] = json.loads(value) if value is not None else {}
+    return found
+
+
+def touched(path: Path, now: float) -> list[str]:
+    """Return a sentence for everything that was open when the database at *path* was saved.
+
+    Args:
+        path: a restored database.
+        now: when it was restored.
+    """
+    with closing(sqlite3.connect(path)) as conn:
+        return [*_chains(conn, now), *_orders(conn)]
+
+
+def _chains(conn: sqlite3.Connection, now: float) -> list[str]:
+    query = "SELECT id, label, state, due FROM chain WHERE state IN ({}) ORDER BY id"
+    found = []
+    for number, label, state, due in conn.execute(
+        query.format("'dispatched', 'running', 'scheduled', 'waiting', 'pending_approval'")
+    ):
+        name = f"chain {number} ({label})"
+        if state in ("dispatched", "running"):
+            found.append(
+                f"{name} was under way: it goes on where its minions still know it, or fails"
+            )
+        elif state == "scheduled" and due is not None and due <= now:
+            found.append(f"{name} was due since the backup: it fails, as it may have run")
+        elif state == "scheduled":
+            found.append(f"{name} is scheduled, and starts at its time")
+        else:
+            found.append(f"{name} waits for a person, as in the backup")
+    return found
+
+
+def _orders(conn: sqlite3.Connection) -> list[str]:
+    return [
+        f"job {jid} ({fun}) was open on {minion}{f' and {count - 1} more' if count > 1 else ''}: "
+        "it ends as lost where its minion does not know it"
+        for jid, fun, count, minion, _ in conn.execute(_OPEN_DELIVERIES)
+    ]

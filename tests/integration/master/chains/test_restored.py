@@ -1,0 +1,149 @@
+"""A store that went back to a backup while its minions went on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.client.requests import ChainRef, ChainSchedule
+from catena.master.jobs.model import JobRequest
+from catena.master.store import backup, restored
+from catena.master.store.database import Store
+from catena.master.store.tables import DELIVERIES
+from tests.integration.master.chains.bench import HOUR, Bench, with_bench
+from tests.integration.master.chains.bench import START as NOW
+
+START = "mgractionchains.start"
+CMD: tuple[str, dict[str, Any]] = ("cmd", {"cmd": "true"})
+Scenario = Callable[[Bench], Awaitable[None]]
+
+
+def back_in_time(
+    folder: Path,
+    before: Scenario,
+    after: Scenario,
+    minions: tuple[str, ...] = ("web1",),
+) -> list[str]:
+    """Restore what *before* left, five minutes later, and go on; return what restore tells."""
+    database, copy = folder / "master.db", folder / "copy.db"
+
+    async def saved(bench: Bench) -> None:
+        await before(bench)
+        await asyncio.to_thread(backup.back_up, database, copy)
+
+    with_bench(folder, saved, minions)
+    at = NOW.timestamp() + 300
+    backup.restore(database, copy, folder / "aside.db", at)
+    told = restored.touched(database, at)
+
+    async def run() -> None:
+        store = Store(f"sqlite:///{database}")
+        await store.open()
+        try:
+            bench = Bench(folder, store, minions)
+            bench.clock.advance(310)
+            await bench.bus.open()
+            await bench.restart()
+            await after(bench)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    return told
+
+
+async def delivery(bench: Bench, jid: str) -> tuple[str, str]:
+    query = sa.select(DELIVERIES.c.state, DELIVERIES.c.detail).where(DELIVERIES.c.jid == jid)
+    row = await bench.store.read(lambda conn: conn.execute(query).one())
+    return row.state, row.detail
+
+
+async def begin(bench: Bench) -> None:
+    await bench.begin("patch", CMD)
+
+
+def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hello(
+    tmp_path: Path,
+) -> None:
+    async def after(bench: Bench) -> None:
+        (jid,) = await bench.job_ids(START)
+        await bench.chains.scheduler.tick()
+        assert (await bench.show("patch"))["state"] == "dispatched"
+        # It was sent by the lost database, and may have run: it is not sent again.
+        assert await bench.says_hello() == []
+        assert await delivery(bench, jid) == ("lost", restored.REASON)
+        assert (await bench.show("patch"))["state"] == "failed"
+        assert await bench.states("patch") == ["LOST"]
+        new = await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
+        assert await bench.says_hello() == [new.jid]
+
+    told = back_in_time(tmp_path, begin, after)
+    assert told[0].split(":")[0] == "chain 1 (patch) was under way"
+    assert "(mgractionchains.start) was open on web1: it ends as lost where" in told[1]
+
+
+def test_chain_that_the_minion_still_works_on_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def after(bench: Bench) -> None:
+        (jid,) = await bench.job_ids(START)
+        assert await bench.says_hello(jid) == []
+        assert (await delivery(bench, jid))[0] == "received"
+        assert (await bench.show("patch"))["state"] == "dispatched"
+        # What it had and no longer names has ended in the lost database.
+        await bench.says_hello()
+        assert (await bench.show("patch"))["state"] == "failed"
+
+    back_in_time(tmp_path, begin, after)
+
+
+def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_scheduled(
+    tmp_path: Path,
+) -> None:
+    async def before(bench: Bench) -> None:
+        for label, seconds in (("soon", 60), ("tomorrow", 24 * HOUR)):
+            await bench.apply(label, CMD)
+            at = bench.clock.now().timestamp() + seconds
+            await bench.chains.service.schedule(ChainSchedule(label, at), "alice")
+
+    async def after(bench: Bench) -> None:
+        for _ in range(2):
+            await bench.chains.scheduler.tick()
+            soon = await bench.show("soon")
+            assert (soon["state"], soon["reason"]) == ("failed", restored.REASON)
+            assert (await bench.show("tomorrow"))["state"] == "scheduled"
+            assert await bench.job_ids(START) == []
+            await bench.restart()
+        # A person looks, and asks for it: that is a new order.
+        await bench.chains.service.retry(ChainRef("soon"), "alice")
+        await bench.chains.scheduler.tick()
+        assert len(await bench.job_ids(START)) == 1
+
+    told = back_in_time(tmp_path, before, after)
+    assert told == [
+        "chain 1 (soon) was due since the backup: it fails, as it may have run",
+        "chain 2 (tomorrow) is scheduled, and starts at its time",
+    ]
+
+
+def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
+    tmp_path: Path,
+) -> None:
+    async def before(bench: Bench) -> None:
+        await bench.jobs.submit(JobRequest(user="root", fun="cmd.run", minions=("web1", "web2")))
+
+    async def after(bench: Bench) -> None:
+        (jid,) = await bench.job_ids("cmd.run")
+        assert await bench.says_hello(minion="web2") == []
+        bench.clock.advance(25 * HOUR)
+        assert await bench.jobs.expire() == 1
+        query = sa.select(DELIVERIES.c.state).where(DELIVERIES.c.jid == jid)
+        query = query.order_by(DELIVERIES.c.minion)
+        states = await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
+        assert states == ["expired", "lost"]
+
+    back_in_time(tmp_path, before, after, ("web1", "web2"))
