@@ -32,6 +32,13 @@ _FACT = re.compile(r"^\s*-?\s+(name|mods):\s*(\S.*?)?\s*$")
 #: An item of the list under `mods:`, which stands in the column of the key or deeper.
 _ITEM = re.compile(r"^\s{4,}-\s+([^\s:]+)\s*$")
 
+#: A reboot without a state, on transactional systems: an argument of the chunk's last state.
+_SCHEDULED_REBOOT = re.compile(
+    r"^schedule_next_chunk:\n(?:    .*\n)*?    -\s+current_action_id: ([0-9]{1,18})\n"
+    r"    -\s+reboot_required: true$",
+    re.MULTILINE,
+)
+
 #: Functions and SLS whose second run could do a thing twice.
 _ONCE_FUNCTIONS = re.compile(r"cmd\.")
 _ONCE_SLS = frozenset({"remotecommands"})
@@ -131,7 +138,12 @@ def _chunk_of(
     path: Path, chain_id: int, machine_id: str, number: int, has_next: bool
 ) -> ChunkManifest:
     data = path.read_bytes()
-    actions = actions_of(data.decode("utf-8", "replace"))
+    text = data.decode("utf-8", "replace")
+    actions = actions_of(text)
+    reboot = _SCHEDULED_REBOOT.search(text)
+    if reboot:
+        ident = f"mgr_actionchain_{chain_id}_action_{reboot[1]}_chunk_{number}"
+        actions += (ActionManifest(int(reboot[1]), ident, ActionKind.reboot),)
     boundary = Boundary.none
     if has_next:
         reboots = any(action.kind is ActionKind.reboot for action in actions)

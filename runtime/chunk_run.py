@@ -7,7 +7,7 @@ crash between the two means is decided here, by the action's kind (`reliability.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Collection, Dict, Optional, Tuple
 
 from catena.core import failpoints
 from catena.core.context import Context
@@ -22,10 +22,13 @@ from catena.runtime.results import json_ready, plain, state_ret
 from catena.runtime.resume_file import ResumeFile
 from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
-from catena.states.compiler.model import Low, Row
+from catena.states.compiler.model import TAG_SEPARATOR, Low, Row
 
 log = logger(__name__)
 
+#: Id of the state that schedules the next chunk.
+SCHEDULE_NEXT = "schedule_next_chunk"
+REBOOT = "system.reboot"
 #: Attempts of an action that a crash may cost before it counts as failed.
 ATTEMPTS: Dict[ActionKind, int] = {
     ActionKind.idempotent: 3,
@@ -53,10 +56,16 @@ class ChunkHooks:
         number: the chunk that runs.
         host: where it runs.
         cancelled: asked before every state.
+        transactional: the host's root is read-only; actions change a snapshot of it.
     """
 
     def __init__(
-        self, chain: Chain, number: int, host: BaseHost, cancelled: Callable[[], bool]
+        self,
+        chain: Chain,
+        number: int,
+        host: BaseHost,
+        cancelled: Callable[[], bool],
+        transactional: bool = False,
     ) -> None:
         self._chain = chain
         self._number = number
@@ -65,6 +74,19 @@ class ChunkHooks:
         #: How many states the chunk has, for who shows the progress.
         self.total = 0
         self._actions = {action.state_id: action for action in chain.chunk(number).actions}
+        self._transactional = transactional
+
+    def stand_in(self, ids: Collection[str]) -> None:
+        """Let the state that schedules the next chunk stand for a reboot that has no state.
+
+        On a transactional system a reboot is an argument of that state.
+
+        Args:
+            ids: of the chunk's states.
+        """
+        for action in tuple(self._actions.values()):
+            if action.kind is ActionKind.reboot and action.state_id not in ids:
+                self._actions[SCHEDULE_NEXT] = action
 
     def cancelled(self) -> bool:
         """Return whether nothing more may begin."""
@@ -80,8 +102,11 @@ class ChunkHooks:
         if action is None:
             return None
         row = self._settled(action, low)
-        if row is not None:
+        if row is not None and low.id == action.state_id:
             return row
+        if row is not None:
+            # The reboot is settled; the resume file is written once more unless it failed.
+            return _row(low, False, str(row.get("comment"))) if row["result"] is False else None
         try:
             failpoints.hit("chain.begin.before")
             self._chain.record("begin", action=action.action_id)
@@ -94,6 +119,26 @@ class ChunkHooks:
         self._tell(action, "begin", {"attempt": self._chain.view.action(action.action_id).attempt})
         return None
 
+    def perform(self, low: Low, work: Callable[[], Row]) -> Row:
+        """Return the row of *work*; on a transactional system an action's is done in a snapshot.
+
+        Boundaries are not: the agent's own files and the resume file are outside.
+        """
+        action = self._actions.get(low.id)
+        outside = (None, ActionKind.reboot, ActionKind.agent_upgrade)
+        if not self._transactional or (action and action.kind) in outside:
+            return work()
+        from catena.runtime import transaction
+
+        def quietly() -> Row:
+            self._host.mute()
+            return work()
+
+        try:
+            return transaction.perform(quietly, self.cancelled)
+        except (CommandExecutionError, OSError) as error:
+            return _row(low, False, str(error))
+
     def after(self, low: Low, row: Row) -> None:
         """Journal an action's end; then tell of it."""
         action = self._actions.get(low.id)
@@ -102,22 +147,26 @@ class ChunkHooks:
             self._host.progress("state", {**step, "total": self.total})
             return
         view = self._chain.view.action(action.action_id)
+        if ACTION.is_final(view.state):
+            # A reboot that has happened, whose resume file was written once more.
+            return
         if view.state is not ActionState.begun:
             # Never begun: its requisites were not met.
             self._tell(action, "end", {**_shown(row), "outcome": "skipped"})
             return
+        key, row = _named(action, low, row)
         kept = state_ret(row, RET_LIMIT)
         armed = action.kind is ActionKind.reboot and self._host.armed and row.get("result")
         if armed and self._host.armed:
             delay = max(0, self._host.armed.at_minutes) * 60
             self._chain.record(
-                "armed", True, action=action.action_id, key=low.key, ret=kept, delay_seconds=delay
+                "armed", True, action=action.action_id, key=key, ret=kept, delay_seconds=delay
             )
             failpoints.hit("chain.armed")
             self._tell(action, "end", {**_shown(row), "outcome": "armed"})
             return
         outcome = "failed" if row.get("result") is False else "done"
-        self._end(action, low.key, kept, outcome)
+        self._end(action, key, kept, outcome)
 
     def _settled(self, action: ActionManifest, low: Low) -> Optional[Row]:
         """Return what stands for *action* after earlier attempts; None when it has to run."""
@@ -126,14 +175,15 @@ class ChunkHooks:
             return dict(view.ret or {})
         if view.state is ActionState.pending:
             return None
+        key, named = _named(action, low, _row(low, False, ""))
         if action.kind is ActionKind.reboot and view.boot_id != self._host.boot_id():
-            return self.prove_reboot(action, low.key, low.name)
+            return self.prove_reboot(action, key, named["name"])
         if view.attempt < ATTEMPTS[action.kind]:
             return None
         if action.kind is ActionKind.once:
-            return self._end(action, low.key, _row(low, False, INTERRUPTED), "interrupted")
+            return self._end(action, key, {**named, "comment": INTERRUPTED}, "interrupted")
         text = TOO_OFTEN.format(attempts=view.attempt)
-        return self._end(action, low.key, _row(low, False, text), "failed")
+        return self._end(action, key, {**named, "comment": text}, "failed")
 
     def prove_reboot(self, action: ActionManifest, key: str, name: str) -> Row:
         """Record that a reboot that was begun in another boot has happened; return its row."""
@@ -168,6 +218,18 @@ class ChunkHooks:
             "event": event,
         }
         self._host.progress("action", {**data, **more})
+
+
+def _named(action: ActionManifest, low: Low, row: Row) -> Tuple[str, Row]:
+    """Return key and row under which an action's result is known.
+
+    They are the state's own, except for a reboot without a state: master and people find it under
+    the id that its state would have.
+    """
+    if low.id == action.state_id:
+        return low.key, row
+    key = TAG_SEPARATOR.join((low.state, action.state_id, REBOOT, low.fun))
+    return key, {**row, "__id__": action.state_id, "name": REBOOT}
 
 
 def _shown(row: Row) -> Dict[str, Any]:
@@ -233,8 +295,10 @@ class ChunkRunner:
         if compiled.errors:
             self._close(number, "failed", {})
             raise CommandExecutionError("\n".join(compiled.errors))
-        hooks = ChunkHooks(chain, number, self._host, self._host.cancelled)
+        transactional = context.grains.get("transactional") is True
+        hooks = ChunkHooks(chain, number, self._host, self._host.cancelled, transactional)
         hooks.total = len(compiled.low)
+        hooks.stand_in({low.id for low in compiled.low})
         self._host.chunk_open, self._host.armed = True, None
         try:
             rows = dict(api.run(context, compiled.low, hooks))

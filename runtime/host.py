@@ -197,6 +197,7 @@ class BaseHost:
         self.after: Optional[After] = None
         #: Epoch of each chain that the job has worked on, by its id.
         self.epochs: Dict[str, int] = {}
+        self._muted = False
 
     def settle(self) -> None:
         """Wait until each event that was sent is kept; there is none on its way here."""
@@ -241,6 +242,10 @@ class BaseHost:
             if found:
                 return [found, *command[1:]]
         raise InvalidStateError("nothing on this host reboots it; set reboot_command")
+
+    def mute(self) -> None:
+        """Report no more progress; for a copy of the job's process, which can't number it."""
+        self._muted = True
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell nobody of a step; both kinds of host know better."""
@@ -334,6 +339,8 @@ class RemoteHost(BaseHost):
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell whoever watches the running job of one step."""
+        if self._muted:
+            return
         self._seq += 1
         when = self.clock.now().timestamp()
         self._service.progress(JobProgress(self._spec.jid, self._seq, kind, data, when))

@@ -47,6 +47,8 @@ class Host:
     boot_id: str
     #: Reached over SSH.
     agentless: bool = False
+    #: Its root is read-only, and changed by snapshots.
+    transactional: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,12 @@ from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.run_jobs import START
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.store.lists import padded, slices
+from catena.master.store.metadata import Packed, Ready
 from catena.master.store.tables import KEYS, MINIONS
+from catena.transport.messages.session import TRANSACTIONAL_CHUNKS
 
+#: The grain `transactional: true` as it is stored.
+_TRANSACTIONAL = Ready.of({"transactional": True}).packed[1:]
 #: Minions whose chunk files are written together.
 _SLICE = 256
 
@@ -83,13 +87,30 @@ def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, H
                 KEYS.c.machine_id.label("of_key"),
                 MINIONS.c.machine_id,
                 MINIONS.c.boot_id,
+                MINIONS.c.wire,
+                sa.type_coerce(MINIONS.c.grains, sa.LargeBinary).label("grains"),
             )
             .outerjoin(MINIONS, MINIONS.c.id == KEYS.c.minion)
             .where(KEYS.c.state == "accepted", KEYS.c.minion.in_(padded(some)))
         )
         for row in conn.execute(query):
-            found[row.minion] = Host(row.machine_id or row.of_key, row.boot_id or "")
+            found[row.minion] = Host(
+                row.machine_id or row.of_key,
+                row.boot_id or "",
+                # An older agent gets a state that reboots.
+                transactional=(row.wire or 0) >= TRANSACTIONAL_CHUNKS
+                and _is_transactional(conn, row.grains),
+            )
     return found
+
+
+def _is_transactional(conn: sa.Connection, packed: bytes | None) -> bool:
+    """Return whether stored grains say that a minion's root is changed by snapshots."""
+    # Nearly all minions' say that it is not: they need not be unpacked to see that.
+    if not packed or _TRANSACTIONAL not in packed:
+        return False
+    grains: dict[str, object] = Packed().process_result_value(packed, conn.dialect)
+    return grains.get("transactional") is True
 
 
 def render_all(found: Draft, agent_packages: tuple[str, ...]) -> Rendering:
@@ -106,7 +127,13 @@ def render_all(found: Draft, agent_packages: tuple[str, ...]) -> Rendering:
             continue
         epoch = max(1, found.row.epoch)
         plan = ChainPlan(
-            found.row.id, host.machine_id, plans, agent_packages, epoch, host.agentless
+            found.row.id,
+            host.machine_id,
+            plans,
+            agent_packages,
+            epoch,
+            host.agentless,
+            host.transactional,
         )
         try:
             chains[minion] = render(plan)

@@ -59,6 +59,8 @@ class ChainPlan:
     epoch: int = 1
     #: The host is reached over SSH: chunks end at reboots only, there is no agent to replace.
     agentless: bool = False
+    #: The host changes a snapshot of its root: a reboot is an argument of the chunk's last state.
+    transactional: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,12 @@ class _Writer:
         self._chunk = _Chunk(1)
 
     def add(self, action: PlannedAction, following: PlannedAction | None) -> None:
-        replaces = upgrades_agent(action.plan, self._plan.agent_packages)
-        if replaces and not self._plan.agentless:
+        if action.plan.type is ActionType.reboot and self._plan.transactional:
+            self._schedule_reboot(action, following)
+            return
+        # A package in a snapshot replaces no running agent: the next boot does.
+        packages = () if self._plan.transactional else self._plan.agent_packages
+        if upgrades_agent(action.plan, packages) and not self._plan.agentless:
             self._upgrade(action, following)
             return
         self._put_action(action)
@@ -248,6 +254,24 @@ class _Writer:
         if self._chunk.states:
             self._end(Boundary.none)
         return tuple(self._done)
+
+    def _schedule_reboot(self, action: PlannedAction, following: PlannedAction | None) -> None:
+        """End the chunk of a transactional system with a reboot."""
+        chunk, minutes = self._chunk, action.plan.data.at_minutes
+        reboot = {
+            "current_action_id": action.id,
+            "reboot_required": True,
+            **_some(at_time=minutes),
+        }
+        ident = state_id(self._plan.chain_id, action.id, chunk.number)
+        chunk.actions.append(ActionManifest(action.id, ident, action.plan.repeat))
+        if following is not None:
+            self._schedule_next(following, reboot)
+            self._end(Boundary.reboot)
+            return
+        args = {"actionchain_id": self._plan.chain_id, **reboot}
+        chunk.put(SCHEDULE_NEXT, module_run("mgractionchains.clean", args, **chunk.requires()))
+        self._end(Boundary.none)
 
     def _upgrade(self, action: PlannedAction, following: PlannedAction | None) -> None:
         before = self._chunk.last
@@ -295,13 +319,16 @@ class _Writer:
         chunk.actions.append(ActionManifest(action.id, ident, action.plan.repeat))
         return ident
 
-    def _schedule_next(self, following: PlannedAction | None) -> None:
+    def _schedule_next(
+        self, following: PlannedAction | None, reboot: Mapping[str, Any] | None = None
+    ) -> None:
         args: dict[str, Any] = {
             "actionchain_id": self._plan.chain_id,
             "chunk": self._chunk.number + 1,
         }
         if following is not None:
             args["next_action_id"] = following.id
+        args.update(reboot or {})
         declaration = module_run("mgractionchains.next", args, **self._chunk.requires())
         self._chunk.put(SCHEDULE_NEXT, declaration)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from catena.core.context import Context
+from catena.core.context import Context, RebootRequest
 from catena.core.errors import UsageError
 from catena.core.frozen import asdict
 from catena.core.plugins import function
 from catena.core.run_ref import RunRef
 from catena.runtime.boot import boot_time
+from catena.runtime.chain_record import ACTION
 from catena.runtime.chain_run import ChainHost, read_pending
 from catena.runtime.host import BaseHost
 
@@ -28,6 +29,19 @@ def _number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not 0 <= number < 10**18:
         raise UsageError(f"{name} must be a number, not {str(value)[:80]!r}")
     return number
+
+
+def _arm(context: Context, chain_id: Any, action_id: Any, at_time: Any) -> bool:
+    """Arm the reboot of an action unless it has happened; return whether a chunk runs at all."""
+    host = _chains(context)
+    if not host.host.chunk_open:
+        return False
+    minutes = _number("at_time", at_time or 0)
+    seen = host.store.look(_number("actionchain_id", chain_id))
+    action = _number("current_action_id", action_id)
+    if seen is None or not ACTION.is_final(seen.view.action(action).state):
+        host.host.arm_reboot(RebootRequest(minutes))
+    return True
 
 
 @function(queued=True, out="highstate", fails="states")
@@ -58,21 +72,27 @@ def next_(
     current_action_id: Optional[int] = None,
     ssh_extra_filerefs: Optional[str] = None,
     reboot_required: Optional[bool] = None,
+    at_time: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Write the resume file: *chunk* is what goes on after the boundary.
+
+    Chains of transactional systems have no state that reboots: this one arms the reboot.
 
     Args:
         context: the call's context.
         actionchain_id: number of the chain.
         chunk: number of the next chunk.
         next_action_id: its first action.
-        current_action_id: accepted for chains of transactional systems; not used.
+        current_action_id: the reboot's action, with *reboot_required*.
         ssh_extra_filerefs: files that the next chunk needs over SSH, joined by commas.
-        reboot_required: accepted for chains of transactional systems; not used.
+        reboot_required: reboot at the end of the running chunk.
+        at_time: minutes between the chunk's end and the reboot.
 
     Returns:
         What was written.
     """
+    if reboot_required:
+        _arm(context, actionchain_id, current_action_id, at_time)
     point = _chains(context).next(
         _number("actionchain_id", actionchain_id),
         _number("chunk", chunk),
@@ -113,21 +133,27 @@ def clean(
     current_action_id: Optional[int] = None,
     reboot_required: Optional[bool] = None,
     epoch: Optional[int] = None,
+    at_time: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Give up the chain that waits on this host and remove its resume file.
 
     Whatever stands in the file's place is removed: a folder, a pipe, a link (not its target).
+    In a chunk with *reboot_required* it ends a chain of a transactional system whose last action
+    is a reboot: it arms that, and the chunk's end removes the file.
 
     Args:
         context: the call's context.
         actionchain_id: only this chain; any by default.
-        current_action_id: accepted for chains of transactional systems; not used.
-        reboot_required: accepted for chains of transactional systems; not used.
+        current_action_id: the reboot's action, with *reboot_required*.
+        reboot_required: reboot at the end of the running chunk.
         epoch: only this run of the chain and older ones; any by default.
+        at_time: minutes between the chunk's end and the reboot.
 
     Returns:
         `runs` names the runs that were given up.
     """
+    if reboot_required and _arm(context, actionchain_id, current_action_id, at_time):
+        return {"success": True, "removed": False, "runs": [], "current_boot_time": boot_time()}
     from catena.runtime.chain_clean import clean as give_up
 
     done = give_up(_chains(context), _run(actionchain_id, epoch), "mgractionchains.clean")

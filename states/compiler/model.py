@@ -296,6 +296,9 @@ class RunHooks(Protocol):
             A recorded row to use instead of running it (`after` is then not called); else None.
         """
 
+    def perform(self, low: Low, work: Callable[[], Row]) -> Row:
+        """Return the row of *work*, which is what *low* does."""
+
     def after(self, low: Low, row: Row) -> None:
         """Be told of *low*'s row; `__state_ran__` is False in it where `before` was not called."""
 

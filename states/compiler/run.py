@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError
@@ -70,6 +70,10 @@ class ProgressHooks:
         """Let a state run once no pause holds it, unless the run ends here."""
         self._gate.pass_(low.id)
         return {"result": False, "comment": _ENDED} if self._gate.killed else None
+
+    def perform(self, low: Low, work: Callable[[], Row]) -> Row:
+        """Do the work here and now."""
+        return work()
 
     def after(self, low: Low, row: Row) -> None:
         """Report *row*."""
@@ -184,7 +188,7 @@ class Run:
             if low.keywords.get("parallel") and possible():
                 self._begin(position, verdict)
                 return
-            row = self._watched(position, verdict)
+            row = self._hooks.perform(low, lambda: self._watched(position, verdict))
         self._finish(position, row, started, clock)
 
     def _begin(self, position: int, verdict: Verdict) -> None:

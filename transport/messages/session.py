@@ -10,9 +10,12 @@ from catena.core.frozen import dataclass, field
 #: gets nothing that is newer than its number.
 #:
 #: 2: `mgractionchains.resume` and `clean` take `actionchain_id` and `epoch`.
-AGENT_WIRE = 2
+#: 3: chunks of transactional systems, in which a reboot is an argument of `mgractionchains.next`.
+AGENT_WIRE = 3
 #: The first number of an agent whose `resume` and `clean` name a run.
 NAMED_RUNS = 2
+#: The first number of an agent that runs chunks of transactional systems.
+TRANSACTIONAL_CHUNKS = 3
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,8 @@ class PretendedHost:
     steps: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     manifest: ChainManifest | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    #: Grains beside its own.
+    grains: dict[str, Any] = field(default_factory=dict)
     #: Whether somebody has called the running job off.
     cancelled: Callable[[], bool] = lambda: False
 
@@ -174,7 +176,7 @@ class PretendedHost:
             self.folder / "conf",
             self.folder / "cache",
             self.folder / "pki",
-            grains={"id": "web1", "witness": str(self.folder / "witness")},
+            grains={"id": "web1", "witness": str(self.folder / "witness"), **self.grains},
             session=f"agent-{self.agent}",
         )
 

@@ -1,6 +1,6 @@
 {#- Installs packages: pillar param_pkgs is a list of [name, version] or [name, arch, version],
     version '' for any. #}
-{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
+{%- set mark = ':' if grains.get('os_family') == 'Debian' else '.' %}
 mgr_pkg_install:
   pkg.installed:
     - refresh: true

@@ -1,5 +1,5 @@
 {#- Removes packages: pillar param_pkgs is a list of [name, version] or [name, arch, version]. #}
-{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
+{%- set mark = ':' if grains.get('os_family') == 'Debian' else '.' %}
 mgr_pkg_remove:
   pkg.removed:
     - pkgs:

@@ -1,6 +1,6 @@
 {#- Upgrades packages to the newest version: pillar param_pkgs is a list of [name, version] or
     [name, arch, version]; one with a version goes to that version. #}
-{%- set mark = ':' if grains['os_family'] == 'Debian' else '.' %}
+{%- set mark = ':' if grains.get('os_family') == 'Debian' else '.' %}
 {%- set newest = [] %}
 {%- set fixed = [] %}
 {%- for package in pillar['param_pkgs'] %}

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from catena.client.requests import (
     VERBS,
@@ -34,6 +35,8 @@ from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
 from catena.master.chains.parts import ChainParts
 from catena.master.jobs.model import JobRequest
+from catena.master.store.tables import MINIONS
+from catena.transport.messages.session import TRANSACTIONAL_CHUNKS
 from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
 
 START = "mgractionchains.start"
@@ -297,6 +300,27 @@ def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(tmp_path: Path
         assert (await bench.show("patch"))["state"] == "draft"
         assert await bench.job_ids(START) == []
         assert bench.files.overlay("web1") == {}
+
+    with_bench(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("grain", "wire", "stateless"),
+    [(True, TRANSACTIONAL_CHUNKS, True), (True, TRANSACTIONAL_CHUNKS - 1, False)]
+    + [(value, TRANSACTIONAL_CHUNKS, False) for value in (False, "yes", None)],
+)
+def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
+    tmp_path: Path, grain: object, wire: int, stateless: bool
+) -> None:
+    async def body(bench: Bench) -> None:
+        grains = {"id": "web1", "inner": {"transactional": True}, "transactional": grain}
+        change = sa.update(MINIONS).values(grains=grains, wire=wire)
+        await bench.store.write(lambda conn: conn.execute(change) and None)
+        await bench.apply("patch", CMD, ("reboot", {}), CMD)
+        shown = await bench.chains.service.render(ChainRef("patch"), "alice")
+        text = shown["files"][0]["text"]
+        assert ("reboot_required: true" in text) is stateless
+        assert ("system.reboot" in text) is not stateless
 
     with_bench(tmp_path, body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ def planned(number: int, kind: str, **data: Any) -> PlannedAction:
 def test_chunks_are_those_of_the_case_byte_for_byte(name: str) -> None:
     case = json.loads((CASES / name / "case.json").read_text())
     actions = [planned(a["id"], a["kind"], **a["data"]) for a in case["actions"]]
-    rendered = render(
-        ChainPlan(case["chain_id"], MACHINE, actions, case.get("agent_packages", ()), epoch=3)
-    )
+    plan = ChainPlan(case["chain_id"], MACHINE, actions, case.get("agent_packages", ()), epoch=3)
+    plan = replace(plan, transactional=case.get("transactional", False))
+    rendered = render(plan)
     expected = [path.read_text() for path in sorted((CASES / name).glob("*.sls"))]
     assert [chunk.text for chunk in rendered.chunks] == expected
     boundaries = [chunk.boundary.value for chunk in rendered.manifest.chunks]

@@ -22,6 +22,9 @@ class Hooks:
     def before(self, low: Any) -> None:
         """Let it run."""
 
+    def perform(self, low: Any, work: Any) -> Any:
+        return work()
+
     def after(self, low: Any, row: Any) -> None:
         """Record it."""
 

@@ -27,6 +27,9 @@ class Hooks:
         if low.id == self._breaks_at:
             raise OSError("the journal can't be written")
 
+    def perform(self, low: Any, work: Any) -> Any:
+        return work()
+
     def after(self, low: Any, row: Any) -> None:
         """Hear of a row."""
 
