@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, Dict, Tuple
 
 import click
 
 from catena.cli.chain_actions import action, action_options
 from catena.cli.output.chains import chain_text, event_lines, listing
 from catena.cli.output.plain import document
-from catena.cli.output.text import wants_colour
+from catena.cli.output.text import printable, wants_colour
 from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
@@ -161,23 +161,40 @@ def watch(ctx: click.Context, label: str) -> int:
 
 
 def _follow(ctx: click.Context, label: str) -> int:
-    colour, view = wants_colour(), {}
+    colour = wants_colour()
+    view: Dict[str, Any] = {}
     try:
         for item in connect(ctx).stream("chain.watch", ChainRef(label)):
             if item["type"] == "chain":
+                if not view:
+                    print(f"{_title(item, label)}: {item['state']}", flush=True)
                 view = item
             else:
                 for line in event_lines(view, item, colour):
                     print(line, flush=True)
     except KeyboardInterrupt:
-        click.echo(f"detached; the chain goes on: catena chain watch {label}", err=True)
+        number = view.get("id", label)
+        click.echo(f"detached; the chain goes on: catena chain watch {number}", err=True)
         return 130
     except UnreachableError as error:
         if not view:
             raise
-        raise UnreachableError(f"{error}; the chain goes on: catena chain watch {label}") from None
+        text = f"{error}; the chain goes on: catena chain watch {view['id']}"
+        raise UnreachableError(text) from None
     print(f"\n{chain_text(view, colour)}")
     return 0 if view["state"] == "done" else 1
+
+
+def _title(line: Any, ref: str) -> str:
+    """Return how a chain is named for people: two of one label differ by their number.
+
+    Args:
+        line: what the master answered; an older one says less.
+        ref: what the user called it.
+    """
+    if not isinstance(line, dict) or "id" not in line or "label" not in line:
+        return printable(ref)
+    return f"chain {line['id']} {printable(str(line['label']))}"
 
 
 def _simple(name: str, verb: str, text: str, say: str) -> None:
@@ -187,8 +204,8 @@ def _simple(name: str, verb: str, text: str, say: str) -> None:
     @click.argument("label")
     @click.pass_context
     def command(ctx: click.Context, label: str) -> None:
-        connect(ctx).request(verb, ChainRef(label))
-        print(f"{label}: {say}")
+        line = connect(ctx).request(verb, ChainRef(label))
+        print(f"{_title(line, label)}: {say}")
 
 
 _simple("approve", "chain.approve", "Approve a scheduled chain.", "approved")
@@ -215,7 +232,8 @@ def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdi
     if len(given) != 1:
         raise UsageError("say one of --mark-done, --retry, --cancel")
     request = ChainResolve(label, given[0], minions)
-    print(f"{label}: {connect(ctx).request('chain.resolve', request)['state']}")
+    line = connect(ctx).request("chain.resolve", request)
+    print(f"{_title(line, label)}: {line['state']}")
 
 
 @chain.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master import cli_access
-from catena.master.chains.again import INTERRUPTED
-from catena.master.chains.lifecycle import EXECUTION, ChainState, ExecutionState
+from catena.master.chains import findings as chain_findings
+from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.jobs import findings as job_findings
 from catena.master.ssh.lifecycle import HostState
 from catena.master.store import lock, schema, sole, upkeep
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
@@ -23,9 +23,7 @@ from catena.master.store.database import database_url
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import (
     CURSORS,
-    DELIVERIES,
     EVENTS,
-    JOBS,
     KEYS,
     MINIONS,
     REACTIONS,
@@ -34,8 +32,6 @@ from catena.transport import keys
 
 #: Events that a consumer may be behind before it is worth a word.
 LAG = 1000
-#: How long a job may stand open on a minion that is connected.
-OLD_SECONDS = 24 * 3600.0
 _SHOWN = 5
 _OPEN = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
 
@@ -104,11 +100,11 @@ def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
         return
     with upkeep.opened(url) as engine, engine.connect() as conn:
         yield from _minions(conn)
-        yield from _chains(conn)
+        yield from chain_findings.check(conn)
         yield from _ssh_hosts(conn)
         yield from _lag(conn)
         yield from _reactions(conn)
-        yield from _old_jobs(conn)
+        yield from job_findings.check(conn)
         newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
         yield checkup.clock(float(newest or 0.0))
 
@@ -144,29 +140,12 @@ def _names(conn: sa.Connection, query: sa.Select[Any]) -> str:
     return ", ".join(found[:_SHOWN]) + more
 
 
-def _chains(conn: sa.Connection) -> Iterator[Finding]:
-    waiting = sa.select(CHAINS.c.label).where(CHAINS.c.state == ChainState.waiting.value)
-    for label in conn.execute(waiting.limit(_SHOWN)).scalars():
-        advice = f"catena chain release {label}, or cancel"
-        yield Finding("chains", Level.warning, f"{label} waits: the clocks disagree", advice)
-    newest = sa.select(sa.func.max(EXECUTIONS.c.id)).group_by(EXECUTIONS.c.action_id)
-    cut = (
-        sa.select(CHAINS.c.label)
-        .join(EXECUTIONS, EXECUTIONS.c.chain_id == CHAINS.c.id)
-        .where(CHAINS.c.state == ChainState.failed.value, CHAINS.c.archived == sa.false())
-        .where(EXECUTIONS.c.reason == INTERRUPTED, EXECUTIONS.c.id.in_(newest))
-    )
-    for label in sorted(set(conn.execute(cut.limit(_SHOWN)).scalars())):
-        advice = f"look at the host, then: catena chain resolve {label}"
-        text = f"{label} has an action whose outcome nobody knows"
-        yield Finding("chains", Level.warning, text, advice)
-
-
 def _ssh_hosts(conn: sa.Connection) -> Iterator[Finding]:
     """Yield the hosts over SSH that hold a chain, and why."""
     stuck = (HostState.away.value, HostState.refused.value, HostState.unfit.value)
     query = (
-        sa.select(SSH_HOSTS.c.id, SSH_HOSTS.c.state, SSH_HOSTS.c.detail, CHAINS.c.label)
+        sa.select(SSH_HOSTS.c.id, SSH_HOSTS.c.state, SSH_HOSTS.c.detail)
+        .add_columns(CHAINS.c.id.label("chain"), CHAINS.c.label)
         .join(EXECUTIONS, EXECUTIONS.c.minion == SSH_HOSTS.c.id)
         .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
         .where(SSH_HOSTS.c.state.in_(stuck), EXECUTIONS.c.state.in_(_OPEN))
@@ -176,8 +155,8 @@ def _ssh_hosts(conn: sa.Connection) -> Iterator[Finding]:
     )
     for row in conn.execute(query.limit(_SHOWN)):
         level = Level.note if row.state == HostState.away.value else Level.warning
-        text = f"{row.id} holds chain {row.label}: {row.detail}"
-        yield Finding("ssh", level, text, f"catena chain show {row.label}")
+        text = f"{row.id} holds chain {row.label!r} ({row.chain}): {row.detail}"
+        yield Finding("ssh", level, text, f"catena chain show {row.chain}")
 
 
 def _lag(conn: sa.Connection) -> Iterator[Finding]:
@@ -198,19 +177,3 @@ def _reactions(conn: sa.Connection) -> Iterator[Finding]:
         text = f"{file}: {count} failed and are tried again; the newest, tried {attempts} times: "
         advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
         yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
-
-
-def _old_jobs(conn: sa.Connection) -> Iterator[Finding]:
-    old = (
-        sa.select(sa.func.count())
-        .select_from(DELIVERIES)
-        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
-        .join(MINIONS, MINIONS.c.id == DELIVERIES.c.minion)
-        .where(JOBS.c.ended.is_(None), MINIONS.c.up == sa.true())
-        .where(DELIVERIES.c.state.in_(("received", "running")))
-        .where(DELIVERIES.c.changed < time.time() - OLD_SECONDS)
-    )
-    count = int(conn.execute(old).scalar_one())
-    if count:
-        text = f"{count} jobs stand for more than a day on minions that are connected"
-        yield Finding("jobs", Level.warning, text, "catena job list --active")

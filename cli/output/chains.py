@@ -71,6 +71,9 @@ def _action(action: Mapping[str, Any], colour: bool) -> Iterator[str]:
     for line in (printable(said or action["reason"])).splitlines()[:12]:
         if action["status"] != "Completed":
             yield f"       {line}"
+    if action.get("waits"):
+        until = f", until {clock(action['until'], True)}" if action["until"] else ""
+        yield f"       {printable(action['waits'])}{until}"
 
 
 def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) -> Iterator[str]:
@@ -86,7 +89,8 @@ def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) 
         if "state" in data and item["tag"].count("/") == 3:
             reason = f": {printable(data['reason'])}" if data.get("reason") else ""
             hue = _CHAIN_HUES.get(data["state"], "bold")
-            yield paint(f"{at}  chain {data['state']}{reason}", hue, colour)
+            title = f"chain {data['chain']} {printable(data['label'])}"
+            yield paint(f"{at}  {title}: {data['state']}{reason}", hue, colour)
         return
     titles = {
         action["action_id"]: f"{action['sort_order']} {action['title']}"

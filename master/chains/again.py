@@ -35,7 +35,7 @@ def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
     """
     unfinished = _unfinished(ledger, row)
     if not unfinished:
-        raise UsageError(f"every action of chain {row.label!r} is done")
+        raise UsageError(f"every action of {rows.title(row)} is done")
     _go_on(ledger, row, unfinished, ())
 
 
@@ -52,7 +52,7 @@ def resolve(ledger: Ledger, row: sa.Row[Any], request: ChainResolve) -> None:
     strangers = [minion for minion in request.minions if minion not in found]
     if strangers or not found:
         where = f" on {strangers[0]}, only on {', '.join(sorted(found))}" if found else ""
-        raise NotFoundError(f"no action of chain {row.label!r} is interrupted{where}")
+        raise NotFoundError(f"no action of {rows.title(row)} is interrupted{where}")
     chosen = {minion: found[minion] for minion in request.minions or found}
     vouched = [some[0].action_id for some in chosen.values()]
     _go_on(ledger, row, chosen, vouched if request.verdict == MARK_DONE else ())

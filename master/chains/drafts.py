@@ -86,7 +86,7 @@ def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
     except NotFoundError as error:
         raise NotFoundError(f"{error}; a new one: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
-        raise InvalidStateError(f"chain {row.label!r} is {row.state}; only a draft can be edited")
+        raise InvalidStateError(f"{rows.title(row)} is {row.state}; only a draft can be edited")
     return row
 
 
@@ -98,7 +98,7 @@ def create(ledger: Ledger, label: str) -> int:
     """
     known = undispatched(ledger.conn, label)
     if known is not None:
-        raise UsageError(f"there is a chain {label!r} already ({known.state})")
+        raise UsageError(f"there is already {rows.title(known)}, which is {known.state}")
     values = {
         "label": label,
         "user": ledger.by,
@@ -171,7 +171,7 @@ def entries_at(conn: sa.Connection, row: sa.Row[Any], order: int) -> Sequence[sa
     rule = (ENTRIES.c.chain_id == row.id) & (ENTRIES.c.sort_order == order)
     found = conn.execute(sa.select(ENTRIES).where(rule)).all()
     if not found:
-        raise NotFoundError(f"chain {row.label!r} has no action with sort order {order}")
+        raise NotFoundError(f"{rows.title(row)} has no action with sort order {order}")
     return found
 
 
@@ -204,7 +204,7 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         InvalidStateError: it is no draft.
     """
     if not rows.has_entries(ledger.conn, row.id):
-        raise UsageError(f"chain {row.label!r} has no actions")
+        raise UsageError(f"{rows.title(row)} has no actions")
     event = ChainEvent.ask_approval if request.approve_required else ChainEvent.schedule
     epoch = next_epoch(ledger.conn, row.epoch)
     ledger.move_chain(row, event, epoch=epoch, **due_now(ledger, request.at))

@@ -116,7 +116,7 @@ def _not_now(row: sa.Row[Any], source: ChainState, event: ChainEvent) -> str:
         if state is source and rule.actor is Actor.api and other is not ChainEvent.ask_approval
     ]
     possible = f"; possible now: {', '.join(open_to_people)}" if open_to_people else ""
-    return f"can't {event.value} chain {row.label!r}: it is {source.value}{possible}"
+    return f"can't {event.value} {rows.title(row)}: it is {source.value}{possible}"
 
 
 class ConflictError(TryLaterError):

@@ -52,8 +52,8 @@ def chain(conn: sa.Connection, chain_id: int) -> sa.Row[Any]:
     return row
 
 
-def title(row: sa.Row[Any]) -> str:
-    """Return how a message names a chain: two of one label differ by their number."""
+def title(row: Any) -> str:
+    """Return how a message names the chain of a row; two of one label differ by their number."""
     return f"chain {row.label!r} ({row.id})"
 
 
@@ -269,16 +269,16 @@ def with_open_runs(minions: Collection[str], conn: sa.Connection) -> set[str]:
 
 
 def ahead(conn: sa.Connection, chain_id: int) -> dict[str, str]:
-    """Return for each minion of a chain the label of the open chain right before it there."""
+    """Return for each minion of a chain the title of the open chain right before it there."""
     mine = RUNS.alias()
     query = (
-        sa.select(RUNS.c.minion, CHAINS.c.label)
+        sa.select(RUNS.c.minion, CHAINS.c.id, CHAINS.c.label)
         .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
         .join(mine, mine.c.minion == RUNS.c.minion)
         .where(mine.c.chain_id == chain_id, mine.c.open == sa.true())
         .where(RUNS.c.open == sa.true(), RUNS.c.jid < mine.c.jid)
     )
-    return {row.minion: row.label for row in conn.execute(query.order_by(RUNS.c.jid))}
+    return {row.minion: title(row) for row in conn.execute(query.order_by(RUNS.c.jid))}
 
 
 def owes_changes(chain_id: int, conn: sa.Connection) -> bool:

@@ -164,16 +164,16 @@ class ChainService:
             TryLaterError: it was cancelled and its minions are not told yet.
         """
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
-                raise InvalidStateError(f"chain {row.label!r} is {row.state}; cancel it first")
+                raise InvalidStateError(f"{rows.title(row)} is {row.state}; cancel it first")
             if fence_rows.unsent(row.id, ledger.conn):
                 raise TryLaterError(_being_stopped(ledger.conn, row))
             ledger.note(row, "deleted")
             cleanup.forget(ledger.conn, row)
-            return int(row.id)
+            return {"deleted": row.id, "id": row.id, "label": row.label}
 
         # A moment for the scheduler: with the rows it would forget to stop what runs.
         found = await self._find(request.chain)
@@ -181,9 +181,9 @@ class ChainService:
             if not await self._parts.store.read(partial(fence_rows.unsent, found.id)):
                 break
             await asyncio.sleep(FENCE_PAUSE_SECONDS)
-        chain_id = await self._parts.change(run, user)
-        await asyncio.to_thread(self._parts.files.drop_chain, chain_id)
-        return {"deleted": chain_id}
+        deleted = await self._parts.change(run, user)
+        await asyncio.to_thread(self._parts.files.drop_chain, deleted["id"])
+        return deleted
 
     async def _step(self, action: ChainAction, tgt: str, tgt_type: str) -> drafts.Step:
         plan = actions.check(action)
@@ -261,7 +261,7 @@ class ChainService:
         def run(ledger: Ledger) -> int:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
-                raise InvalidStateError(f"chain {row.label!r} is {row.state}; it has not failed")
+                raise InvalidStateError(f"{rows.title(row)} is {row.state}; it has not failed")
             again.retry(ledger, row)
             return int(row.id)
 
@@ -280,7 +280,7 @@ class ChainService:
                 why = "what is interrupted can be resolved when it has ended on every minion"
                 if ChainState(row.state) in ENDED_CHAINS:
                     why = "nothing of it is interrupted"
-                raise InvalidStateError(f"chain {row.label!r} is {row.state}; {why}")
+                raise InvalidStateError(f"{rows.title(row)} is {row.state}; {why}")
             again.resolve(ledger, row, request)
             return int(row.id)
 
@@ -370,7 +370,7 @@ class ChainService:
         found = await self._parts.store.read(lambda conn: rows.entries(conn, row.id))
         plans = rows.planned(found)
         if not plans:
-            raise UsageError(f"chain {row.label!r} has no actions")
+            raise UsageError(f"{rows.title(row)} has no actions")
         name = ""
         for minion, some in plans.items():
             name = await asyncio.to_thread(
@@ -400,7 +400,7 @@ class ChainService:
 
     async def _show(self, chain_id: int) -> dict[str, Any]:
         view = await self._parts.store.read(
-            lambda conn: views.show(conn, rows.chain(conn, chain_id), self._parts.ssh)
+            lambda conn: views.show(conn, rows.chain(conn, chain_id), self._parts)
         )
         plain: dict[str, Any] = encode(view)
         return plain

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.master.chains import actions, rows
+from catena.master.chains import actions, rows, wait_rows
 from catena.master.chains.actions import ActionType
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
@@ -19,7 +19,8 @@ from catena.master.chains.lifecycle import (
     Status,
     status,
 )
-from catena.master.chains.parts import SshHosts
+from catena.master.chains.parts import ChainParts
+from catena.master.chains.waits import Wait
 
 HISTORY_LIMIT = 200
 #: Names of changed things that a summary lists before it only counts.
@@ -49,6 +50,10 @@ class ActionView:
     chunk: int
     #: Which run of the chain this is from; grows with every retry.
     epoch: int
+    #: What it waits for, for people; "" when it has ended or runs.
+    waits: str = ""
+    #: When that ends at the latest; 0: it has no end by itself.
+    until: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,16 @@ class ChainLine:
     archived: bool
 
 
-def show(conn: sa.Connection, row: sa.Row[Any], ssh: SshHosts) -> ChainView:
-    """Return everything about a chain; *ssh* says where the hosts that it reaches stand."""
+def show(conn: sa.Connection, row: sa.Row[Any], parts: ChainParts) -> ChainView:
+    """Return everything about a chain, and what its open actions wait for."""
     newest = rows.newest(conn, row.id)
+    waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts.rules)
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
     for entry in rows.entries(conn, row.id):
-        by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id)))
+        by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id), waits))
     ahead = rows.ahead(conn, row.id)
-    over_ssh = ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
+    over_ssh = parts.ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
+    fences = wait_rows.fences(conn, row.id)
     runs = [run for n in range(row.epoch, 0, -1) for run in rows.runs(conn, row.id, n)]
     return ChainView(
         id=row.id,
@@ -128,7 +135,9 @@ def show(conn: sa.Connection, row: sa.Row[Any], ssh: SshHosts) -> ChainView:
         archived=row.archived,
         jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
         minions=tuple(
-            _minion(name, found, ahead.get(name, ""), over_ssh.get(name, ""))
+            _minion(
+                name, found, (ahead.get(name, ""), over_ssh.get(name, ""), fences.get(name, ""))
+            )
             for name, found in sorted(by_minion.items())
         ),
         history=tuple(_event(e) for e in rows.history(conn, row.id, HISTORY_LIMIT)),
@@ -178,11 +187,18 @@ def _is_result(row: Any) -> bool:
     return isinstance(row, Mapping) and "result" in row
 
 
-def _action(entry: rows.Entry, execution: sa.Row[Any] | None) -> ActionView:
+def _action(
+    entry: rows.Entry, execution: sa.Row[Any] | None, waits: Mapping[int, Wait]
+) -> ActionView:
     plan = entry.plan
     common = (entry.action_id, entry.sort_order, plan.type.value, actions.title(plan))
     if execution is None:
-        return ActionView(*common, "", Status.queued.value, "", "", "", {}, 0.0, 0.0, 0, 0)
+        wait = waits[entry.action_id]
+        return ActionView(
+            *common, "", Status.queued.value, "", "", "", {}, 0.0, 0.0, 0, 0, wait.text, wait.until
+        )
+    is_open = not EXECUTION.is_final(ExecutionState(execution.state))
+    wait = waits[entry.action_id] if is_open else Wait()
     changes = execution.changes if isinstance(execution.changes, dict) else {}
     return ActionView(
         *common,
@@ -197,10 +213,21 @@ def _action(entry: rows.Entry, execution: sa.Row[Any] | None) -> ActionView:
         ended=execution.ended or 0.0,
         chunk=execution.chunk,
         epoch=execution.epoch,
+        waits=wait.text,
+        until=wait.until,
     )
 
 
-def _minion(name: str, found: Sequence[ActionView], ahead: str, over_ssh: str) -> MinionView:
+def _minion(name: str, found: Sequence[ActionView], said: tuple[str, str, str]) -> MinionView:
+    """Return a chain on one minion.
+
+    Args:
+        name: of the minion.
+        found: the actions there.
+        said: the open chain before it there, where a host over SSH stands, and which run is to be
+            forgotten; each may be "".
+    """
+    ahead, over_ssh, fence = said
     statuses = [action.status for action in found]
     order = (Status.failed, Status.picked_up, Status.queued, Status.completed)
     worst = next((each.value for each in order if each.value in statuses), Status.queued.value)
@@ -215,11 +242,13 @@ def _minion(name: str, found: Sequence[ActionView], ahead: str, over_ssh: str) -
             "agent_upgrade": ", waits for the new agent",
         }.get(waiting[0], f", {waiting[0]}")
     elif ahead and worst == Status.queued.value:
-        note += f", waits behind chain {ahead}"
+        note += f", waits behind {ahead}"
     if over_ssh and any(
         a.state and not EXECUTION.is_final(ExecutionState(a.state)) for a in found
     ):
         note += f", {over_ssh}"
+    if fence:
+        note += f"; {fence}"
     return MinionView(name, worst, note, tuple(found))
 
 

@@ -189,7 +189,7 @@ class Known:
 
     #: "": it was never looked at.
     machine_id: str = ""
-    #: Chains with an open run there -> their label; and runs of this master that are over there.
+    #: Chains with an open run there -> their title; and runs of this master that are over there.
     open_chains: Mapping[int, str] = field(default_factory=dict)
     ended_runs: frozenset[RunRef] = frozenset()
     #: Which run of each open chain is open.
@@ -241,9 +241,9 @@ def judge(host: str, seen: Seen, known: Known, job: OpenJob | None, chain_id: in
         return Verdict(
             go=False,
             person=(
-                f"its machine id is {seen.machine_id}, and that of the host that began chain "
+                f"its machine id is {seen.machine_id}, and that of the host that began "
                 f"{labels} is {known.machine_id}: bring that host back, or: "
-                f"catena chain cancel {next(iter(known.open_chains.values()))}"
+                f"catena chain cancel {next(iter(known.open_chains))}"
             ),
         )
     verdict = _of_boot(seen, known)
@@ -278,7 +278,7 @@ def _of_start(host: str, seen: Seen, known: Known, chain_id: int, verdict: Verdi
     if not other or other == chain_id:
         return verdict
     if _is_open(seen, known):
-        wait = f"waits behind chain {known.open_chains[other]}"
+        wait = f"waits behind {known.open_chains[other]}"
         return Verdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
     run = RunRef(other, _epoch_of(seen))
     if run in known.ended_runs:

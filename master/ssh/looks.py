@@ -14,6 +14,7 @@ from catena.core.events import Event
 from catena.core.run_ref import RunRef
 from catena.master import hello_rows
 from catena.master.chains import fence_rows, run_jobs
+from catena.master.chains import rows as chain_rows
 from catena.master.clocks import ClockReading
 from catena.master.ssh import decide, rows
 from catena.master.ssh.decide import Boot, Known, OpenJob, Seen, Verdict
@@ -138,7 +139,7 @@ def _seen(facts: Facts) -> Seen:
 
 def _labels(conn: sa.Connection, ids: list[int]) -> dict[int, str]:
     query = sa.select(CHAINS.c.id, CHAINS.c.label).where(CHAINS.c.id.in_(ids))
-    return {row.id: row.label for row in conn.execute(query)}
+    return {row.id: chain_rows.title(row) for row in conn.execute(query)}
 
 
 def _is_resuming(conn: sa.Connection, host: str, run: sa.Row[Any]) -> bool:

@@ -216,7 +216,7 @@ def test_a_second_chain_waits_behind_the_first_and_says_so(fleet: Fleet) -> None
         ]  # fmt: skip
 
     wait_for("the queue", queued)
-    assert "waits behind chain front" in fleet.catena("chain", "show", "behind").stdout
+    assert "waits behind chain 'front' (" in fleet.catena("chain", "show", "behind").stdout
     gate.touch()
     assert ended(fleet, "behind")["state"] == "done"
     assert view(fleet, "front")["state"] == "done"

@@ -179,7 +179,7 @@ def test_a_chain_is_cancelled_with_what_runs_and_the_next_one_begins(fleet: Lab)
     wait_for("the command", lambda: pid.exists() and pid.read_text().strip())
     # It waits behind the first one, and says so.
     fleet.chain("later", ("slow", "--cmd", fleet.mark("later", "ran")))
-    fleet.await_note("later", "slow", "waits behind chain stopped")
+    fleet.await_note("later", "slow", "waits behind chain 'stopped'")
     fleet.catena("chain", "cancel", "stopped")
     fleet.await_end("later")
     assert fleet.marks("later") == Counter(["ran"])

@@ -185,7 +185,7 @@ def test_another_machine_under_the_name_waits_for_a_person() -> None:
     verdict = decide.judge("web1", other, known(), job(), 5)
     assert not verdict.go
     assert "m2" in verdict.person and "m1" in verdict.person
-    assert "catena chain cancel night" in verdict.person
+    assert "catena chain cancel 5" in verdict.person
     # A host that is set up anew between two chains is no secret.
     assert decide.judge("web1", other, known(open_chains={}), job(), 6).go
 
@@ -202,7 +202,7 @@ def test_a_chain_waits_behind_one_that_this_master_knows() -> None:
     both = known(open_chains={5: "night", 6: "day"})
     verdict = decide.judge("web1", seen(POINT, "b1"), both, job(TWO), 6)
     assert not verdict.go
-    assert verdict.wait == "waits behind chain night"
+    assert verdict.wait == "waits behind night"
     assert not verdict.refuse
 
 

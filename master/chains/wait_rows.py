@@ -1,0 +1,126 @@
+"""Gathers what the actions of a chain wait for; runs in its caller's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.job import Boundary
+from catena.core.run_ref import RunRef
+from catena.master.chains import fence_rules, rows, run_jobs, waits
+from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState
+from catena.master.chains.parts import ChainRules
+from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
+from catena.master.clocks import ClockReading, passed
+from catena.master.jobs.delivery import Delivery
+from catena.master.store.chain_tables import RUNS
+from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
+
+
+def of_chain(
+    conn: sa.Connection,
+    row: sa.Row[Any],
+    newest: Mapping[int, sa.Row[Any]],
+    now: ClockReading,
+    rules: ChainRules,
+) -> Mapping[int, Wait]:
+    """Return what the open actions of a chain wait for, by action id.
+
+    Args:
+        conn: a snapshot.
+        row: of the chain.
+        newest: the newest execution of each of its actions.
+        now: both clocks.
+        rules: the settings of chains.
+    """
+    chain = ChainFact(row.id, ChainState(row.state), row.due or 0.0, row.reason)
+    if chain.state not in ACTIVE_CHAINS:
+        return defaultdict(lambda: waits.of_undispatched(chain))
+    by_minion: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
+    for execution in newest.values():
+        by_minion[execution.minion].append(execution)
+    minions = _minions(conn, row)
+    ahead = rows.ahead(conn, row.id)
+    found: defaultdict[int, Wait] = defaultdict(Wait)
+    for name, executions in by_minion.items():
+        deadlines = {e.action_id: _deadline(e, now, rules) for e in executions if e.picked_up}
+        fact = _minion(conn, name, minions.get(name), ahead.get(name, ""), deadlines)
+        found.update(waits.of_minion([rows.fact(e) for e in executions], fact))
+    return found
+
+
+def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:
+    """Return why minions could not forget a run of a chain, and when that is tried again."""
+    found = {}
+    query = sa.select(RUNS).where(RUNS.c.chain_id == chain_id, RUNS.c.fence == sa.true())
+    for run in conn.execute(query.order_by(RUNS.c.epoch)):
+        found[run.minion] = fence_text(run)
+    return found
+
+
+def fence_text(run: sa.Row[Any]) -> str:
+    """Return what is to be said of a run that its minion has not forgotten yet."""
+    what = f"run {run.epoch} is to be forgotten there"
+    if not run.fence_why:
+        return f"{what} (job {run.fence_jid})" if run.fence_jid else what
+    why = run.fence_why.removeprefix("ERROR: ").splitlines()[0]
+    again = fence_rules.pause(run.fence_tries)
+    return f"{what}, and could not be: {why} ({run.fence_tries} tries, every {again:.0f} s)"
+
+
+def _minions(conn: sa.Connection, row: sa.Row[Any]) -> dict[str, sa.Row[Any]]:
+    """Return the newest run of a chain on each minion, with its job and its minion."""
+    of_job = (DELIVERIES.c.jid == RUNS.c.jid) & (DELIVERIES.c.minion == RUNS.c.minion)
+    query = (
+        sa.select(RUNS.c.minion, RUNS.c.chain_id, RUNS.c.epoch, RUNS.c.jid, RUNS.c.disowned)
+        .add_columns(RUNS.c.over_ssh, DELIVERIES.c.state, JOBS.c.not_after)
+        .add_columns(MINIONS.c.up, MINIONS.c.last_seen)
+        .outerjoin(DELIVERIES, of_job)
+        .outerjoin(JOBS, JOBS.c.jid == RUNS.c.jid)
+        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
+        .where(RUNS.c.chain_id == row.id)
+        .order_by(RUNS.c.epoch)
+    )
+    return {run.minion: run for run in conn.execute(query)}
+
+
+def _minion(
+    conn: sa.Connection,
+    name: str,
+    run: sa.Row[Any] | None,
+    ahead: str,
+    deadlines: Mapping[int, float],
+) -> MinionFact:
+    if run is None:
+        return MinionFact(name)
+    start = None
+    if run.state is not None:
+        start = JobFact(run.jid, Delivery(run.state), run.not_after or 0.0)
+    resume = None if start and start.is_open else _resume(conn, run)
+    # A host over SSH is visited: nobody is connected.
+    up = bool(run.over_ssh or run.up)
+    seen = run.last_seen or 0.0
+    return MinionFact(name, up, seen, start, resume, ahead, run.disowned, deadlines)
+
+
+def _resume(conn: sa.Connection, run: sa.Row[Any]) -> JobFact | None:
+    """Return the open job that resumes a run, or may do so."""
+    mine = RunRef(run.chain_id, run.epoch)
+    for job in run_jobs.open_jobs(conn, run.minion):
+        if job.run in (mine, None):
+            rule = (DELIVERIES.c.jid == job.jid) & (DELIVERIES.c.minion == run.minion)
+            query = sa.select(DELIVERIES.c.state, JOBS.c.not_after)
+            row = conn.execute(query.join(JOBS, JOBS.c.jid == DELIVERIES.c.jid).where(rule)).one()
+            return JobFact(job.jid, Delivery(row.state), row.not_after)
+    return None
+
+
+def _deadline(execution: sa.Row[Any], now: ClockReading, rules: ChainRules) -> float:
+    """Return by the wall clock when a boundary counts as not passed."""
+    if Boundary(execution.waits_for) is Boundary.none:
+        return 0.0
+    allowed = rules.boundary_seconds + float(execution.delay_seconds)
+    return now.wall + max(0.0, allowed - passed(rows.picked_up(execution), now))
