@@ -12,6 +12,7 @@ from catena.cli.output.text import printable
 from catena.cli.settings import connect
 from catena.client.requests import EventSend, EventWatch
 from catena.core.errors import UsageError
+from catena.core.finite import finite
 
 
 @click.group()
@@ -34,7 +35,7 @@ def watch(ctx: click.Context, tag: str, after: int, count: int, jsonl: bool) -> 
             if not isinstance(item, dict) or "tag" not in item:
                 continue
             if jsonl:
-                print(json.dumps(item, default=str), flush=True)
+                print(json.dumps(finite(item), default=str), flush=True)
             else:
                 body = document(item["data"])
                 print(f"{printable(item['tag'])}\t{printable(body)}", flush=True)

@@ -6,6 +6,7 @@ from typing import List, Sequence
 
 from catena.core.digest import sha256
 from catena.core.errors import RecordError
+from catena.core.finite import finite_record
 from catena.core.job import JobReturn
 from catena.core.records import decode
 from catena.transport.messages import JobReturned, ReturnPart
@@ -50,9 +51,10 @@ def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
     whole = b"".join(part.data for part in ordered)
     if sha256(whole).hexdigest() != first.sha256:
         raise PartsError("the pieces do not have the hash that they name")
-    data = unpack_body(whole, Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000)))
+    limit = Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000))
+    data = unpack_body(whole, limit)
     try:
-        message = decode(JobReturned, data, "JobReturned")
+        message = finite_record(decode(JobReturned, data, "JobReturned"))
     except RecordError as error:
         raise FieldError(str(error)[:TEXT_LIMIT]) from None
     if message.ret.jid != first.jid:

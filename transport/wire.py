@@ -13,11 +13,13 @@ Ping(seq=7)
 from __future__ import annotations
 
 import os
+from math import isfinite
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import msgpack
 
 from catena.core.errors import LimitError, PeerError, RecordError, UsageError
+from catena.core.finite import finite_record
 from catena.core.frozen import dataclass, replace
 from catena.core.records import decode, plain
 from catena.transport.messages import ALLOWED, FILES_AT_ONCE, PIECE_BYTES, TYPES, Envelope, record
@@ -142,8 +144,10 @@ _PIECE = _NUMBER_OF["ChunkReply"]
 _BEFORE_DATA, _PIECE_HEAD_BYTES = b"\xa4data\xc6", 200
 _ITEM = _NUMBER_OF["ClientItem"]
 _ITEMS = _NUMBER_OF["ClientItems"]
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_PLAIN = frozenset({type(None), bool, int, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
+#: Where NaN and the infinities become text as they arrive: what minions say ends up as JSON.
+_FROM_MINIONS = frozenset({("control", "master"), ("bulk", "master")})
 
 
 class _Random:
@@ -307,7 +311,7 @@ def unpack(
         frame: as received.
         socket: "control", "bulk", "enrol" or "local".
         receiver: which side this is: "master", "minion", "client" or "job".
-        keep: keep the message's body as it came, too.
+        keep: keep the message's body as it came, too; b"" where the message differs from it.
         unread: names of messages that are only passed on: each is a Packed, and its body is left
             to be checked by who gets it in the end.
 
@@ -334,7 +338,9 @@ def unpack(
     if name in unread:
         message: Any = Packed(view[0], body)
     else:
-        message = _read(name, body, limit, msg_id)
+        made_finite = (socket, receiver) in _FROM_MINIONS
+        message, as_came = _read(name, body, limit, msg_id, made_finite)
+        keep = keep and as_came
     reply_to = bytes(view[2 + ID_BYTES : HEADER_BYTES])
     return Envelope(msg_id, reply_to, message, view[1], body if keep else b"")
 
@@ -348,10 +354,13 @@ def head(frame: Union[bytes, bytearray]) -> Tuple[str, bytes]:
     return name, bytes(frame[2 + ID_BYTES : HEADER_BYTES])
 
 
-def _read(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
+def _read(
+    name: str, body: Buffer, limit: Limit, msg_id: bytes, made_finite: bool
+) -> Tuple[Any, bool]:
+    """Return a body's message, and whether it is exactly what the body says."""
     if len(body) > UNCOPIED_BYTES and name == TYPES[_PIECE]:
-        return _read_piece(body, limit, msg_id)
-    return _read_whole(name, body, limit, msg_id)
+        return _read_piece(body, limit, msg_id), True
+    return _read_whole(name, body, limit, msg_id, made_finite)
 
 
 def _read_piece(body: Buffer, limit: Limit, msg_id: bytes) -> Any:
@@ -360,20 +369,25 @@ def _read_piece(body: Buffer, limit: Limit, msg_id: bytes) -> Any:
     start = found + len(_BEFORE_DATA) + 4
     if found < 0 or int.from_bytes(body[start - 4 : start], "big") != len(body) - start:
         # Another way of packing, or no piece: the whole is looked at as any other.
-        return _read_whole(TYPES[_PIECE], body, limit, msg_id)
+        return _read_whole(TYPES[_PIECE], body, limit, msg_id)[0]
     without = bytes(body[: start - 5]) + b"\xc4\0"
-    piece = _read_whole(TYPES[_PIECE], without, limit, msg_id)
+    piece, _ = _read_whole(TYPES[_PIECE], without, limit, msg_id)
     return replace(piece, data=memoryview(body)[start:])
 
 
-def _read_whole(name: str, body: Buffer, limit: Limit, msg_id: bytes) -> Any:
+def _read_whole(
+    name: str, body: Buffer, limit: Limit, msg_id: bytes, made_finite: bool = False
+) -> Tuple[Any, bool]:
     try:
-        return decode(record(name), unpack_body(body, limit), name)
+        value, is_finite = _unpacked(body, limit)
+        message = decode(record(name), value, name)
     except WireError as error:
         error.msg_id = msg_id
         raise
     except RecordError as error:
         raise FieldError(str(error)[:TEXT_LIMIT], msg_id) from None
+    as_came = is_finite or not made_finite
+    return message if as_came else finite_record(message), as_came
 
 
 def only_field(body: Buffer, name: str) -> bytes:
@@ -396,6 +410,11 @@ def unpack_body(body: Buffer, limit: Limit) -> Any:
     Raises:
         BodyError, BodyDepthError, BodySizeError: it is not such a value.
     """
+    return _unpacked(body, limit)[0]
+
+
+def _unpacked(body: Buffer, limit: Limit) -> Tuple[Any, bool]:
+    """Return what `unpack_body` does, and whether all floats in it are finite."""
     try:
         value = msgpack.unpackb(body, raw=False, use_list=True, strict_map_key=False)
     except msgpack.exceptions.StackError:
@@ -403,13 +422,13 @@ def unpack_body(body: Buffer, limit: Limit) -> Any:
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
         # A peer's bytes may be in the text: keep it short and printable.
         raise BodyError(f"no MessagePack: {ascii(str(error))[:120]}") from None
-    _check_value(value, limit)
-    return value
+    return value, _check_value(value, limit)
 
 
-def _check_value(value: Any, limit: Limit) -> None:
+def _check_value(value: Any, limit: Limit) -> bool:
+    """Return whether all floats in *value* are finite; raise what `unpack_body` does."""
     level: List[Any] = [value]
-    nodes = 0
+    nodes, is_finite = 0, True
     for _ in range(limit.depth + 1):
         below: List[Any] = []
         nodes += len(level)
@@ -418,15 +437,20 @@ def _check_value(value: Any, limit: Limit) -> None:
         for item in level:
             kind = type(item)
             if kind is dict:
-                if not _KEYS.issuperset(map(type, item)):
+                kinds = set(map(type, item))
+                if not kinds <= _KEYS:
                     raise BodyError("a mapping's key is neither text nor a number")
+                if float in kinds:
+                    below.extend(key for key in item if type(key) is float)
                 nodes += len(item)
                 below.extend(item.values())
             elif kind is list:
                 below.extend(item)
+            elif kind is float:
+                is_finite = is_finite and isfinite(item)
             elif kind not in _PLAIN:
                 raise BodyError(f"a value of type {kind.__name__}")
         if not below:
-            return
+            return is_finite
         level = below
     raise BodyDepthError(f"nests deeper than {limit.depth}")

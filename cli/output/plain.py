@@ -5,9 +5,10 @@ from __future__ import annotations
 import json as json_library
 from json.encoder import encode_basestring as _quoted
 from math import isfinite
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Optional
 
 from catena.cli.output.text import printable, visible
+from catena.core.finite import finite
 
 _INDENT = 4
 _BLANKS = " " * _INDENT
@@ -18,22 +19,13 @@ def _jsonable(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _finite(value: Any) -> Any:
-    """Return *value* with null for what is no number in JSON."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
 def _dumped(value: Any, indent: Optional[int] = None) -> str:
     """Return *value* as JSON that any parser reads and no terminal obeys."""
     options: Dict[str, Any] = {"indent": indent, "ensure_ascii": False, "default": _jsonable}
     try:
         text = json_library.dumps(value, allow_nan=False, **options)
     except ValueError:
-        text = json_library.dumps(_finite(value), **options)
+        text = json_library.dumps(finite(value), **options)
     return _shown(text)
 
 
@@ -99,7 +91,9 @@ def yaml(minion: str, value: Any, colour: bool) -> str:
 
 def txt(minion: str, value: Any, colour: bool) -> str:
     """Return `minion: value` for each line of the value, as Salt's txt."""
-    text = value if isinstance(value, str) else json_library.dumps(value, default=_jsonable)
+    text = (
+        value if isinstance(value, str) else json_library.dumps(finite(value), default=_jsonable)
+    )
     return "\n".join(f"{minion}: {printable(line)}" for line in (text.splitlines() or [""]))
 
 

@@ -12,6 +12,7 @@ from typing import Any, Optional
 import msgpack
 
 from catena.core.errors import PeerError
+from catena.core.finite import finite_record
 from catena.core.job import JobReturn, JobSpec
 from catena.core.records import decode, encode
 
@@ -136,6 +137,10 @@ _KINDS: dict[str, type[Any]] = {
 }  # fmt: skip
 
 
+#: What a host said, and so ends up as JSON.
+_OF_THE_HOST = frozenset({Facts, Stepped, Returned})
+
+
 def pack(message: Any) -> bytes:
     """Return a message as a frame."""
     data = {"kind": type(message).__name__, "data": encode(message)}
@@ -165,4 +170,5 @@ def unpack(body: bytes) -> Any:
     kind = _KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None
     if kind is None:
         raise PeerError("a visit says what no visit says")
-    return decode(kind, data["data"], kind.__name__)
+    message = decode(kind, data["data"], kind.__name__)
+    return finite_record(message) if kind in _OF_THE_HOST else message

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Dict, Union, cast, get_args, get_origin, get_type_hints
 
 import msgpack
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catena.core.errors import PeerError
-from catena.core.job import JobReturn
+from catena.core.job import JobProgress, JobReturn
 from catena.transport import return_parts, wire
 from catena.transport.messages import (
     ALLOWED,
@@ -23,7 +23,9 @@ from catena.transport.messages import (
     EnrolProbe,
     EnrolRequest,
     EventFired,
+    GrainsUpdate,
     Hello,
+    JobProgressed,
     JobReturned,
     PillarReply,
     Ping,
@@ -39,7 +41,8 @@ SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**63), 2**64 - 1),
-    st.floats(allow_nan=False),
+    # Others arrive from minions as text.
+    st.floats(allow_nan=False, allow_infinity=False),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     st.binary(max_size=20),
 )
@@ -237,6 +240,55 @@ def test_text_that_is_no_unicode_travels_escaped() -> None:
     frame = wire.pack(EventFired("1", "t", {"file": "caf\udce9"}))
     message = wire.unpack(frame, socket="control", receiver="master").message
     assert message.data == {"file": "caf\\udce9"}
+
+
+ODD_NUMBERS: Dict[str, Any] = {
+    "n": [float("nan"), 1.5],
+    "i": float("inf"),
+    "of": {float("-inf"): 0.0},
+}
+AS_TEXT: Dict[str, Any] = {"n": ["nan", 1.5], "i": "inf", "of": {"-inf": 0.0}}
+
+
+def returning(value: Any) -> JobReturn:
+    return JobReturn("20260101000000000000", "cmd.run", (), True, 0, value, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (EventFired("1", "t", ODD_NUMBERS), EventFired("1", "t", AS_TEXT)),
+        (GrainsUpdate(ODD_NUMBERS), GrainsUpdate(AS_TEXT)),
+        (
+            JobProgressed(JobProgress("2" * 20, 1, "note", {"a": ODD_NUMBERS})),
+            JobProgressed(JobProgress("2" * 20, 1, "note", {"a": AS_TEXT})),
+        ),
+        (JobReturned(returning(ODD_NUMBERS)), JobReturned(returning(AS_TEXT))),
+    ],
+    ids=["event", "grains", "progress", "return"],
+)
+def test_numbers_that_are_none_arrive_from_a_minion_as_text(message: Any, expected: Any) -> None:
+    found = wire.unpack(wire.pack(message), socket="control", receiver="master", keep=True)
+    assert found.message == expected
+    # What came is not what is said now, and must not be stored.
+    assert found.body == b""
+    again = wire.unpack(wire.pack(expected), socket="control", receiver="master", keep=True)
+    assert again.body != b""
+
+
+def test_large_return_has_its_odd_numbers_as_text() -> None:
+    parts = return_parts.split_return(returning([ODD_NUMBERS, "x" * 2_000_000]))
+    assert return_parts.join_return(parts, 10_000_000).ret.value[0] == AS_TEXT
+
+
+def test_arguments_and_pillar_keep_infinity_as_a_number() -> None:
+    asked = wire.pack(ClientRequest("job.run", {"args": [float("inf")]}))
+    message = wire.unpack(asked, socket="local", receiver="master").message
+    assert message.params == {"args": [float("inf")]}
+    frame = wire.pack(PillarReply({"limit": float("inf")}))
+    assert wire.unpack(frame, socket="control", receiver="minion").message.pillar == {
+        "limit": float("inf")
+    }
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 20261122144001123456])

@@ -39,9 +39,10 @@ Programs on one host talk over unix sockets (`local`), where each frame has its 
 | rest | body: a MessagePack map of the fields below, by name |
 
 Bodies hold null, booleans, integers of 64 bits, floats, text (UTF-8), bytes, lists and maps. A
-larger integer is sent as its decimal text. Extension types are refused. An unknown or missing
-field, or a value of another type than the table says, is refused with the field's name. Fields
-with a default may be left out.
+larger integer is sent as its decimal text. NaN and the infinities in what a minion says become the
+texts `nan`, `inf` and `-inf` on the master, and in every JSON output. Extension types are
+refused. An unknown or missing field, or a value of another type than the table says, is refused
+with the field's name. Fields with a default may be left out.
 
 A client of `enrol` can't know the master's key yet. There the server's key pair is published, its
 public key is `{{bootstrap}}`, and proves nothing: the key in

@@ -87,9 +87,12 @@ def test_a_table_is_as_wide_as_its_content_and_cuts_what_is_too_long() -> None:
 
 
 def test_json_is_json_whatever_a_host_sent() -> None:
-    said = {"n": float("nan"), "i": [float("inf"), 1.5], "t": "\x9b2J\u202e ä"}
+    said = {"n": float("nan"), "i": [float("-inf"), 1.5], "t": "\x9b2J\u202e ä"}
+    shown = {"m": {"n": "nan", "i": ["-inf", 1.5], "t": "\x9b2J\u202e ä"}}
+    for name in ("json", "jsonl"):
+        assert json.loads(renderer(name)("m", said, False), parse_constant=str) == shown
+    assert "NaN" not in renderer("txt")("m", said, False)
     text = renderer("json")("m", said, False)
-    assert json.loads(text) == {"m": {"n": None, "i": [None, 1.5], "t": "\x9b2J\u202e ä"}}
     assert "\x9b" not in text and "\u202e" not in text and "ä" in text
 
 
