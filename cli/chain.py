@@ -37,12 +37,18 @@ def chain() -> None:
     """Make, schedule and watch action chains. CHAIN is a label or an id."""
 
 
+_AGAIN = click.option(
+    "--again", is_flag=True, help="Although a chain of this label has not ended: another one."
+)
+
+
 @chain.command()
 @click.argument("label")
+@_AGAIN
 @click.pass_context
-def create(ctx: click.Context, label: str) -> None:
+def create(ctx: click.Context, label: str, again: bool) -> None:
     """Make an empty chain."""
-    made = connect(ctx).request("chain.create", ChainCreate(label))
+    made = connect(ctx).request("chain.create", ChainCreate(label, again))
     print(f"chain {made['id']}: {made['label']}")
 
 
@@ -95,15 +101,21 @@ def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[s
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--schedule", "at", help="Schedule it too: now, +10m, 22:30, 2026-12-01T04:00.")
 @click.option("--watch", "watching", is_flag=True, help="Schedule it now and watch it.")
+@_AGAIN
 @click.pass_context
-def apply(ctx: click.Context, file: str, at: str, watching: bool) -> int:
-    """Make a chain from a YAML file."""
+def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -> int:
+    """Make a chain from a YAML file.
+
+    While a chain of the same label has not ended this is an error that names its number, so that
+    a command that is repeated runs nothing twice. A draft of that label is replaced.
+    """
+    from catena.core.frozen import replace
     from catena.master.chains.document import read
 
     client, found = connect(ctx), read(Path(file))
     for path in found.uploads.values():
         client.upload(path.read_bytes())
-    made = client.request("chain.apply", found.request)
+    made = client.request("chain.apply", replace(found.request, again=again))
     print(f"chain {made['id']}: {made['label']}")
     if at or watching:
         client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))

@@ -38,8 +38,8 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
 }
 
-#: The options of `catena` itself, which people put behind the command.
-_OWN = frozenset({"-c", "--config-dir"})
+#: The options of `catena` itself, which people put behind the command, and what they take.
+_OWN = {"-c": "DIR", "--config-dir": "DIR", "--request-key": "NAME"}
 
 
 class LazyGroup(click.Group):
@@ -83,10 +83,21 @@ class LazyGroup(click.Group):
     show_default=True,
     help="Folder of the files master and minion.",
 )
+@click.option(
+    "--request-key",
+    envvar="CATENA_REQUEST_KEY",
+    default="",
+    help="Name of what this command asks for: repeated under the same name within a day, it "
+    "changes nothing twice.",
+)
 @click.pass_context
-def cli(ctx: click.Context, config_dir: str) -> None:
+def cli(ctx: click.Context, config_dir: str, request_key: str) -> None:
     """Action chains, states and remote execution for fleets of hosts."""
     ctx.obj = config_dir
+    if request_key:
+        from catena.cli.settings import REQUEST_KEY, named
+
+        ctx.meta[REQUEST_KEY] = named(request_key)
 
 
 habits.give(cli)
@@ -103,7 +114,8 @@ def run(arguments: List[str]) -> int:
         error.show()
         if isinstance(error, click.NoSuchOption) and error.option_name in _OWN:
             name = error.option_name
-            print(f"{name} comes before the command: catena {name} DIR …", file=sys.stderr)
+            what = f"catena {name} {_OWN[name]} …"
+            print(f"{name} comes before the command: {what}", file=sys.stderr)
         return UsageError.exit_code
     except click.Abort:
         print("aborted", file=sys.stderr)

@@ -63,6 +63,8 @@ FAILPOINTS: Mapping[str, str] = {
     "file.rename": "files: the new content is durable beside the old",
     "file.renamed": "files: the new name is in the folder, the folder is not synced",
     "master.request": "master: a client's request has come",
+    "master.request.kept": "master: a request and its key are in a transaction, not committed",
+    "master.request.taken": "master: a request with a key is durable, its client does not know",
     "master.request.done": "master: a client's request was carried out, the client does not know",
     "master.commit.before": "master: a transaction is about to be committed",
     "master.commit.after": "master: a transaction is durable, nobody was told",

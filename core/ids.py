@@ -22,6 +22,7 @@ _MACHINE_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _JID = lazy_pattern(r"[0-9]{20}\Z")
 #: The first year of a job id: no clock of a host reads less than the epoch.
 _FIRST_YEAR = 1970
+_REQUEST_KEY = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}\Z")
 _LABEL_LIMIT = 256
 
 
@@ -96,6 +97,19 @@ def label(text: str) -> str:
     """Return *text* as a chain label: 1 to 256 printable characters, no spaces at the ends."""
     if not 0 < len(text) <= _LABEL_LIMIT or not text.isprintable() or text != text.strip():
         raise BadNameError(f"{text[:80]!r} is not a label: 1 to 256 printable characters")
+    return text
+
+
+def request_key(text: str) -> str:
+    """Return *text* as the key of a client's request; raise BadNameError unless it is one.
+
+    The grammar is a letter or digit, then up to 127 letters, digits, and `.` `_` `:` `/` `-`.
+    """
+    if not _REQUEST_KEY.match(text):
+        raise BadNameError(
+            f"{text[:80]!r} is not a request key: a letter or digit, then up to 127 of "
+            "letters, digits, '.', '_', ':', '/', '-'"
+        )
     return text
 
 

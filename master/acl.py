@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from catena.core.errors import NotAllowedError
+from catena.master.once import UNKEYED, Once
 from catena.transport.local import LocalPeer
 
 
@@ -33,6 +34,8 @@ class Caller:
 
     name: str
     rights: Collection[Right]
+    #: The key of the request that is being answered.
+    once: Once = UNKEYED
 
     def need(self, right: Right) -> None:
         """Raise NotAllowedError unless the caller has *right*."""

@@ -48,6 +48,7 @@ from catena.master.minions.gate import GateParts, MinionGate, Outcome
 from catena.master.minions.pillars import PillarService
 from catena.master.minions.presence import Presence, PresenceParts
 from catena.master.minions.views import MinionViews
+from catena.master.once import RequestLog
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Sessions
 from catena.master.ssh.hosts import RosterHosts
@@ -116,8 +117,9 @@ class Master:
         self.store.on_usurped = self._usurped
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
-        self.keys = Keys(self.store, self.bus, self.accepted, self.clock)
         self.facts = Facts()
+        self.keys = Keys(self.store, self.bus, self.accepted, self.clock, self.pair)
+        self.requests = RequestLog(self.store, self.clock)
         self.sessions = Sessions()
         self.feed = JobFeed()
         self.blobs = Blobs(state / "blobs")
@@ -174,6 +176,7 @@ class Master:
                 self.settings.job_expiry_hours * 3600.0,
             )
         )
+        self.keys.on_delete.append(self.jobs.abandon_in)
         self.views = JobViews(
             self.store, self.feed, self.jobs, self.moves, self.steady.by_wall_clock
         )
@@ -312,11 +315,12 @@ class Master:
                 self.sessions,
                 self.gateway,
                 self.pair.fingerprint,
+                self.requests,
             )
         )
         users = LocalUsers(self.settings.cli_users)
         handlers = {**verbs.table(), **self.chains.handlers()}
-        self.dispatcher = Dispatcher(handlers, users)
+        self.dispatcher = Dispatcher(handlers, users, self.requests)
         self.local = LocalServer(
             Path(self.settings.run_dir) / "master.sock",
             self.dispatcher.serve,

@@ -20,7 +20,7 @@ from catena.core.config.master import MasterSettings
 from catena.master.events import return_events
 from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.lists import padded
-from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, RETURNS, SESSIONS
+from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, REQUESTS, RETURNS, SESSIONS
 from catena.master.store.upkeep import used_bytes
 
 log = logging.getLogger(__name__)
@@ -29,9 +29,19 @@ T = TypeVar("T")
 
 MIB = 1024 * 1024
 #: Rows that one transaction drops.
-BATCH = {"jobs": 200, "returns": 250, "events": 5000, "chains": 20, "sessions": 5000}
+BATCH = {
+    "jobs": 200,
+    "returns": 250,
+    "events": 5000,
+    "chains": 20,
+    "sessions": 5000,
+    "requests": 5000,
+}
 #: Agent processes whose start event was made are remembered for so long.
 SESSION_SECONDS = 30 * 24 * 3600.0
+#: How long the key of a client's request is known: a client repeats within half a minute, a
+#: person or a script that was given the key within a day.
+REQUEST_SECONDS = 24 * 3600.0
 RECENT_SECONDS = 3600.0
 
 
@@ -53,6 +63,7 @@ class Limits:
     events_before: float
     chains_before: float
     sessions_before: float
+    requests_before: float
     recent: float
     store_bytes: int
 
@@ -65,6 +76,7 @@ class Dropped:
     events: int = 0
     chains: int = 0
     sessions: int = 0
+    requests: int = 0
     #: Of those jobs, where their events had to be dropped, or to be kept, by themselves.
     returns: int = 0
 
@@ -74,11 +86,14 @@ class Dropped:
             self.events + other.events,
             self.chains + other.chains,
             self.sessions + other.sessions,
+            self.requests + other.requests,
             self.returns + other.returns,
         )
 
     def __bool__(self) -> bool:
-        return any((self.jobs, self.events, self.chains, self.sessions, self.returns))
+        return any(
+            (self.jobs, self.events, self.chains, self.sessions, self.requests, self.returns)
+        )
 
 
 def limits(settings: MasterSettings, now: float) -> Limits:
@@ -89,6 +104,7 @@ def limits(settings: MasterSettings, now: float) -> Limits:
         now - settings.keep_events_hours * 3600,
         now - chains * 3600 if chains else 0.0,
         now - SESSION_SECONDS,
+        now - REQUEST_SECONDS,
         now - RECENT_SECONDS,
         settings.keep_store_mib * MIB,
     )
@@ -130,6 +146,7 @@ def _drop(conn: sa.Connection, kept: Limits) -> Dropped:
         events=_drop_events(conn, kept.events_before),
         chains=_drop_chains(conn, kept.chains_before),
         sessions=_drop_sessions(conn, kept.sessions_before),
+        requests=_drop_requests(conn, kept.requests_before),
     )
 
 
@@ -206,3 +223,12 @@ def _drop_sessions(conn: sa.Connection, before: float) -> int:
         return 0
     key = sa.tuple_(SESSIONS.c.minion, SESSIONS.c.session)
     return conn.execute(sa.delete(SESSIONS).where(key.in_([tuple(row) for row in rows]))).rowcount
+
+
+def _drop_requests(conn: sa.Connection, before: float) -> int:
+    old = sa.select(REQUESTS.c.user, REQUESTS.c.key).where(REQUESTS.c.at < before)
+    rows = conn.execute(old.order_by(REQUESTS.c.at).limit(BATCH["requests"])).all()
+    if not rows:
+        return 0
+    key = sa.tuple_(REQUESTS.c.user, REQUESTS.c.key)
+    return conn.execute(sa.delete(REQUESTS).where(key.in_([tuple(row) for row in rows]))).rowcount

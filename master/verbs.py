@@ -22,6 +22,7 @@ from catena.master.jobs.targets import Targets
 from catena.master.jobs.views import JobViews, submitted_reply
 from catena.master.keys.service import Keys
 from catena.master.minions.views import MinionViews
+from catena.master.once import RequestLog
 from catena.master.runners.calls import Runners
 from catena.master.sessions import Link, Sessions
 from catena.transport.messages import KeyRotate
@@ -46,6 +47,7 @@ class VerbParts:
     sessions: Sessions
     link: Link
     master_fingerprint: str
+    requests: RequestLog
 
 
 class Verbs:
@@ -62,6 +64,7 @@ class Verbs:
             "job.show": self.job_show,
             "job.watch": self.job_watch,
             "job.cancel": self.job_cancel,
+            "request.find": self.request_find,
             "event.watch": self.event_watch,
             "event.send": self.event_send,
             "key.list": self.key_list,
@@ -90,7 +93,8 @@ class Verbs:
             batch_wait=_batch_wait(asked),
             batch_failhard=asked.batch_failhard,
             subset=_subset(asked.subset),
-            idempotency_key=asked.idempotency_key,
+            idempotency_key=asked.idempotency_key or caller.once.key,
+            exact=bool(caller.once.key),
         )
         if asked.follow:
             return _job_stream(self._parts.views.follow_new(request))
@@ -115,6 +119,10 @@ class Verbs:
         """Cancel a job."""
         return await self._parts.jobs.cancel(asked.jid, asked.minions, caller.name)
 
+    async def request_find(self, caller: Caller, asked: r.RequestFind) -> Any:
+        """Say whether a request was carried out."""
+        return {"taken": await self._parts.requests.is_taken(caller.name, asked.key)}
+
     async def event_watch(self, caller: Caller, asked: r.EventWatch) -> AsyncIterator[Any]:
         """Follow events."""
         left = asked.count
@@ -128,7 +136,8 @@ class Verbs:
         """Put an event on the bus."""
         if not is_tag(asked.tag):
             raise UsageError(f"{asked.tag[:80]!r} can't be an event's tag")
-        return {"seq": (await self._parts.bus.fire(asked.tag, asked.data)).seq}
+        bus, once = self._parts.bus, caller.once
+        return await bus.fire_once(once, asked.tag, asked.data, lambda event: {"seq": event.seq})
 
     async def key_list(self, caller: Caller, asked: r.KeyList) -> Any:
         """List keys."""
@@ -137,11 +146,8 @@ class Verbs:
     async def key_change(self, caller: Caller, asked: r.KeyChange) -> Any:
         """Accept, reject, delete or rotate keys."""
         keys = self._parts.keys
-        changed = await keys.change(asked.action, asked.match, asked.include, caller.name)
-        if asked.action == "delete":
-            for name in changed:
-                if name not in keys.ids():
-                    await self._parts.jobs.abandon(name, f"its key was deleted by {caller.name}")
+        decided = (asked.action, asked.match, asked.include, caller.name, caller.once)
+        changed = await keys.change(*decided)
         if asked.action == "rotate":
             # Only who is connected can make a new key now; the others are not named.
             sessions = [self._parts.sessions.get(name) for name in changed]
@@ -158,7 +164,7 @@ class Verbs:
     async def key_token(self, caller: Caller, asked: r.TokenCreate) -> Any:
         """Make an enrol token."""
         keys = self._parts.keys
-        return await keys.make_token(asked.id, asked.valid_seconds, caller.name)
+        return await keys.make_token(asked.id, asked.valid_seconds, caller.name, caller.once)
 
     async def minion_list(self, caller: Caller, asked: r.MinionList) -> Any:
         """List minions."""
@@ -171,7 +177,7 @@ class Verbs:
 
     async def runner_call(self, caller: Caller, asked: r.RunnerCall) -> Any:
         """Run a function on the master."""
-        return await self._parts.runners.call(caller.name, asked)
+        return await self._parts.runners.call(caller.name, asked, caller.once)
 
     async def blob_put(self, caller: Caller, asked: r.BlobPut) -> Any:
         """Keep one piece of a file."""

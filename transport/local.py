@@ -33,6 +33,10 @@ _ITEMS = (ClientItem, ClientItems)
 _ITEM_NAMES = frozenset(kind.__name__ for kind in _ITEMS)
 
 
+class LostAnswerError(UnreachableError):
+    """The connection broke after a request was sent: nobody knows whether it was carried out."""
+
+
 @dataclass(frozen=True)
 class LocalPeer:
     """Who is on the other end of a unix socket, as the kernel says."""
@@ -142,7 +146,8 @@ class LocalClient:
 
         Raises:
             CatenaError: of the class that the Failure names.
-            UnreachableError: nobody listens, the connection broke, or the time is up.
+            UnreachableError: nobody listens, or the time is up.
+            LostAnswerError: the connection broke behind the request.
             NotAllowedError: this user may not open the socket.
         """
         end = _end(timeout)
@@ -312,7 +317,7 @@ class LocalClient:
             if self._refusal(end):
                 return msg_id
             self.close()
-            raise UnreachableError(f"{self._path}: {_reason(error)}") from None
+            raise self._broken(error) from None
         return msg_id
 
     def _refusal(self, end: Optional[float]) -> bool:
@@ -323,6 +328,11 @@ class LocalClient:
             return False
         self._frames.extend(frames)
         return bool(frames)
+
+    def _broken(self, error: OSError) -> UnreachableError:
+        if isinstance(error, socket.timeout):
+            return UnreachableError(f"{self._path}: no answer in time")
+        return LostAnswerError(f"{self._path}: {error.strerror or error}")
 
     def _answer(self, msg_id: bytes, end: Optional[float]) -> Any:
         message = self._next_envelope({msg_id}, end).message
@@ -348,21 +358,15 @@ class LocalClient:
             count = sock.recv_into(self._reader.room())
         except OSError as error:
             self.close()
-            raise UnreachableError(f"{self._path}: {_reason(error)}") from None
+            raise self._broken(error) from None
         if not count:
             self.close()
-            raise UnreachableError(f"{self._path}: the other side hung up")
+            raise LostAnswerError(f"{self._path}: the other side hung up")
         try:
             return self._reader.took(count)
         except PeerError:
             self.close()
             raise
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, socket.timeout):
-        return "no answer in time"
-    return error.strerror or str(error)
 
 
 def _end(timeout: Optional[float]) -> Optional[float]:

@@ -67,6 +67,9 @@ if TYPE_CHECKING:
         JobWatch as JobWatch,
     )
     from catena.client.requests.jobs import (
+        RequestFind as RequestFind,
+    )
+    from catena.client.requests.jobs import (
         RunJob as RunJob,
     )
     from catena.client.requests.jobs import (
@@ -93,7 +96,7 @@ if TYPE_CHECKING:
 
 #: File -> the records in it.
 _HOMES: Mapping[str, str] = {
-    "jobs": "RunJob JobList JobShow JobWatch JobCancelRequest RunnerCall",
+    "jobs": "RunJob JobList JobShow JobWatch JobCancelRequest RunnerCall RequestFind",
     "events": "EventWatch EventSend",
     "keys": "KeyList KeyChange KeyFinger TokenCreate",
     "minions": "MinionList MinionShow",
@@ -110,6 +113,7 @@ VERBS: Mapping[str, str] = {
     "job.show": "JobShow",
     "job.watch": "JobWatch",
     "job.cancel": "JobCancelRequest",
+    "request.find": "RequestFind",
     "event.watch": "EventWatch",
     "event.send": "EventSend",
     "key.list": "KeyList",
@@ -140,6 +144,18 @@ VERBS: Mapping[str, str] = {
     "chain.delete": "ChainRef",
 }
 
+
+#: Verbs that change something. A client sends them with a key, so that it may repeat them after a
+#: lost answer; the master carries out what has one key once. Four of them store no key because
+#: a repetition changes nothing: job.cancel, blob.put, chain.render, and key.change that rotates.
+CHANGES = frozenset(
+    (
+        "job.run job.cancel event.send key.change key.token runner.call blob.put chain.create "
+        "chain.add chain.edit chain.move chain.remove_entry chain.apply chain.schedule "
+        "chain.approve chain.cancel chain.retry chain.resolve chain.release chain.render "
+        "chain.preview chain.delete"
+    ).split()
+)
 
 #: Name of a record -> the record.
 record = LazyRecords(__name__, _HOMES)

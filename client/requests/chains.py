@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from catena.core.frozen import dataclass, field
+from catena.core.records import LATER
 
 #: Largest script of an action, and largest wheel of an agent upgrade, bytes.
 SCRIPT_BYTES = 1024 * 1024
@@ -26,6 +27,8 @@ class ChainCreate:
     """Make an empty chain. Reply: {"id", "label"}."""
 
     label: str
+    #: Although a chain of that label is under way.
+    again: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,15 @@ class ChainRemoveEntry:
 
 @dataclass(frozen=True)
 class ChainDocument:
-    """A whole chain at once (`catena chain apply FILE`), in place of an undispatched one.
+    """A whole chain at once (`catena chain apply FILE`), in place of the draft of that label.
 
     Entries carry tgt, tgt_type and the action, in order.
     """
 
     label: str
     entries: tuple[Dict[str, Any], ...]
+    #: Although a chain of that label is under way.
+    again: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ class RunJob:
     subset: int = 0
     expiry_seconds: Optional[int] = None
     deadline_seconds: Optional[int] = None
-    #: Repeating a request with the same key changes nothing and gives the first answer.
+    #: Repeating a request with the same key changes nothing and gives the first answer. The key
+    #: of the ClientRequest does the same; this one is for callers that make their own.
     idempotency_key: str = ""
 
 
@@ -76,3 +77,11 @@ class RunnerCall:
     fun: str
     args: tuple[Any, ...] = ()
     kwargs: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RequestFind:
+    """Ask whether a request of the calling user was carried out. Reply: {"taken": bool}."""
+
+    #: As the request had it (`ClientRequest.key`).
+    key: str

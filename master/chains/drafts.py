@@ -16,7 +16,13 @@ from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.chains import actions, decide, rows
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.ledger import Ledger
-from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionEvent, ExecutionState
+from catena.master.chains.lifecycle import (
+    ENDED_CHAINS,
+    ChainEvent,
+    ChainState,
+    ExecutionEvent,
+    ExecutionState,
+)
 from catena.master.store.backup import next_epoch
 from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
 from catena.master.store.metadata import Ready
@@ -68,10 +74,14 @@ class Step:
     minions: tuple[str, ...]
 
 
-def undispatched(conn: sa.Connection, label: str) -> sa.Row[Any] | None:
-    """Return the one chain of a label that was not dispatched yet, or None."""
-    rule = (CHAINS.c.label == label) & CHAINS.c.state.in_(UNDISPATCHED)
-    return conn.execute(sa.select(CHAINS).where(rule)).first()
+def draft(conn: sa.Connection, label: str) -> sa.Row[Any] | None:
+    """Return the draft of a label, or None."""
+    return _newest(conn, label, CHAINS.c.state == ChainState.draft.value)
+
+
+def _newest(conn: sa.Connection, label: str, rule: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
+    query = sa.select(CHAINS).where(CHAINS.c.label == label, rule)
+    return conn.execute(query.order_by(CHAINS.c.id.desc()).limit(1)).first()
 
 
 def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
@@ -82,7 +92,7 @@ def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
         NotFoundError: there is none; the message says how to make one.
     """
     try:
-        row = undispatched(conn, ref) or rows.find_chain(conn, ref)
+        row = draft(conn, ref) or rows.find_chain(conn, ref)
     except NotFoundError as error:
         raise NotFoundError(f"{error}; a new one: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
@@ -90,15 +100,28 @@ def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
     return row
 
 
-def create(ledger: Ledger, label: str) -> int:
+def create(ledger: Ledger, label: str, again: bool = False) -> int:
     """Make an empty draft; return its id.
 
+    Args:
+        ledger: of the running transaction.
+        label: of the chain.
+        again: a chain of that label may be under way; without it, who repeats a command would
+            run everything twice.
+
     Raises:
-        UsageError: a chain of that label is not dispatched yet.
+        UsageError: a chain of that label has not ended, or is a draft.
     """
-    known = undispatched(ledger.conn, label)
+    known = draft(ledger.conn, label)
     if known is not None:
         raise UsageError(f"there is already {rows.title(known)}, which is {known.state}")
+    unended = CHAINS.c.state.not_in([state.value for state in ENDED_CHAINS])
+    known = None if again else _newest(ledger.conn, label, unended)
+    if known is not None:
+        raise UsageError(
+            f"{rows.title(known)} is {known.state}: it was taken already, see catena chain show "
+            f"{known.id}; --again makes another chain of this label"
+        )
     values = {
         "label": label,
         "user": ledger.by,

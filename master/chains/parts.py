@@ -20,6 +20,7 @@ from catena.master.clocks import HostClocks
 from catena.master.events.bus import NewEvent
 from catena.master.facts import Facts
 from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
+from catena.master.once import UNKEYED, Once
 
 T = TypeVar("T")
 
@@ -183,9 +184,14 @@ class ChainParts:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     #: Reports of minions (boot id, machine id) that are not in the store yet.
     facts: Facts = field(default_factory=Facts)
+    #: The request of a client that is being carried out.
+    once: Once = UNKEYED
 
     async def change(self, fn: Callable[[Ledger], T], by: str = "") -> T:
-        """Run *fn* with a ledger in one transaction, record its events, wake the scheduler."""
+        """Run *fn* with a ledger in one transaction, record its events, wake the scheduler.
+
+        The value of *fn* is the answer of the request, which a repetition of it gets too.
+        """
 
         def run(conn: sa.Connection) -> T:
             ledger = Ledger(conn, self.clocks.read(), by)
@@ -193,7 +199,7 @@ class ChainParts:
             self.record_all(conn, ledger.events)
             return value
 
-        value = await self.store.write(run)
+        value = await self.store.write(self.once.wrap(run))
         self.wake.set()
         return value
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,8 +30,6 @@ CONSUMER = "chains"
 #: Events without a start after which the position is saved.
 UNSAVED = 1000
 _STARTS = "salt/minion/*/start"
-
-_Verb = Callable[[Any, str], Awaitable[Any]]
 
 
 class _Boot(NamedTuple):
@@ -58,29 +57,23 @@ class Chains:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return verb -> handler, for every verb of chains."""
-        service = self.service
-        verbs: dict[str, _Verb] = {
-            "chain.create": service.create,
-            "chain.add": service.add,
-            "chain.edit": service.edit,
-            "chain.move": service.move,
-            "chain.remove_entry": service.remove_entry,
-            "chain.apply": service.apply,
-            "chain.schedule": service.schedule,
-            "chain.approve": service.approve,
-            "chain.list": service.list,
-            "chain.show": service.show,
-            "chain.cancel": service.cancel,
-            "chain.retry": service.retry,
-            "chain.resolve": service.resolve,
-            "chain.release": service.release,
-            "chain.render": service.render,
-            "chain.preview": service.preview,
-            "chain.delete": service.delete,
-        }
-        table: dict[str, Handler] = {name: _handler(verb) for name, verb in verbs.items()}
+        names = (
+            "create add edit move remove_entry apply schedule approve list show cancel retry "
+            "resolve release render preview delete"
+        )
+        table = {f"chain.{name}": self._handler(name) for name in names.split()}
         table["chain.watch"] = self._watch
         return table
+
+    def _handler(self, name: str) -> Handler:
+        def handle(caller: Caller, asked: Any) -> Awaitable[Any]:
+            service = self.service
+            if caller.once.key:
+                service = ChainService(replace(self._parts, once=caller.once))
+            answer: Awaitable[Any] = getattr(service, name)(asked, caller.name)
+            return answer
+
+        return handle
 
     async def open(self) -> None:
         """Learn who sees which files; call it before the file service answers.
@@ -169,7 +162,3 @@ def _boot(start: Event) -> _Boot | None:
 def _concerned(names: set[str], conn: sa.Connection) -> set[str]:
     """Return those of *names* that have a run under way, or one to forget."""
     return rows.with_open_runs(names, conn) | (fence_rows.minions(conn) & names)
-
-
-def _handler(verb: _Verb) -> Handler:
-    return lambda caller, asked: verb(asked, caller.name)

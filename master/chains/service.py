@@ -70,11 +70,14 @@ class ChainService:
         """Make an empty chain.
 
         Raises:
-            UsageError: a chain of that label is not dispatched yet.
+            UsageError: a chain of that label has not ended.
         """
         label = ids.label(request.label)
-        chain_id = await self._parts.change(lambda ledger: drafts.create(ledger, label), user)
-        return {"id": chain_id, "label": label}
+
+        def run(ledger: Ledger) -> dict[str, Any]:
+            return {"id": drafts.create(ledger, label, request.again), "label": label}
+
+        return await self._parts.change(run, user)
 
     async def add(self, request: ChainAdd, user: str) -> dict[str, Any]:
         """Append an action for every minion of a target; all get the same sort order."""
@@ -137,7 +140,11 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def apply(self, request: ChainDocument, user: str) -> dict[str, Any]:
-        """Make a whole chain at once, or replace the entries of the draft of that label."""
+        """Make a whole chain at once, or replace the entries of the draft of that label.
+
+        Raises:
+            UsageError: no entries, or a chain of that label has not ended.
+        """
         label = ids.label(request.label)
         if not request.entries:
             raise UsageError(f"chain {label!r} has no actions")
@@ -147,9 +154,9 @@ class ChainService:
             steps.append(await self._step(given.action, given.tgt, given.tgt_type))
 
         def run(ledger: Ledger) -> dict[str, Any]:
-            found = drafts.undispatched(ledger.conn, label)
-            chain_id = drafts.create(ledger, label) if found is None else found.id
-            row = drafts.editable(ledger.conn, label)
+            found = drafts.draft(ledger.conn, label)
+            chain_id = drafts.create(ledger, label, request.again) if found is None else found.id
+            row = rows.chain(ledger.conn, chain_id)
             ledger.conn.execute(sa.delete(ACTIONS).where(ACTIONS.c.chain_id == chain_id))
             drafts.append(ledger, row, steps)
             return {"id": chain_id, "label": label}
@@ -211,37 +218,37 @@ class ChainService:
         if request.at and not now - PAST_SECONDS <= request.at <= now + FUTURE_SECONDS:
             raise UsageError("that time has passed, or is more than ten years away")
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.label)
-            return drafts.schedule(ledger, row, request)
+            return _line(ledger, drafts.schedule(ledger, row, request))
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     async def approve(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Approve a chain that waits for it."""
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.approve, approved_by=user)
             drafts.move_open(ledger, row, ExecutionEvent.approve)
-            return int(row.id)
+            return _line(ledger, row.id)
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     async def release(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Start a chain that waits because the clocks disagree."""
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
-            return int(row.id)
+            return _line(ledger, row.id)
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     async def cancel(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Cancel a chain: what has not begun never will, what runs is stopped."""
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             text = f"cancelled by {user}"
             ledger.move_chain(row, ChainEvent.cancel, text)
@@ -251,21 +258,21 @@ class ChainService:
             # The scheduler stops the jobs and tells the minions, however often it takes.
             fence_rows.owe(ledger.conn, rule)
             ledger.settle(row.id, minions)
-            return int(row.id)
+            return _line(ledger, row.id)
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     async def retry(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Run a failed chain again, on each minion from the action that failed on."""
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 raise InvalidStateError(f"{rows.title(row)} is {row.state}; it has not failed")
             again.retry(ledger, row)
-            return int(row.id)
+            return _line(ledger, row.id)
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     async def resolve(self, request: ChainResolve, user: str) -> dict[str, Any]:
         """Say what the interrupted actions of a failed chain came to."""
@@ -274,7 +281,7 @@ class ChainService:
                 raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
             return await self.cancel(ChainRef(request.chain), user)
 
-        def run(ledger: Ledger) -> int:
+        def run(ledger: Ledger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 why = "what is interrupted can be resolved when it has ended on every minion"
@@ -282,9 +289,9 @@ class ChainService:
                     why = "nothing of it is interrupted"
                 raise InvalidStateError(f"{rows.title(row)} is {row.state}; {why}")
             again.resolve(ledger, row, request)
-            return int(row.id)
+            return _line(ledger, row.id)
 
-        return await self._line(await self._parts.change(run, user))
+        return await self._parts.change(run, user)
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -383,20 +390,13 @@ class ChainService:
                 args=(name,),
                 minions=tuple(sorted(plans)),
                 metadata={"chain": row.id, "preview": True},
+                idempotency_key=self._parts.once.key,
             )
         )
         return {"jid": submitted.jid, "minions": list(submitted.minions)}
 
     async def _find(self, ref: str) -> sa.Row[Any]:
         return await self._parts.store.read(lambda conn: rows.find_chain(conn, ref))
-
-    async def _line(self, chain_id: int) -> dict[str, Any]:
-        """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
-        (line,) = await self._parts.store.read(
-            lambda conn: views.lines(conn, [rows.chain(conn, chain_id)])
-        )
-        plain: dict[str, Any] = encode(line)
-        return plain
 
     async def _show(self, chain_id: int) -> dict[str, Any]:
         view = await self._parts.store.read(
@@ -415,3 +415,10 @@ def _being_stopped(conn: sa.Connection, row: sa.Row[Any]) -> str:
         f"{rows.title(row)} can't be deleted: {failed[0].minion} could not forget it: "
         f"{failed[0].fence_why}; after that: catena run {failed[0].minion} mgractionchains.clean"
     )
+
+
+def _line(ledger: Ledger, chain_id: int) -> dict[str, Any]:
+    """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
+    (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)])
+    plain: dict[str, Any] = encode(line)
+    return plain

@@ -15,6 +15,7 @@ from catena.core.errors import UsageError
 from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
 from catena.master.events import return_events
 from catena.master.events.ring import EventRing
+from catena.master.once import Once
 from catena.master.store.database import Store, after_commit
 from catena.master.store.lists import padded
 from catena.master.store.lookup import Lookup
@@ -163,9 +164,47 @@ class EventBus:
             UsageError: *tag* can't be a tag.
         """
         new, now = NewEvent(tag, data, source), self._now()
-        stored = self._store.post(lambda conn: self._record(conn, new, now))
-        if self._expecting is not None and is_tag(tag):
-            self._expecting(Event(0, tag, dict(data), _stamp(now), source), stored)
+        return await self._fire(new, now, lambda conn: self._record(conn, new, now))
+
+    async def fire_once(
+        self, once: Once, tag: str, data: Mapping[str, Any], answer: Callable[[Event], Any]
+    ) -> Any:
+        """Store an event that a request asks for; return the request's answer once it is durable.
+
+        Args:
+            once: the request.
+            tag: as in `fire`.
+            data: as in `fire`.
+            answer: makes the request's answer of the stored event.
+
+        Raises:
+            UsageError: as in `fire`, or the request's key came with another request before.
+        """
+        new, now = NewEvent(tag, data), self._now()
+        answers: list[Any] = []
+
+        def store(conn: sa.Connection) -> Event:
+            # Of a repetition, whose event is stored already.
+            event = Event(0, tag, dict(data), _stamp(now), "")
+
+            def record(conn: sa.Connection) -> Any:
+                nonlocal event
+                event = self._record(conn, new, now)
+                return answer(event)
+
+            answers.append(once.wrap(record)(conn))
+            return event
+
+        await self._fire(new, now, store)
+        return answers[-1]
+
+    async def _fire(
+        self, new: NewEvent, now: float, store: Callable[[sa.Connection], Event]
+    ) -> Event:
+        stored = self._store.post(store)
+        if self._expecting is not None and is_tag(new.tag):
+            event = Event(0, new.tag, dict(new.data), _stamp(now), new.source)
+            self._expecting(event, stored)
         return await stored
 
     def expecting(self, told: Expecting) -> None:

@@ -24,8 +24,8 @@ _WHEEL = {
     "key.delete_dict": "delete",
 }
 
-#: The dispatcher's entry for requests of a user: (user, verb, record).
-Ask = Callable[[str, str, Any], Awaitable[Any]]
+#: The dispatcher's entry for requests of a user: (user, verb, record, request key).
+Ask = Callable[[str, str, Any, str], Awaitable[Any]]
 
 
 class NotRenderedError(TryLaterError):
@@ -78,20 +78,19 @@ class ClientPerformer:
         self._new_jid = new_jid
 
     async def perform(self, reaction: Reaction, key: str) -> None:
-        """Do what *reaction* says; a job that was stored under *key* is not stored again.
+        """Do what *reaction* says; what was done under *key* is not done again.
 
         Raises:
             TryLaterError: a worker process died over it, or the store takes nothing now.
             CatenaError: it is refused.
         """
         if reaction.kind is Kind.local:
-            await self._ask(USER, "job.run", _job(reaction, key))
+            await self._ask(USER, "job.run", _job(reaction, key), "")
         elif reaction.kind is Kind.runner:
-            await self._ask(
-                USER, "runner.call", RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
-            )
+            call = RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
+            await self._ask(USER, "runner.call", call, key)
         elif reaction.kind is Kind.wheel:
-            await self._wheel(reaction)
+            await self._wheel(reaction, key)
         else:
             params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
             try:
@@ -99,7 +98,7 @@ class ClientPerformer:
             except WorkerDiedError as error:
                 raise NotDoneError(str(error)) from error
 
-    async def _wheel(self, reaction: Reaction) -> None:
+    async def _wheel(self, reaction: Reaction, key: str) -> None:
         jid = self._new_jid()
         data: dict[str, Any] = {
             "fun": f"wheel.{reaction.fun}",
@@ -109,7 +108,7 @@ class ClientPerformer:
         }
         await self._bus.fire(events.wheel_new(jid), data)
         try:
-            value = await self._ask(USER, "key.change", _key_change(reaction))
+            value = await self._ask(USER, "key.change", _key_change(reaction), key)
         except CatenaError as error:
             data |= {"return": str(error), "success": False}
             await self._bus.fire(events.wheel_ret(jid), data)

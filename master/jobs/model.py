@@ -49,6 +49,8 @@ class JobRequest:
     subset: int = 0
     #: The same user and key again give the first answer and change nothing.
     idempotency_key: str = ""
+    #: Refuse a key that came with another function, target or arguments before.
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.model import JobRequest, Order
+from catena.master.once import job_key, other_request
 from catena.master.store.lists import padded, slices
 from catena.master.store.lookup import Lookup
 from catena.master.store.many import ManyRows
@@ -187,13 +188,24 @@ def _delivery_row(new: NewJob, minion: str, state: Delivery) -> tuple[Any, ...]:
 
 def idempotency(request: JobRequest) -> str | None:
     """Return the stored form of a request's idempotency key, or None."""
-    return f"{request.user}\n{request.idempotency_key}" if request.idempotency_key else None
+    return job_key(request.user, request.idempotency_key)
 
 
 def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
-    """Return the jid of the job that an earlier request with this key made, or None."""
+    """Return the jid of the job that an earlier request with this key made, or None.
+
+    Raises:
+        UsageError: the key has to match exactly, and that request was another one.
+    """
     found = _REPEATED.one(conn, {"b_key": idempotency(request)})
-    return None if found is None else str(found.jid)
+    if found is None:
+        return None
+    if request.exact:
+        stored = job(conn, found.jid)
+        sent = (stored.fun, stored.tgt, encode(stored.args), encode(stored.kwargs))
+        if sent != (request.fun, request.tgt, encode(request.args), encode(request.kwargs)):
+            raise other_request(request.idempotency_key, f"job {found.jid}, {stored.fun}")
+    return str(found.jid)
 
 
 def last_jid(conn: sa.Connection, before: str) -> str:

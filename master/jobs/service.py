@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from catena.core import events
+from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, UsageError
 from catena.core.ids import Jid, JidFactory, jid_at
@@ -115,7 +115,14 @@ class Jobs:
             NotPackableError, MessageTooLargeError: the arguments can't travel.
             StoreUnavailableError: nothing was stored, nothing was sent.
         """
-        minions = await self._minions(request)
+        try:
+            minions = await self._minions(request)
+        except UsageError:
+            # A repetition may come when the minions of the first request are gone.
+            known = await self._store.read(lambda conn: _known(conn, request))
+            if known is None:
+                raise
+            return known
         spec = self._spec(request, Jid(jid or self.new_jid()))
         limit = batch.size(request.batch, len(minions))
         new = job_rows.NewJob(
@@ -154,11 +161,17 @@ class Jobs:
 
     async def abandon(self, minion: str, reason: str) -> None:
         """Cancel every open job of *minion*: whoever has its name next is another host."""
+        await self._store.write(lambda conn: self.abandon_in(conn, minion, reason))
+
+    def abandon_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
+        """Do what `abandon` does, in the running transaction."""
         open_states = [state.value for state in OPEN]
         rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(open_states)
         query = sa.select(DELIVERIES.c.jid).where(rule)
-        for jid in await self._store.read(lambda conn: conn.execute(query).scalars().all()):
-            await self.cancel(jid, (minion,), reason=reason)
+        for jid in conn.execute(query).scalars().all():
+            if self._cancel(conn, jid, (minion,), reason)[minion] == "stopping":
+                order = Cancel(minion, jid, reason)
+                after_commit(conn, partial(self._parts.handover.cancel, order))
 
     async def expire(self) -> int:
         """End deliveries whose time is over and that were not handed over; return how many."""
@@ -217,11 +230,9 @@ class Jobs:
         within: Within | None,
         send: Callable[[], None],
     ) -> Submitted:
-        if new.request.idempotency_key:
-            known = job_rows.with_idempotency(conn, new.request)
-            if known is not None:
-                found = tuple(row.minion for row in job_rows.deliveries(conn, known))
-                return Submitted(known, found, repeated=True)
+        known = _known(conn, new.request)
+        if known is not None:
+            return known
         job_rows.insert(conn, new)
         # In the moment of the commit, whether who asked still waits or not.
         after_commit(conn, send)
@@ -230,6 +241,8 @@ class Jobs:
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
         if within is not None:
             within(conn, submitted)
+        if new.request.idempotency_key:
+            failpoints.hit("master.request.kept")
         return submitted
 
     def _orders(self, new: job_rows.NewJob) -> list[Order]:
@@ -268,6 +281,17 @@ class Jobs:
             detail = "not handed over by its time; the minion was not connected"
             self._moves.move(conn, row, Cause.expire, detail)
         return len(rows)
+
+
+def _known(conn: sa.Connection, request: JobRequest) -> Submitted | None:
+    """Return the job that an earlier request with this key made, or None."""
+    if not request.idempotency_key:
+        return None
+    jid = job_rows.with_idempotency(conn, request)
+    if jid is None:
+        return None
+    found = tuple(row.minion for row in job_rows.deliveries(conn, jid))
+    return Submitted(jid, found, repeated=True)
 
 
 def _new_event(submitted: Submitted, spec: JobSpec) -> dict[str, Any]:

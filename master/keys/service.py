@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from base64 import urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 
 from catena.core import events, failpoints
 from catena.core.clock import Clock
+from catena.core.digest import hmac_sha256
 from catena.core.errors import InvalidStateError, UsageError
 from catena.core.ids import minion_id
 from catena.core.suggest import unknown
@@ -23,9 +25,10 @@ from catena.master.keys import machines
 from catena.master.keys.machines import Claim
 from catena.master.keys.ring import KeyRing, KnownKey
 from catena.master.keys.waiting import WaitingKeys
+from catena.master.once import UNKEYED, Once
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, MINIONS, TOKENS
-from catena.transport.keys import fingerprint, token_digest
+from catena.transport.keys import KeyPair, fingerprint, key_bytes, token_digest
 from catena.transport.peers import KeyTable
 
 #: Action -> (states that it takes by itself, state that it leads to, Salt's word in events).
@@ -48,8 +51,11 @@ class Keys:
     same turn of the loop.
     """
 
-    def __init__(self, store: Store, bus: EventBus, table: KeyTable, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, bus: EventBus, table: KeyTable, clock: Clock, pair: KeyPair
+    ) -> None:
         self._store = store
+        self._pair = pair
         self._bus = bus
         self._table = table
         self._clock = clock
@@ -61,6 +67,9 @@ class Keys:
         self._works_as: defaultdict[str, set[str]] = defaultdict(set)
         #: Told of a key right before the gateway stops serving it.
         self.on_close: list[Callable[[KnownKey], None]] = []
+        #: Called in the transaction that leaves a minion id without an accepted key, with that id
+        #: and the reason in words.
+        self.on_delete: list[Callable[[sa.Connection, str, str], None]] = []
 
     async def open(self) -> None:
         """Load every key."""
@@ -125,7 +134,12 @@ class Keys:
             del self._accepted[key.minion]
 
     async def change(
-        self, action: str, match: str, include: Iterable[str] = (), user: str = ""
+        self,
+        action: str,
+        match: str,
+        include: Iterable[str] = (),
+        user: str = "",
+        once: Once = UNKEYED,
     ) -> list[str]:
         """Accept, reject or delete the keys whose id matches a glob; return the ids.
 
@@ -135,6 +149,7 @@ class Keys:
                 decided otherwise before (NAMED).
             include: further states whose keys are taken too ("rejected", "denied", "accepted").
             user: who decides.
+            once: the request that asks for it; rotations, which change no row, ignore it.
 
         Raises:
             UsageError: unknown action or state.
@@ -148,10 +163,25 @@ class Keys:
         chosen = self._choose(action, [part.strip() for part in match.split(",")], set(include))
         if action == "accept":
             self._check_single(chosen)
-        if action != "rotate" and chosen:
-            await self._store.write(lambda conn: self._decide(conn, action, chosen, user))
-            failpoints.hit("master.key.decided")
-        return sorted({key.minion for key in chosen})
+        names = sorted({key.minion for key in chosen})
+        if action == "rotate" or not (chosen or once.key):
+            return names
+
+        left = self._left_without(chosen) if action == "delete" else []
+
+        def decide(conn: sa.Connection) -> dict[str, list[str]]:
+            self._decide(conn, action, chosen, user)
+            self._leave(conn, left, user)
+            return {"changed": names}
+
+        answer = await self._store.write(once.wrap(decide))
+        failpoints.hit("master.key.decided")
+        return answer["changed"]
+
+    def _leave(self, conn: sa.Connection, minions: Iterable[str], user: str) -> None:
+        for minion in minions:
+            for told in self.on_delete:
+                told(conn, minion, f"its key was deleted by {user}")
 
     def _choose(self, action: str, matches: list[str], include: set[str]) -> list[KnownKey]:
         """Return the keys that an action means: exact names reach further than globs."""
@@ -166,6 +196,13 @@ class Keys:
         pending = {key.minion for key in chosen if key.state == "pending"}
         # A key that waits is the one that is meant; older refusals of the same id stay.
         return [k for k in chosen if k.state in usual or k.minion not in pending]
+
+    def _left_without(self, deleted: Collection[KnownKey]) -> list[str]:
+        """Return the ids that have no accepted key any more once *deleted* are gone."""
+        gone = {key.fingerprint for key in deleted}
+        return sorted(
+            {k.minion for k in deleted if self._accepted.get(k.minion, k.fingerprint) in gone}
+        )
 
     def _check_single(self, chosen: Iterable[KnownKey]) -> None:
         taken: dict[str, str] = dict(self._accepted)
@@ -254,8 +291,17 @@ class Keys:
                 found.setdefault(key.minion, key.fingerprint)
         return found
 
-    async def make_token(self, minion: str, valid_seconds: int, user: str) -> dict[str, Any]:
+    async def make_token(
+        self, minion: str, valid_seconds: int, user: str, once: Once = UNKEYED
+    ) -> dict[str, Any]:
         """Make a one-time enrol token; only its hash is kept.
+
+        Args:
+            minion: only for this id; "" for any.
+            valid_seconds: how long it can be used.
+            user: who makes it.
+            once: the request; with a key the token is made from it and the master's secret key,
+                so that a repetition gets the same one although it is stored nowhere.
 
         Raises:
             BadNameError: *minion* is neither "" nor an id.
@@ -265,7 +311,7 @@ class Keys:
             minion_id(minion)
         if not 0 < valid_seconds <= TOKEN_VALID_LIMIT:
             raise UsageError("valid_seconds: from 1 to 2592000 (30 days)")
-        token = secrets.token_urlsafe(32)
+        token = self._token(once) if once.key else secrets.token_urlsafe(32)
         expires = self._clock.now().timestamp() + valid_seconds
         row = {
             "digest": token_digest(token).hex(),
@@ -273,8 +319,17 @@ class Keys:
             "made_by": user,
             "expires": expires,
         }
-        await self._store.write(lambda conn: conn.execute(sa.insert(TOKENS).values(row)))
-        return {"token": token, "expires": expires}
+
+        def store(conn: sa.Connection) -> float:
+            conn.execute(sa.insert(TOKENS).values(row))
+            return expires
+
+        return {"token": token, "expires": await self._store.write(once.wrap(store))}
+
+    def _token(self, once: Once) -> str:
+        text = "\0".join(("catena enrol token 1", once.user, once.key, once.digest))
+        made = hmac_sha256(key_bytes(self._pair.secret), text.encode("utf-8"))
+        return urlsafe_b64encode(made).decode("ascii").rstrip("=")
 
     async def announce(self, minion: str, public: str) -> None:
         """Keep the next key of an accepted minion; both are valid until the new one's first use.

@@ -17,6 +17,7 @@ from catena.master.events.bus import EventBus
 from catena.master.jobs.service import Jobs
 from catena.master.jobs.views import JobViews
 from catena.master.minions.views import MinionViews
+from catena.master.once import UNKEYED, Once
 from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
 from catena.master.runners.parts import RunnerParts
 from catena.reactors.engine import Engine
@@ -63,8 +64,13 @@ class Runners:
     #: Made after the dispatcher that calls runners, hence asked for late.
     reactor: Callable[[], Engine]
 
-    async def call(self, user: str, asked: RunnerCall) -> Any:
+    async def call(self, user: str, asked: RunnerCall, once: Once = UNKEYED) -> Any:
         """Run a function on the master and return its value.
+
+        Args:
+            user: who asks.
+            asked: the function and its arguments.
+            once: the request, for functions that change something.
 
         Raises:
             NotFoundError: no such runner; the nearest is offered.
@@ -72,7 +78,7 @@ class Runners:
         """
         if asked.fun not in INDEX:
             raise NotFoundError(unknown("runner", asked.fun[:80], INDEX))
-        parts = RunnerParts(self.bus, self.views, self.minions, self.reactor(), user)
+        parts = RunnerParts(self.bus, self.views, self.minions, self.reactor(), user, once)
         runner = INDEX[asked.fun]
         signature = inspect.signature(runner)
         try:

@@ -10,5 +10,5 @@ from catena.master.runners.parts import RunnerParts
 
 async def send(parts: RunnerParts, tag: str, data: Mapping[str, Any] | None = None) -> bool:
     """Put an event on the bus with *data* at its top level, as Salt's runner does."""
-    await parts.bus.fire(tag, dict(data or {}))
-    return True
+    answer: bool = await parts.bus.fire_once(parts.once, tag, dict(data or {}), lambda _: True)
+    return answer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from catena.master.events.bus import EventBus
 from catena.master.jobs.views import JobViews
 from catena.master.minions.views import MinionViews
+from catena.master.once import UNKEYED, Once
 from catena.reactors.engine import Engine
 
 
@@ -20,3 +21,5 @@ class RunnerParts:
     reactor: Engine
     #: Who called.
     user: str
+    #: The request, for a function that changes something.
+    once: Once = UNKEYED

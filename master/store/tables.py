@@ -94,7 +94,7 @@ JOBS = sa.Table(
     sa.Column("batch_wait", sa.Double, nullable=False, server_default="0"),
     #: Whether the first failure cancels the held deliveries.
     sa.Column("batch_failhard", sa.Boolean(), nullable=False, server_default=sa.false()),
-    #: "<user>\0<key>" of the client's idempotency key.
+    #: "<user>\n<key>" of the client's idempotency key.
     sa.Column("idempotency", sa.String(512), unique=True),
     #: Deliveries that have not ended.
     sa.Column("open", sa.Integer, nullable=False, server_default="0"),
@@ -161,6 +161,20 @@ EVENTS = sa.Table(
     sa.Column("event_id", sa.String(64)),
     sa.UniqueConstraint("source", "event_id", name="uq_event_source_event_id"),
     sqlite_autoincrement=True,
+)
+
+#: Requests of clients that came with a key and were carried out, with their answers: a repetition
+#: changes nothing (`catena.master.once`).
+REQUESTS = sa.Table(
+    "client_request",
+    METADATA,
+    sa.Column("user", sa.String(64), primary_key=True),
+    sa.Column("key", sa.String(128), primary_key=True),
+    sa.Column("verb", sa.String(32), nullable=False),
+    #: SHA-256 of the request's fields, hex.
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("answer", Packed),
+    sa.Column("at", sa.Double, nullable=False, index=True),
 )
 
 #: How far each durable consumer of events has come.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
+from catena.core.records import LATER
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class ClientRequest:
     #: Name in the receiver's table of requests.
     verb: str
     params: Dict[str, Any]
+    #: Requests of one user with the same key take effect once; "": every request is a new one.
+    key: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True)

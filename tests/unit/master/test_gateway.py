@@ -9,11 +9,13 @@ from typing import Any, cast
 import pytest
 
 from catena.client.requests import VERBS, KeyList, RunJob
+from catena.core.clock import SystemClock
 from catena.core.errors import NotAllowedError, NotFoundError, RecordError, UsageError
 from catena.master import acl
 from catena.master.acl import LocalUsers, Right
 from catena.master.gateway import RIGHTS, Dispatcher, End
 from catena.master.minions.gate import MinionGate
+from catena.master.once import RequestLog
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ALLOWED, ClientItem, ClientReply, ClientRequest, Envelope
@@ -41,9 +43,18 @@ async def stream(caller: acl.Caller, record: Any) -> AsyncIterator[Any]:
     yield End("end")
 
 
+class NoStore:
+    async def read(self, fn: Any) -> Any:
+        raise AssertionError("a request without a key is looked up")
+
+
+def requests() -> RequestLog:
+    return RequestLog(NoStore(), SystemClock())
+
+
 def dispatcher(**handlers: Any) -> Dispatcher:
     table = dict.fromkeys(VERBS, answer) | {"event.watch": stream} | handlers
-    return Dispatcher(table, LocalUsers(()))
+    return Dispatcher(table, LocalUsers(()), requests())
 
 
 def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
@@ -59,7 +70,9 @@ def test_every_verb_has_a_right_and_none_is_left_over() -> None:
 
 def test_a_verb_without_a_handler_stops_the_start() -> None:
     with pytest.raises(NotFoundError, match=r"job\.run"):
-        Dispatcher({name: answer for name in VERBS if name != "job.run"}, LocalUsers(()))
+        Dispatcher(
+            {name: answer for name in VERBS if name != "job.run"}, LocalUsers(()), requests()
+        )
 
 
 def test_root_is_answered_under_its_name() -> None:

@@ -17,6 +17,7 @@ from alembic.config import Config
 from catena.core.config.master import MasterSettings
 from catena.core.errors import InvalidStateError, UsageError
 from catena.master import retention
+from catena.master.once import Once
 from catena.master.store import backup, lock, restored, schema, upkeep
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import Store
@@ -242,11 +243,14 @@ def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) 
         await store.write(events(3, NOW))
         await store.write(chain("old", state="done", ended=NOW - 2 * DAY, archived=True))
         await store.write(chain("listed", state="failed", ended=NOW - 2 * DAY))
+        for key, at in (("old", NOW - 2 * DAY), ("new", NOW - 60)):
+            await store.write(Once("anna", key, "event.send", "", at).wrap(lambda conn: None))
         dropped = await retention.prune(store, kept)
         return dropped, upkeep.summary(url(database))
 
     dropped, left = run(database, scenario)
-    assert dropped == retention.Dropped(jobs=1, events=6000, chains=1)
+    assert dropped == retention.Dropped(jobs=1, events=6000, chains=1, requests=1)
+    assert left.rows["client_request"] == 1
     assert (left.rows["job"], left.rows["event"], left.rows["chain"]) == (2, 3, 2)
     assert left.rows["delivery"] == 2
 

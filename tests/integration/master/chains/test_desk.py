@@ -90,7 +90,7 @@ def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(tmp_path: Pat
     with_bench(tmp_path, body)
 
 
-def test_a_label_belongs_to_one_chain_until_that_is_dispatched(tmp_path: Path) -> None:
+def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         first = await bench.apply("patch", CMD)
         with pytest.raises(UsageError):
@@ -98,9 +98,17 @@ def test_a_label_belongs_to_one_chain_until_that_is_dispatched(tmp_path: Path) -
         assert await bench.apply("patch", CMD, CMD) == first
         assert len(await titles(bench, "patch")) == 2
         await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        with pytest.raises(InvalidStateError):
-            await bench.apply("patch", CMD)
-        await bench.chains.scheduler.tick()
+        for state in ("scheduled", "dispatched"):
+            with pytest.raises(UsageError, match=rf"'patch' \({first}\) is {state}.*--again"):
+                await bench.apply("patch", CMD)
+            await bench.chains.scheduler.tick()
+        beside = ChainCreate("patch", again=True)
+        second = await bench.chains.service.create(beside, "alice")
+        assert second["id"] != first
+        with pytest.raises(UsageError, match=rf"'patch' \({second['id']}\), which is draft"):
+            await bench.chains.service.create(beside, "alice")
+        await bench.chains.service.delete(ChainRef(str(second["id"])), "alice")
+        await bench.chains.service.cancel(ChainRef(str(first)), "alice")
         assert await bench.apply("patch", CMD) != first
 
     with_bench(tmp_path, body)

@@ -1,0 +1,169 @@
+"""What a client does when the answer to a request is lost, against a scripted server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.client import repeat
+from catena.client.connection import MasterClient
+from catena.client.requests import EventSend, KeyList, RunJob
+from catena.core.errors import NotFoundError, PeerError, UnreachableError
+from catena.transport import wire
+from catena.transport.failures import failure_of
+from catena.transport.framing import FrameReader, frame
+from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
+
+#: What the server does with one request: messages to answer with; None hangs up.
+Answer = Callable[[ClientRequest], "list[Any] | None"]
+
+
+class Server:
+    """Serves one connection after the other, each request by the next of *answers*."""
+
+    def __init__(self, path: Path, answers: list[Answer]) -> None:
+        self.got: list[ClientRequest] = []
+        self._answers = answers
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while self._answers:
+            connection, _ = self._listener.accept()
+            with connection:
+                self._talk(connection)
+
+    def _talk(self, connection: socket.socket) -> None:
+        reader = FrameReader()
+        while self._answers:
+            data = connection.recv(65536)
+            if not data:
+                return
+            for raw in reader.feed(data):
+                envelope: Envelope = wire.unpack(raw, socket="local", receiver="master")
+                self.got.append(envelope.message)
+                said = self._answers.pop(0)(envelope.message)
+                if said is None:
+                    return
+                for message in said:
+                    packed = wire.pack(message, msg_id=wire.new_id(), reply_to=envelope.msg_id)
+                    connection.sendall(frame(packed))
+
+    def end(self) -> None:
+        self._thread.join(10)
+        self._listener.close()
+        assert not self._thread.is_alive()
+
+
+@contextmanager
+def served(folder: Path, *answers: Answer) -> Iterator[tuple[Server, MasterClient, list[str]]]:
+    told: list[str] = []
+    server = Server(folder / "s", list(answers))
+    yield server, MasterClient(folder / "s", 5.0, key="k", tell=told.append), told
+    server.end()
+
+
+def says(value: Any) -> Answer:
+    return lambda request: [ClientReply(value)]
+
+
+def fails(error: Any) -> Answer:
+    return lambda request: [failure_of(error)]
+
+
+def hangs_up(request: ClientRequest) -> None:
+    return None
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, taken: bool) -> None:
+    asked = says({"taken": taken})
+    with served(tmp_path, hangs_up, asked, says({"seq": 7})) as (server, client, told):
+        assert client.request("event.send", EventSend("a/b")) == {"seq": 7}
+    first, question, second = server.got
+    assert first == second
+    assert (first.key, question.params) == ("k/event.send/0", {"key": "k/event.send/0"})
+    said = "was carried out" if taken else "had no effect; sending it again"
+    assert "hung up" in told[0] and told[1] == f"event.send {said}"
+
+
+def test_each_request_of_a_client_has_a_key_of_its_own(tmp_path: Path) -> None:
+    with served(tmp_path, says(1), says(2), says(3)) as (server, client, _):
+        client.request("event.send", EventSend("a"))
+        client.request("event.send", EventSend("a"))
+        client.request("key.list", KeyList())
+    assert [each.key for each in server.got] == ["k/event.send/0", "k/event.send/1", ""]
+
+
+def test_followed_job_is_sent_again_when_its_first_item_is_lost(tmp_path: Path) -> None:
+    item = ClientItem({"type": "new", "jid": "1", "minions": []})
+    answers = (hangs_up, says({"taken": True}), lambda request: [item, ClientReply(None)])
+    with served(tmp_path, *answers) as (server, client, _):
+        assert list(client.stream("job.run", RunJob("*", "test.ping"))) == [item.value]
+    assert server.got[0] == server.got[2]
+
+
+def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Path) -> None:
+    item = ClientItem({"type": "new", "jid": "1", "minions": []})
+
+    with served(tmp_path, lambda request: [item]) as (server, client, told):
+        stream = client.stream("job.run", RunJob("*", "test.ping"))
+        assert next(stream) == item.value
+        with pytest.raises(UnreachableError):
+            next(stream)
+    assert (len(server.got), told) == (1, [])
+
+
+def test_question_that_changes_nothing_is_not_repeated(tmp_path: Path) -> None:
+    with served(tmp_path, hangs_up) as (server, client, told):
+        with pytest.raises(UnreachableError, match="hung up"):
+            client.request("key.list", KeyList())
+    assert (len(server.got), told) == (1, [])
+
+
+def test_older_master_gets_the_request_without_a_key(tmp_path: Path) -> None:
+    refusal = fails(PeerError("ClientRequest: unknown field 'key'"))
+    with served(tmp_path, refusal, says({"seq": 1})) as (server, client, _):
+        assert client.request("event.send", EventSend("a/b")) == {"seq": 1}
+    assert [each.key for each in server.got] == ["k/event.send/0", ""]
+
+
+def test_master_that_does_not_know_the_question_leaves_it_unknown(tmp_path: Path) -> None:
+    answers = (hangs_up, fails(NotFoundError("unknown request 'request.find'")))
+    with served(tmp_path, *answers) as (server, client, _):
+        with pytest.raises(
+            UnreachableError, match=r"not known whether event\.send was carried out"
+        ):
+            client.request("event.send", EventSend("a/b"))
+    assert len(server.got) == 2
+
+
+def test_client_gives_up_and_names_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeat, "PATIENCE_SECONDS", 0.05)
+    with served(tmp_path, hangs_up) as (server, client, _):
+
+        def close_first(text: str) -> None:
+            server.end()
+
+        client._tell = close_first  # the question finds nobody
+        with pytest.raises(UnreachableError, match="--request-key k it is carried out once"):
+            client.request("event.send", EventSend("a/b"))
+
+
+def test_request_to_nobody_is_no_lost_answer(tmp_path: Path) -> None:
+    told: list[str] = []
+    client = MasterClient(tmp_path / "none", key="k", tell=told.append)
+    with pytest.raises(UnreachableError, match="no master listens"):
+        client.request("event.send", EventSend("a/b"))
+    assert told == []
