@@ -7,6 +7,7 @@ from typing import Any
 
 from catena.client.requests import KeyChange, RunJob, RunnerCall
 from catena.core import events
+from catena.core.digest import sha256
 from catena.core.errors import CatenaError, NotFoundError, TryLaterError
 from catena.core.records import decode
 from catena.core.suggest import unknown
@@ -88,7 +89,7 @@ class ClientPerformer:
             await self._ask(USER, "job.run", _job(reaction, key), "")
         elif reaction.kind is Kind.runner:
             call = RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
-            await self._ask(USER, "runner.call", call, key)
+            await self._ask(USER, "runner.call", call, _request_key(reaction, key))
         elif reaction.kind is Kind.wheel:
             await self._wheel(reaction, key)
         else:
@@ -108,12 +109,20 @@ class ClientPerformer:
         }
         await self._bus.fire(events.wheel_new(jid), data)
         try:
-            value = await self._ask(USER, "key.change", _key_change(reaction), key)
+            value = await self._ask(
+                USER, "key.change", _key_change(reaction), _request_key(reaction, key)
+            )
         except CatenaError as error:
             data |= {"return": str(error), "success": False}
             await self._bus.fire(events.wheel_ret(jid), data)
             raise
         await self._bus.fire(events.wheel_ret(jid), {**data, "return": value, "success": True})
+
+
+def _request_key(reaction: Reaction, key: str) -> str:
+    """Return *key* as a request's key; other arguments make it another request."""
+    text = f"{key}:{reaction.args!r}:{reaction.kwargs!r}"
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _job(reaction: Reaction, key: str) -> RunJob:
