@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import stat
 from pathlib import Path
@@ -54,7 +55,7 @@ def _refuse_mounts(folder: Path) -> None:
         if point == str(folder) or point.startswith(inside):
             raise CannotRemoveError(
                 f"can't remove {folder}: a file system is mounted at {point}; "
-                f"first: umount {point}"
+                f"first: umount {shlex.quote(point)}"
             )
 
 
@@ -78,10 +79,17 @@ def _refused(path: Path, error: OSError) -> CannotRemoveError:
 
 
 def _cure(path: Path, number: object) -> str:
+    place, folder = shlex.quote(str(path)), shlex.quote(str(path.parent))
     if number == errno.EROFS:
-        return f"remount its file system: mount -o remount,rw $(stat -c %m {path.parent})"
+        return f"first: mount -o remount,rw {shlex.quote(_mount_point_of(path))}"
     if number == errno.EPERM:
-        return f"take the immutable flag away: chattr -i {path} {path.parent}"
+        return f"is it immutable? First: chattr -i {place} {folder}"
     if number == errno.EACCES:
-        return f"let uid {os.geteuid()} write to {path.parent}"
-    return f"look at {path}, then ask again"
+        return f"let uid {os.geteuid()} write to {folder}"
+    return f"look at {place}, then ask again"
+
+
+def _mount_point_of(path: Path) -> str:
+    """Return where the file system of *path* is mounted."""
+    above = {str(folder) for folder in path.parents}
+    return max((point for point in _mount_points() if point in above), key=len, default="/")

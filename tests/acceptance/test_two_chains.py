@@ -1,0 +1,231 @@
+"""Two chains, and runs that have ended, on one minion, while its agent and its host die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet import Fleet, wait_for
+
+from tests.acceptance.conftest import make_fleet, running
+from tests.acceptance.test_chain_faults import (
+    agent_of,
+    cut_power,
+    ended,
+    note,
+    resume_file,
+    view,
+    wait_for_moment,
+    with_reboot,
+    witness,
+)
+
+#: At most so many jobs of one function may come of what one test does.
+FEW = 12
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    """Give a fleet whose one host reboots only when it is told to."""
+    made = make_fleet({"one": {}}, chain_boundary_minutes=2)
+    made.add("one", {"reboot_command": ["true"], "reboot_deadline_minutes": 60})
+    yield from running(made)
+
+
+def boots(fleet: Fleet) -> None:
+    """Let the host lose its power and come back in another boot."""
+    cut_power(fleet, "one")
+    fleet.wait_up()
+
+
+def kill_agent(fleet: Fleet) -> None:
+    """Kill the agent and start another one in the same boot, as systemd does."""
+    pid = agent_of(fleet, "one")
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+        fleet.tell_host("one", "agent")
+
+
+def jobs(fleet: Fleet, fun: str) -> int:
+    """Return how many jobs of a function the master has made."""
+    listed = json.loads(fleet.catena("job", "list", "--out", "json", "--limit", "1000").stdout)
+    return sum(1 for job in listed if job["fun"] == fun)
+
+
+def waits_for_boot(fleet: Fleet, label: str) -> None:
+    wait_for(f"{label} at its reboot", lambda: "waits for the boot" in str(view(fleet, label)))
+
+
+def schedule(fleet: Fleet, label: str) -> None:
+    with_reboot(fleet, label, "one")
+    fleet.catena("chain", "schedule", label)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kills", [0, 3])
+def test_a_chain_goes_on_when_another_is_cancelled_that_waits_for_the_boot(
+    fleet: Fleet, kills: int
+) -> None:
+    first, second = f"first{kills}", f"second{kills}"
+    cleans = jobs(fleet, "mgractionchains.clean")
+    schedule(fleet, first)
+    waits_for_boot(fleet, first)
+    schedule(fleet, second)
+    wait_for("the queue", lambda: f"waits behind chain {first!r}" in str(view(fleet, second)))
+    fleet.catena("chain", "cancel", first)
+    for _ in range(kills):
+        kill_agent(fleet)
+        wait_for_moment(0.3)
+    waits_for_boot(fleet, second)
+    boots(fleet)
+    for _ in range(kills):
+        kill_agent(fleet)
+        wait_for_moment(0.3)
+    assert ended(fleet, second)["state"] == "done"
+    assert view(fleet, first)["state"] == "cancelled"
+    assert witness(fleet, first) == {"one:first": 1}
+    assert witness(fleet, second) == {"one:first": 1, "one:second": 1}
+    assert jobs(fleet, "mgractionchains.clean") - cleans <= FEW
+    assert not resume_file(fleet, "one").exists()
+
+
+@pytest.mark.timeout(180)
+def test_a_cancel_while_the_other_chain_resumes_stops_neither_run(fleet: Fleet) -> None:
+    gate = fleet.folder / "resumed-gate"
+    fleet.catena("chain", "create", "resumed")
+    held = f"until test -e {gate}; do sleep 0.05; done; " + note(fleet, "resumed", "after")
+    for action in (["--reboot"], ["--cmd", held]):
+        fleet.catena("chain", "add", "resumed", "-L", "-t", "one", *action)
+    fleet.catena("chain", "schedule", "resumed")
+    waits_for_boot(fleet, "resumed")
+    schedule(fleet, "queued")
+    boots(fleet)
+    wait_for("the resume", lambda: "until test" in running_commands(fleet))
+    # The one that is queued is ended; its clean must not stop the resume that runs.
+    fleet.catena("chain", "cancel", "queued")
+    kill_agent(fleet)
+    gate.touch()
+    assert ended(fleet, "resumed")["state"] == "done"
+    assert view(fleet, "queued")["state"] == "cancelled"
+    assert witness(fleet, "resumed") == {"one:after": 1}
+    assert witness(fleet, "queued") == {}
+
+
+def running_commands(fleet: Fleet) -> str:
+    from tests.acceptance.test_chain_faults import commands
+
+    return commands(fleet, "one")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_retry_runs_although_its_older_run_is_forgotten_late(fleet: Fleet) -> None:
+    with_reboot(fleet, "again", "one")
+    fleet.catena("chain", "schedule", "again")
+    waits_for_boot(fleet, "again")
+    # The agent dies for good; meanwhile somebody gives the first run up, and another one runs.
+    pid = agent_of(fleet, "one")
+    os.kill(pid, signal.SIGKILL)
+    shown = ended(fleet, "again", 150)
+    assert "did not come back with a new boot" in str(shown)
+    fleet.catena("chain", "retry", "again")
+    schedule(fleet, "beside")
+    boots(fleet)
+    waits_for_boot(fleet, "again")
+    assert "run 2" in fleet.catena("chain", "show", "again").stdout
+    boots(fleet)
+    assert ended(fleet, "again")["state"] == "done"
+    waits_for_boot(fleet, "beside")
+    boots(fleet)
+    assert ended(fleet, "beside")["state"] == "done"
+    assert witness(fleet, "again") == {"one:first": 1, "one:second": 1}
+    assert witness(fleet, "beside") == {"one:first": 1, "one:second": 1}
+
+
+@pytest.mark.timeout(180)
+def test_a_folder_in_the_place_of_the_resume_file_is_cleaned_away(fleet: Fleet) -> None:
+    schedule(fleet, "folder")
+    waits_for_boot(fleet, "folder")
+    path = resume_file(fleet, "one")
+    path.unlink()
+    (path / "below").mkdir(parents=True)
+    fleet.catena("chain", "cancel", "folder")
+    wait_for("the end of the folder", lambda: not path.exists())
+    fine(fleet, "after-folder")
+
+
+@pytest.mark.timeout(180)
+def test_a_clean_that_fails_is_named_and_its_cure_works(fleet: Fleet) -> None:
+    schedule(fleet, "mounted")
+    waits_for_boot(fleet, "mounted")
+    path = resume_file(fleet, "one")
+    path.unlink()
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(path)], check=True)
+    mounted = True
+    try:
+        before = jobs(fleet, "mgractionchains.clean")
+        fleet.catena("chain", "cancel", "mounted")
+        wait_for("the reason", lambda: "a file system is mounted" in note_of(fleet, "mounted"))
+        began = time.monotonic()
+        told = fleet.catena("doctor", "master", check=False).stdout
+        line = next(text for text in told.splitlines() if "'mounted'" in text)
+        assert "could not be: can't remove" in line
+        # 5 and 10 seconds between the first three: a storm would have made thousands.
+        wait_for("a second try", lambda: "2 tries" in note_of(fleet, "mounted"))
+        made = jobs(fleet, "mgractionchains.clean") - before
+        assert made <= 3 + (time.monotonic() - began) / 5, made
+        cure = note_of(fleet, "mounted").partition("first: ")[2].partition(" (")[0]
+        subprocess.run(cure, shell=True, check=True)
+        mounted = False
+        advice = told.partition(line)[2].splitlines()[1].partition("at once: catena ")[2]
+        fleet.catena(*advice.split())
+        wait_for("the end", lambda: "forgotten" not in note_of(fleet, "mounted"))
+        assert not os.path.lexists(path)
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(path)], check=True)
+    fine(fleet, "after-mounted")
+
+
+def note_of(fleet: Fleet, label: str) -> str:
+    """Return what is said of the host in a chain."""
+    (minion,) = view(fleet, label)["minions"]
+    return str(minion["note"])
+
+
+def fine(fleet: Fleet, label: str) -> None:
+    """See that a plain chain goes through on the host."""
+    fleet.catena("chain", "create", label)
+    fleet.catena("chain", "add", label, "-t", "one", "--cmd", note(fleet, label, "ran"))
+    fleet.catena("chain", "schedule", label)
+    shown: dict[str, Any] = ended(fleet, label)
+    assert shown["state"] == "done", shown
+    assert witness(fleet, label) == {"one:ran": 1}
+
+
+@pytest.mark.timeout(180)
+def test_a_chain_that_its_host_has_lost_ends_with_that_reason(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    schedule(fleet, "lost")
+    waits_for_boot(fleet, "lost")
+    number = view(fleet, "lost")["id"]
+    resume_file(fleet, "one").unlink()
+    chains = next(fleet.home("one").rglob(f"chains/{number}"))
+    chains.rename(tmp_path / "lost")
+    boots(fleet)
+    wait_for("the word", lambda: "no chain waits on this minion" in str(view(fleet, "lost")))
+    told = fleet.catena("doctor", "master", check=False).stdout
+    assert "is given up soon: one: no chain waits on this minion" in told
+    # Two minutes, looked at once a minute; a plain chain is not held up by it.
+    fine(fleet, "meanwhile")
+    fleet.catena("chain", "cancel", "lost")
+    assert view(fleet, "lost")["state"] == "cancelled"
