@@ -99,7 +99,7 @@ def run(
 def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> int:
     if options["detach"]:
         answer = client.request("job.run", request)
-        print(f"Executed command with job ID: {answer['jid']}")
+        print(answer["jid"])
         for name in answer.get("missing", ()):
             print(f"{name}: no such minion is accepted here", file=sys.stderr)
         return 0
