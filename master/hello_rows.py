@@ -57,9 +57,11 @@ def minion(conn: sa.Connection, hello: Hello, address: str, now: float) -> bool:
         "wire": min(max(hello.wire, 1), _WIRE_LIMIT),
         "last_seen": now,
     }
-    found = conn.execute(sa.select(MINIONS.c.up).where(MINIONS.c.id == hello.id)).one_or_none()
+    query = sa.select(MINIONS.c.up, MINIONS.c.boot_id).where(MINIONS.c.id == hello.id)
+    found = conn.execute(query).one_or_none()
     came_up = found is None or not found.up
-    if came_up:
+    # A host may boot faster than its silence is noticed: it was down in between all the same.
+    if found is None or not found.up or found.boot_id not in ("", hello.boot_id):
         values |= {"up": True, "since": now}
     if found is None:
         conn.execute(sa.insert(MINIONS).values(id=hello.id, **values))

@@ -217,6 +217,26 @@ def test_a_new_session_takes_over_when_the_old_one_is_silent(
     asyncio.run(scenario())
 
 
+def test_since_is_the_last_boot_although_its_silence_was_too_short_to_notice() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            first = (await row(master, "web1"))["since"]
+            master.hand.advance(60)
+            web1.link.cut("restarted")
+            agent = twin_of(web1)
+            await agent.hello()
+            assert (await row(master, "web1"))["since"] == first, "only the agent is a new one"
+            master.hand.advance(60)
+            agent.link.cut("power")
+            booted = twin_of(web1)
+            booted.boot = "boot2"
+            await booted.hello()
+            assert (await row(master, "web1"))["since"] == first + 120
+
+    asyncio.run(scenario())
+
+
 def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
     async def scenario() -> None:
         async with a_master() as master:
