@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catena.master.chains import chunk_yaml
 from catena.master.chains.actions import ActionType, title
 from catena.master.chains.render import PlannedAction, call_of, module_run
 
+#: Longest title in the name of a row, characters; the position tells rows apart.
+_TITLE_CHARACTERS = 120
 
-def preview(chain_id: int, plans: Sequence[PlannedAction]) -> str:
+
+def preview(plans: Sequence[PlannedAction], positions: Mapping[int, int]) -> str:
     """Return the text of an SLS that shows what *plans* would change on one minion.
 
     Actions that apply SLS do so with test=True; the others (a reboot, a call) are only named,
-    because no function can be asked what it would do. No state requires another, so that one
-    fault does not hide the rest.
+    because no function can be asked what it would do. A call of a function that the minion does
+    not have fails. No state requires another, so that one failure does not hide the rest.
+
+    Args:
+        plans: the actions of the minion, in order.
+        positions: the sort order of each action, by its id, as `chain show` numbers them.
     """
-    states: dict[str, Any] = {}
-    for action in plans:
-        states[f"mgr_preview_{chain_id}_action_{action.id}"] = _state(action)
-    return chunk_yaml.write(states)
+    return "".join(_text(action, positions[action.id]) for action in plans)
+
+
+def _text(action: PlannedAction, position: int) -> str:
+    name = f"action {position}, {title(action.plan)[:_TITLE_CHARACTERS]}"
+    text = chunk_yaml.write({name: _state(action)})
+    if action.plan.type is not ActionType.call:
+        return text
+    function = action.plan.data.fun
+    why = f"Module function {function} is not available on this minion"
+    missing = {"test.fail_without_changes": [{"name": why}, {"comment": why}]}
+    # The name of a function has letters, digits, dots and underscores only (`actions.check`).
+    return (
+        f"{{%- if '{function}' in salt %}}\n{text}{{%- else %}}\n"
+        f"{chunk_yaml.write({name: missing})}{{%- endif %}}\n"
+    )
 
 
 def _state(action: PlannedAction) -> dict[str, Any]:

@@ -378,10 +378,12 @@ class ChainService:
         plans = rows.planned(found)
         if not plans:
             raise UsageError(f"{rows.title(row)} has no actions")
+        positions = {entry.action_id: entry.sort_order for entry in found}
         name = ""
         for minion, some in plans.items():
+            text = preview(some, positions)
             name = await asyncio.to_thread(
-                self._parts.files.write_preview, minion, row.id, preview(row.id, some), some
+                self._parts.files.write_preview, minion, row.id, text, some
             )
         submitted = await self._parts.jobs.submit(
             JobRequest(

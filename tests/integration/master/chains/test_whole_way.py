@@ -217,5 +217,31 @@ def test_a_preview_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert ret.success, ret.value
         assert "would do: Reboot" in json.dumps(ret.value)
         assert "srv/www/index.html" in json.dumps(ret.value)
+        names = [row["__id__"] for row in ret.value.values()]
+        assert names[:2] == ["action 0, Apply web", "action 1, Reboot"]
+        assert names[2].startswith("action 2, Run touch ")
+
+    with_bench(tmp_path, body)
+
+
+def test_preview_fails_for_a_function_that_the_minion_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench) -> None:
+        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+        await bench.apply(
+            "patch",
+            ("call", {"fun": "test.pong", "args": [1]}),
+            ("call", {"fun": "test.ping"}),
+        )
+        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+        name = next(iter(bench.files.overlay("web1")))
+        sls = name.removesuffix(".sls").replace("/", ".")
+        ret, _ = await host.run(job["jid"], "state.sls", sls)
+        unknown, known = ret.value.values()
+        assert (unknown["result"], known["result"]) == (False, True)
+        assert unknown["__id__"] == "action 0, Call test.pong"
+        assert "test.pong is not available" in unknown["comment"]
 
     with_bench(tmp_path, body)
