@@ -157,28 +157,44 @@ def list_chains(ctx: click.Context, everything: bool, limit: int, out: str) -> N
 @chain.command()
 @click.argument("label")
 @_OUT
+@click.option("--full", is_flag=True, help="All that commands and scripts wrote.")
 @click.pass_context
-def show(ctx: click.Context, label: str, out: str) -> None:
-    """Show per minion and per action: state, times, changes, comment."""
+def show(ctx: click.Context, label: str, out: str, full: bool) -> None:
+    """Show per minion and per action: state, times, changes, comment, last lines of output."""
     found = connect(ctx).request("chain.show", ChainRef(label))
-    print(document(found) if out == "json" else chain_text(found, wants_colour()))
+    print(document(found) if out == "json" else chain_text(found, wants_colour(), full))
 
 
 @chain.command()
 @click.argument("label")
+@click.option("--wait", is_flag=True, help="Of a draft: wait until it is scheduled.")
 @click.pass_context
-def watch(ctx: click.Context, label: str) -> int:
-    """Follow a chain live, to its end or Ctrl-C (which leaves it running)."""
-    return _follow(ctx, label)
+def watch(ctx: click.Context, label: str, wait: bool) -> int:
+    """Follow a chain live, to its end or Ctrl-C (which leaves it running).
+
+    A draft ends this with exit code 2: nothing happens before it is scheduled.
+    """
+    return _follow(ctx, label, wait)
 
 
-def _follow(ctx: click.Context, label: str) -> int:
+def _check_scheduled(view: Any, wait: bool) -> None:
+    """Raise UsageError for a draft, unless its schedule is waited for."""
+    if view["state"] == "draft" and not wait:
+        number = view["id"]
+        raise UsageError(
+            f"{_title(view, str(number))} is a draft: nothing runs before catena chain schedule "
+            f"{number}; --wait waits for that"
+        )
+
+
+def _follow(ctx: click.Context, label: str, wait: bool = True) -> int:
     colour = wants_colour()
     view: Dict[str, Any] = {}
     try:
         for item in connect(ctx).stream("chain.watch", ChainRef(label)):
             if item["type"] == "chain":
                 if not view:
+                    _check_scheduled(item, wait)
                     print(f"{_title(item, label)}: {item['state']}", flush=True)
                 view = item
             else:

@@ -11,6 +11,9 @@ from catena.cli.output.text import paint, printable
 _HUES = {"Completed": "green", "Failed": "light_red", "Picked Up": "yellow", "Queued": "dim"}
 _CHAIN_HUES = {"done": "green", "failed": "light_red", "cancelled": "light_red"}
 
+#: Last lines of a command's output that are shown without --full.
+_LINES_SHOWN = 5
+
 #: Where a host stands that SSH reaches -> in words.
 _OVER_SSH = {
     "away": "not reached over SSH",
@@ -34,12 +37,12 @@ def listing(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(columns, shown)
 
 
-def chain_text(view: Mapping[str, Any], colour: bool) -> str:
-    """Return everything about one chain."""
-    return "\n".join(_chain(view, colour))
+def chain_text(view: Mapping[str, Any], colour: bool, full: bool = False) -> str:
+    """Return everything about one chain; *full*: with all that its commands wrote."""
+    return "\n".join(_chain(view, colour, full))
 
 
-def _chain(view: Mapping[str, Any], colour: bool) -> Iterator[str]:
+def _chain(view: Mapping[str, Any], colour: bool, full: bool) -> Iterator[str]:
     state = paint(view["state"], _CHAIN_HUES.get(view["state"], "yellow"), colour)
     reason = f" ({printable(view['reason'])})" if view["reason"] else ""
     yield f"Chain {view['id']} {printable(view['label'])}: {state}{reason}"
@@ -56,10 +59,10 @@ def _chain(view: Mapping[str, Any], colour: bool) -> Iterator[str]:
         head = f"{minion['minion']}: {minion['status']}, {minion['note']}"
         yield paint(printable(head), _HUES.get(minion["status"], ""), colour)
         for action in minion["actions"]:
-            yield from _action(action, colour)
+            yield from _action(action, colour, full)
 
 
-def _action(action: Mapping[str, Any], colour: bool) -> Iterator[str]:
+def _action(action: Mapping[str, Any], colour: bool, full: bool) -> Iterator[str]:
     status = paint(f"{action['status']:9}", _HUES.get(action["status"], ""), colour)
     times = f"{clock(action['started'])} .. {clock(action['ended'])}"
     tail = printable(action["summary"])
@@ -68,12 +71,30 @@ def _action(action: Mapping[str, Any], colour: bool) -> Iterator[str]:
     )
     # What went well needs no words; what did not, or waits, says why.
     said = action["comment"] if action["status"] == "Failed" else ""
-    for line in (printable(said or action["reason"])).splitlines()[:12]:
+    for line in (printable(said or action["reason"])).splitlines()[: None if full else 12]:
         if action["status"] != "Completed":
             yield f"       {line}"
+    # The comment of a failed action ends with the last lines already.
+    if full or action["status"] != "Failed":
+        yield from _written(action.get("changes"), full)
     if action.get("waits"):
         until = f", until {clock(action['until'], True)}" if action["until"] else ""
         yield f"       {printable(action['waits'])}{until}"
+
+
+def _written(changes: Any, full: bool) -> Iterator[str]:
+    """Yield what the command or script of an action wrote: its last lines, or all."""
+    inner = changes.get("ret") if isinstance(changes, Mapping) else None
+    rows = inner.values() if isinstance(inner, Mapping) else ()
+    found = [row["changes"] for row in rows if isinstance(row, Mapping) and "changes" in row]
+    for written in found:
+        for stream in ("stdout", "stderr"):
+            text = written.get(stream) if isinstance(written, Mapping) else None
+            lines = printable(text).splitlines() if isinstance(text, str) else []
+            left = 0 if full else max(0, len(lines) - _LINES_SHOWN)
+            if left:
+                yield f"       {stream}: {left} more lines, shown by --full"
+            yield from (f"       | {line}" for line in lines[left:])
 
 
 def event_lines(view: Mapping[str, Any], item: Mapping[str, Any], colour: bool) -> Iterator[str]:
