@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional
+import time
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import click
 
 from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
 from catena.cli.settings import connect
-from catena.client.requests import KeyChange, KeyFinger, KeyList, TokenCreate
+from catena.client.connection import MasterClient
+from catena.client.requests import KeyChange, KeyFinger, KeyList, MinionList, TokenCreate
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
+
+#: How long `accept` waits for minions that were told so, and how often it looks, seconds.
+CONNECT_SECONDS = 3.0
+LOOK_SECONDS = 0.05
 
 _ALL = click.option("--all", "-A", "everything", is_flag=True, help="Every key.")
 
@@ -43,14 +49,27 @@ def _change(ctx: click.Context, action: str, match: Optional[str], everything: b
     if bool(match) == everything:
         raise UsageError("name an id or a glob, or say --all")
     client = connect(ctx)
-    changed = client.request("key.change", KeyChange(action, match or "*"))["changed"]
+    reply = client.request("key.change", KeyChange(action, match or "*"))
+    changed = reply["changed"]
     for name in changed:
-        print(name)
+        print(name, flush=True)
+    if action == "accept":
+        _until_connected(client, reply.get("told", ()))
     if not changed:
         why = _why_nothing(action, match or "", client.request("key.list", KeyList("*")))
         if match:
             raise NotFoundError(why)
         click.echo(why, err=True)
+
+
+def _until_connected(client: MasterClient, names: Sequence[str]) -> None:
+    """Wait a moment for minions that connect now: a job right after this is to reach them."""
+    end = time.monotonic() + CONNECT_SECONDS
+    while names and time.monotonic() < end:
+        rows = client.request("minion.list", MinionList(",".join(names), "list"))
+        if all(row["connected"] for row in rows):
+            return
+        time.sleep(LOOK_SECONDS)
 
 
 def _why_nothing(action: str, match: str, found: Mapping[str, Any]) -> str:

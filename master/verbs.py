@@ -154,7 +154,7 @@ class Verbs:
             changed = [
                 s.minion for s in sessions if s and self._parts.link.send(s.peer, KeyRotate())
             ]
-        return {"changed": changed}
+        return {"changed": changed, "told": keys.told(changed)}
 
     async def key_finger(self, caller: Caller, asked: r.KeyFinger) -> Any:
         """Show fingerprints."""

@@ -296,6 +296,8 @@ class AgentLink:
 
     def _connect(self) -> None:
         name = "control" if self._enrolled else "enrol"
+        # What was kept open for a word of the master while the key waited.
+        self._close("enrol")
         self._policy.tried(self._now)
         self._open(name)
         if name == "enrol":
@@ -386,6 +388,8 @@ class AgentLink:
         self._read(name)
         if name in self._channels:
             self._close(name)
+            if self._policy.phase is Phase.waiting:
+                return
             self._down(reason, Cause.broken if self.connected else Cause.failed)
 
     # What arrived
@@ -466,7 +470,8 @@ class AgentLink:
             self._policy.tried(self._now)
             self._ask()
             return
-        self._close("enrol")
+        if following.retry_seconds is None:
+            self._close("enrol")
         self._after_answer(following)
 
     def _after_answer(self, following: Next) -> None:
@@ -479,6 +484,8 @@ class AgentLink:
         if following.retry_seconds is None:
             self._policy.lost(self._now, Cause.failed)
         else:
+            # The connection stays: once the key is accepted, the master says so at once.
+            self._policy.settled()
             self._policy.lost(self._now, Cause.told, following.retry_seconds)
 
     # Rotation of the minion's own key

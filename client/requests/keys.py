@@ -14,7 +14,10 @@ class KeyList:
 
 @dataclass(frozen=True)
 class KeyChange:
-    """Accept, reject, delete or rotate keys by id glob. Reply: {"changed": [ids]}."""
+    """Accept, reject, delete or rotate keys by id glob.
+
+    Reply: {"changed": [ids], "told": [ids]}; who is told that it is accepted connects at once.
+    """
 
     action: str
     match: str

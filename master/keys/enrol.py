@@ -71,7 +71,10 @@ class Enrol:
         self._said = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
         self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
         self._seen: dict[str, float] = {}
+        #: The last question of each key that waits, for the word that it is accepted.
+        self._asked: dict[str, tuple[Peer, bytes]] = {}
         parts.keys.on_close.append(self._forget)
+        parts.keys.on_accept.append(self._tell_accepted)
 
     def on_message(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
         """Handle a probe or a request; the answer goes out once it is durable.
@@ -103,6 +106,18 @@ class Enrol:
 
     def _forget(self, key: KnownKey) -> None:
         self._seen.pop(key.fingerprint, None)
+        self._asked.pop(key.fingerprint, None)
+
+    def _tell_accepted(self, key: KnownKey) -> bool:
+        """Tell a minion whose question is still open that its key is accepted; False: it is not.
+
+        An older agent closes its connection when it is told to wait, and asks again by itself.
+        """
+        peer, msg_id = self._asked.pop(key.fingerprint, (None, b""))
+        if peer is None:
+            return False
+        reply = EnrolReply("accepted", "", self._parts.master_key, 0.0)
+        return self._parts.link.send(peer, reply, msg_id)
 
     def _place(self, peer: Peer) -> _Place:
         """Reserve a place among the waiting keys for a new one."""
@@ -152,6 +167,11 @@ class Enrol:
             self._seen[key.fingerprint] = now
             change = sa.update(KEYS).where(KEYS.c.fingerprint == key.fingerprint).values(seen=now)
             self._parts.store.later(lambda conn: conn.execute(change))
+        self._answer(peer, envelope, key, now)
+
+    def _answer(self, peer: Peer, envelope: Envelope, key: KnownKey, now: float) -> None:
+        if key.state == "pending":
+            self._asked[key.fingerprint] = (peer, envelope.msg_id)
         self._reply(peer, envelope, *_word(key, now))
 
     def _answer_stored(
@@ -164,7 +184,7 @@ class Enrol:
         if key is None:
             self._reply(peer, envelope, "pending", "too many keys wait for a decision", 60.0)
             return
-        self._reply(peer, envelope, *_word(key, self._parts.clock.now().timestamp()))
+        self._answer(peer, envelope, key, self._parts.clock.now().timestamp())
 
     def _reply(
         self, peer: Peer, envelope: Envelope, state: str, reason: str, retry: float

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from asyncio import FIRST_COMPLETED
 from base64 import urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
@@ -41,6 +43,10 @@ ACTIONS = {
 #: States that an action also takes where the id is named in full, not by a glob.
 NAMED = {"accept": ("rejected", "denied"), "reject": ("accepted", "denied")}
 STATES = ("accepted", "pending", "rejected", "denied", "announced")
+#: A key that is accepted by name so soon after its deletion is waited for, and how long: agents
+#: up to this version ask again after about six seconds, newer ones after two.
+DELETED_SECONDS = 60.0
+ASK_AGAIN_SECONDS = 8.0
 TOKEN_VALID_LIMIT = 30 * 24 * 3600
 
 
@@ -70,6 +76,14 @@ class Keys:
         #: Called in the transaction that leaves a minion id without an accepted key, with that id
         #: and the reason in words.
         self.on_delete: list[Callable[[sa.Connection, str, str], None]] = []
+        #: Tells the minion of a key that it is accepted; returns whether that could be sent.
+        self.on_accept: list[Callable[[KnownKey], bool]] = []
+        #: Accepted minions that were told so and may not have said Hello yet.
+        self._told: set[str] = set()
+        #: Minions whose key was deleted, and when, by the monotonic clock.
+        self._deleted: dict[str, float] = {}
+        #: Who waits for a minion to ask again.
+        self._expected: dict[str, asyncio.Future[None]] = {}
 
     async def open(self) -> None:
         """Load every key."""
@@ -105,12 +119,17 @@ class Keys:
         self._known.put(key)
         if key.state == "pending":
             self.waiting.ask(key.fingerprint, key.address)
+            expected = self._expected.pop(key.minion, None)
+            if expected is not None and not expected.done():
+                expected.set_result(None)
         else:
             self.waiting.drop(key.fingerprint)
         if key.state in ("accepted", "announced"):
             self._table.accept(key.public)
             if key.state == "accepted":
                 self._accepted[key.minion] = key.fingerprint
+                if any([told(key) for told in self.on_accept]):
+                    self._told.add(key.minion)
             return
         self._close(key)
 
@@ -160,9 +179,7 @@ class Keys:
         for state in include:
             if state not in STATES:
                 raise UsageError(unknown("key state", state, STATES))
-        chosen = self._choose(action, [part.strip() for part in match.split(",")], set(include))
-        if action == "accept":
-            self._check_single(chosen)
+        chosen = await self._chosen(action, match, set(include))
         names = sorted({key.minion for key in chosen})
         if action == "rotate" or not (chosen or once.key):
             return names
@@ -176,12 +193,48 @@ class Keys:
 
         answer = await self._store.write(once.wrap(decide))
         failpoints.hit("master.key.decided")
+        if action == "delete":
+            self._deleted |= dict.fromkeys(answer["changed"], self._clock.monotonic())
         return answer["changed"]
+
+    async def _chosen(self, action: str, match: str, include: set[str]) -> list[KnownKey]:
+        """Return the keys that an action is about, once those that are expected have asked."""
+        named = [part.strip() for part in match.split(",")]
+        chosen = self._choose(action, named, include)
+        if action == "accept" and not chosen and await self._ask_again(named):
+            chosen = self._choose(action, named, include)
+        if action == "accept":
+            self._check_single(chosen)
+        return chosen
 
     def _leave(self, conn: sa.Connection, minions: Iterable[str], user: str) -> None:
         for minion in minions:
             for told in self.on_delete:
                 told(conn, minion, f"its key was deleted by {user}")
+
+    def told(self, minions: Iterable[str]) -> list[str]:
+        """Return those of *minions* that were told that they are accepted; once for each time."""
+        found = [name for name in minions if name in self._told]
+        self._told.difference_update(found)
+        return found
+
+    async def _ask_again(self, names: Iterable[str]) -> bool:
+        """Wait until a minion asks whose key was just deleted; return whether one did.
+
+        A connected minion learns of the deletion at once and asks a moment later.
+        """
+        now = self._clock.monotonic()
+        self._deleted = {n: at for n, at in self._deleted.items() if now - at < DELETED_SECONDS}
+        loop = asyncio.get_running_loop()
+        waits = [
+            self._expected.setdefault(name, loop.create_future())
+            for name in names
+            if name in self._deleted
+        ]
+        if not waits:
+            return False
+        done, _ = await asyncio.wait(waits, timeout=ASK_AGAIN_SECONDS, return_when=FIRST_COMPLETED)
+        return bool(done)
 
     def _choose(self, action: str, matches: list[str], include: set[str]) -> list[KnownKey]:
         """Return the keys that an action means: exact names reach further than globs."""

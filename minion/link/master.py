@@ -36,6 +36,8 @@ from catena.transport.messages import Envelope, Goodbye, Hello, Refused, Welcome
 HELLO_SECONDS = 15.0
 #: Shortest pause after a Refused, whatever the other side says.
 REFUSED_SECONDS = 5.0
+#: Pause after the key was revoked: a person who deletes it often accepts it anew right away.
+REVOKED_SECONDS = 1.0
 
 
 def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
@@ -245,6 +247,7 @@ class MasterLink:
             self._link.close()
         was = self._welcomed
         self._link, self._welcomed, self._hello_due = None, False, None
-        self._again = now + max(REFUSED_SECONDS, message.retry_seconds)
+        shortest = REVOKED_SECONDS if message.code == "revoked" else REFUSED_SECONDS
+        self._again = now + max(shortest, message.retry_seconds)
         if was:
             self._hears.on_lost("control")

@@ -257,3 +257,19 @@ def test_a_wrong_fingerprint_setting_is_found_by_config_check(tmp_path: Path) ->
     )
     assert done.returncode == 2
     assert "master_finger" in done.stderr
+
+
+def test_first_job_after_accept_reaches_a_minion_that_waits(master: Fleet, new_host: Host) -> None:
+    new_host("fresh").start().says("key accept fresh")
+    assert master.catena("key", "accept", "fresh").stdout == "fresh\n"
+    assert "True" in master.catena("run", "fresh", "test.ping").stdout
+
+
+def test_accept_right_after_delete_takes_the_key_that_asks_again(
+    master: Fleet, member: Host
+) -> None:
+    member("anew")
+    for _ in range(2):
+        assert master.catena("key", "delete", "anew").stdout == "anew\n"
+        assert master.catena("key", "accept", "anew").stdout == "anew\n"
+        assert "True" in master.catena("run", "anew", "test.ping").stdout

@@ -77,6 +77,44 @@ def test_a_key_waits_until_somebody_accepts_it_and_is_then_let_in() -> None:
     asyncio.run(scenario())
 
 
+def test_waiting_minion_is_told_at_once_that_it_is_accepted() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1, away = Knocker(master, "web1"), Knocker(master, "away", "10.0.0.8")
+            await web1.ask()
+            await away.ask()
+            # As an older agent, or one that went away: its connection is closed.
+            del master.keys.on_accept[:]
+            master.keys.on_accept.append(
+                lambda key: key.minion == "web1" and master.gate._parts.enrol._tell_accepted(key)
+            )
+            await master.keys.change("accept", "*")
+            assert web1.heard[-1] == EnrolReply("accepted", "", master.pair.public, 0.0)
+            assert away.heard[-1].state == "pending"
+            assert master.keys.told(["away", "web1"]) == ["web1"]
+            assert master.keys.told(["away", "web1"]) == []
+
+    asyncio.run(scenario())
+
+
+def test_accept_waits_for_a_minion_whose_key_was_just_deleted() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await Knocker(master, "web1").ask()
+            await master.keys.change("delete", "web1")
+            accepting = asyncio.create_task(master.keys.change("accept", "web1,web2"))
+            await master.settle()
+            assert not accepting.done()
+            again = Knocker(master, "web1")
+            await again.ask()
+            assert await accepting == ["web1"]
+            assert again.heard[-1].state == "accepted"
+            # Nobody was deleted here, so nobody is waited for.
+            assert await master.keys.change("accept", "web9") == []
+
+    asyncio.run(scenario())
+
+
 def test_accepted_keys_are_let_in_after_a_restart() -> None:
     async def scenario() -> None:
         async with a_master() as master:

@@ -52,6 +52,10 @@ class Master:
     messages: list[tuple[Peer, Envelope]] = field(default_factory=list)
     gone: list[Peer] = field(default_factory=list)
     settings: GatewaySettings = field(default_factory=GatewaySettings)
+    #: When minions shall ask again.
+    retry_seconds: float = 0.0
+    #: Who asked to be accepted, by which message.
+    asked: list[tuple[Peer, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.table = KeyTable()
@@ -76,7 +80,8 @@ class Master:
         if isinstance(message, EnrolProbe):
             self.gateway.send(peer, EnrolOffer(self.offered, "1"), envelope.msg_id)
         elif isinstance(message, EnrolRequest):
-            reply = EnrolReply(self.state, "as told", self.offered, 0.0)
+            reply = EnrolReply(self.state, "as told", self.offered, self.retry_seconds)
+            self.asked.append((peer, envelope.msg_id))
             self.gateway.send(peer, reply, envelope.msg_id)
         elif isinstance(message, Hello) and self.welcome:
             self.gateway.send(peer, Welcome("1", 15), envelope.msg_id)

@@ -20,6 +20,7 @@ from catena.transport.enrolment import TrustStore
 from catena.transport.keys import generate, load, load_or_create, token_proof
 from catena.transport.messages import (
     ChunkRequest,
+    EnrolReply,
     EnrolRequest,
     Goodbye,
     Hello,
@@ -56,6 +57,36 @@ def test_a_new_minion_trusts_on_first_use_waits_and_gets_in(pki: Path) -> None:
             assert peer.user_id == minion.keys.fingerprint
             assert peer.key == minion.keys.public
             assert peer.address == "127.0.0.1"
+
+    asyncio.run(story())
+
+
+def test_waiting_minion_connects_when_the_master_says_that_it_is_accepted(pki: Path) -> None:
+    async def story() -> None:
+        # Asking again by itself would take longer than the test waits.
+        async with a_master(retry_seconds=300.0) as master, a_minion(master, pki) as minion:
+            await minion.until(lambda: minion.seen(EnrolState))
+            master.table.accept(minion.keys.public)
+            ((peer, msg_id),) = master.asked
+            reply = EnrolReply("accepted", "", master.keys.public, 0.0)
+            assert master.gateway.send(peer, reply, wire.new_id())  # answers another question
+            assert master.gateway.send(peer, reply, msg_id)
+            await minion.until(lambda: minion.link.connected)
+            assert len(master.asked) == 1
+
+    asyncio.run(story())
+
+
+def test_waiting_minion_asks_again_although_the_master_ended_its_connection(pki: Path) -> None:
+    async def story() -> None:
+        async with a_master(retry_seconds=1.0) as master, a_minion(master, pki) as minion:
+            await minion.until(lambda: minion.seen(EnrolState))
+            ((peer, _),) = master.asked
+            master.gateway.drop(peer)
+            master.table.accept(minion.keys.public)
+            master.state = "accepted"
+            await minion.until(lambda: minion.link.connected)
+            assert not [note for note in minion.seen(Noted) if "not reached" in note.text]
 
     asyncio.run(story())
 
