@@ -18,7 +18,7 @@ from catena.minion.start import configure, identity
 from catena.runtime import agent_versions
 from catena.runtime.chain_record import ChainState, ChainView
 from catena.runtime.chain_store import Chain, ChainStore
-from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile
+from catena.runtime.resume_file import ResumeFile, clear_command
 from catena.transport import keys
 
 #: A master that has stored nothing for so long is worth a word.
@@ -29,7 +29,7 @@ def check(config_dir: Path) -> Iterator[Finding]:
     """Yield what there is to say of the minion that *config_dir* configures."""
     try:
         settings = configure.read(config_dir).settings
-        identity.minion_id(settings)
+        minion = identity.minion_id(settings)
     except CatenaError as error:
         yield Finding("configuration", Level.fault, str(error), "catena config check minion")
         return
@@ -39,8 +39,8 @@ def check(config_dir: Path) -> Iterator[Finding]:
     for folder in (cache, Path(settings.pki_dir), Path(settings.run_dir)):
         yield from checkup.private(folder)
     yield checkup.disk(cache)
-    yield from _chains(cache)
-    yield from _resume_file(config_dir, Path(settings.pki_dir))
+    yield from _chains(cache, minion)
+    yield from _resume_file(config_dir, Path(settings.pki_dir), minion)
     yield from _outbox(cache)
     yield from _put_off(cache)
     yield from _versions(settings)
@@ -72,7 +72,7 @@ def _keys(settings: MinionSettings) -> Iterator[Finding]:
         yield Finding("keys", Level.note, "no master's key is known yet")
 
 
-def _chains(cache: Path) -> Iterator[Finding]:
+def _chains(cache: Path, minion: str) -> Iterator[Finding]:
     store = ChainStore(cache, "", "", SystemClock())
     if not store.folder.is_dir():
         return
@@ -82,7 +82,7 @@ def _chains(cache: Path) -> Iterator[Finding]:
         try:
             chain = store.look(int(folder.name))
         except (CatenaError, OSError, ValueError) as error:
-            advice = f"look at the host, then give that chain up: {CLEAR_COMMAND}"
+            advice = f"look at the host, then give that chain up: {clear_command(minion)}"
             yield Finding("journal", Level.fault, str(error), advice)
             continue
         if chain is not None:
@@ -106,13 +106,14 @@ def _interrupted(view: ChainView) -> str:
     return f"action {found[0]}" if found else "an action"
 
 
-def _resume_file(config_dir: Path, pki_dir: Path) -> Iterator[Finding]:
-    file = ResumeFile(config_dir, pki_dir)
+def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Finding]:
+    file = ResumeFile(config_dir, pki_dir, minion)
     if not file.path.exists() and not file.running.exists():
         return
     if not (pki_dir / "resume.key").exists():
         text = f"{file.path} is signed by a key that is gone"
-        yield Finding("resume file", Level.fault, text, f"to give that chain up: {CLEAR_COMMAND}")
+        advice = f"to give that chain up: {file.clear_command}"
+        yield Finding("resume file", Level.fault, text, advice)
         return
     try:
         waiting, taken = file.waiting(), file.taken()

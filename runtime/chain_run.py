@@ -36,7 +36,7 @@ from catena.runtime.boot import boot_time
 from catena.runtime.chain_record import ActionState, ChainState
 from catena.runtime.chain_store import Chain, ChainStore
 from catena.runtime.host import After, AfterKind, BaseHost, Place
-from catena.runtime.resume_file import CLEAR_COMMAND, ResumeFile, ResumePoint
+from catena.runtime.resume_file import ResumeFile, ResumePoint
 
 log = logger(__name__)
 
@@ -69,7 +69,7 @@ class ChainHost:
         self.host = host
         self.place = host.place
         self.store = _store(host.place, host.boot_id(), clock or host.clock)
-        self.file = ResumeFile(host.place.conf_dir, host.place.pki_dir)
+        self.file = ResumeFile(host.place.conf_dir, host.place.pki_dir, host.place.id)
 
     # -- start ---------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class ChainHost:
                 return None
         raise InvalidStateError(
             f"action chain {chain_id} can't start: chain {point.actionchain_id} waits on "
-            f"this minion ({self.file.path}); to give that one up: {CLEAR_COMMAND}"
+            f"this minion ({self.file.path}); to give that one up: {self.file.clear_command}"
         )
 
     def sweep(self) -> None:
@@ -314,12 +314,12 @@ class ChainHost:
         if manifest is None or len(manifest.chunks) < point.chunk:
             raise CommandExecutionError(
                 f"the chunks of chain {chain_id} are neither on this host nor on the file server; "
-                f"to give that chain up: {CLEAR_COMMAND}"
+                f"to give that chain up: {self.file.clear_command}"
             )
         if manifest.chunks[point.chunk - 1].sha256 != point.sha256:
             raise CommandExecutionError(
                 f"chunk {point.chunk} of chain {chain_id} is not the one that the resume file "
-                f"names; to give that chain up: {CLEAR_COMMAND}"
+                f"names; to give that chain up: {self.file.clear_command}"
             )
         # What the files imply has no epoch; the resume file, which is signed, says it.
         manifest = frozen.replace(manifest, epoch=point.epoch)
@@ -538,7 +538,7 @@ def read_pending(place: Place) -> Dict[str, Any]:
     Raises:
         MalformedResumeFileError: it is not one of this agent.
     """
-    file = ResumeFile(place.conf_dir, place.pki_dir)
+    file = ResumeFile(place.conf_dir, place.pki_dir, place.id)
     taken = file.taken()
     point = taken or file.waiting()
     if point is None:

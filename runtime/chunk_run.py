@@ -43,7 +43,7 @@ _COMMENT_SHOWN = 2000
 INTERRUPTED = (
     "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
     "wholly or not at all. It is not started a second time by itself: look at the host, then say "
-    "`catena chain resolve CHAIN` with --mark-done, --retry or --cancel."
+    "`catena chain resolve {chain}` with --mark-done, --retry or --cancel."
 )
 TOO_OFTEN = "Given up: the host or its agent stopped in each of {attempts} attempts at this."
 
@@ -181,7 +181,8 @@ class ChunkHooks:
         if view.attempt < ATTEMPTS[action.kind]:
             return None
         if action.kind is ActionKind.once:
-            return self._end(action, key, {**named, "comment": INTERRUPTED}, "interrupted")
+            text = INTERRUPTED.format(chain=self._chain.manifest.chain_id)
+            return self._end(action, key, {**named, "comment": text}, "interrupted")
         text = TOO_OFTEN.format(attempts=view.attempt)
         return self._end(action, key, {**named, "comment": text}, "failed")
 

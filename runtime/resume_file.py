@@ -35,9 +35,15 @@ from catena.core.suggest import unknown
 NAME = "_mgractionchains.conf"
 SIZE_LIMIT = 64 * 1024
 KEY_BYTES = 32
-CLEAR_COMMAND = "catena run <minion> mgractionchains.clean"
+#: Stands for a minion's id in a command where it is not known.
+SOME_MINION = "MINION"
 _LINE = re.compile(r"([a-z0-9_]+): (.*)")
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
+
+
+def clear_command(minion: str) -> str:
+    """Return the command that gives up the chains which wait on *minion*."""
+    return f"catena run {minion} mgractionchains.clean"
 
 
 class MalformedResumeFileError(CatenaError):
@@ -85,9 +91,11 @@ class ResumeFile:
     Args:
         conf_dir: the agent's configuration folder.
         pki_dir: folder of keys; the HMAC's key is made there when missing, mode 0600.
+        minion: the agent's id, for the commands that errors name.
     """
 
-    def __init__(self, conf_dir: Path, pki_dir: Path) -> None:
+    def __init__(self, conf_dir: Path, pki_dir: Path, minion: str = SOME_MINION) -> None:
+        self.clear_command = clear_command(minion)
         self.path = conf_dir / "minion.d" / NAME
         self.running = self.path.with_name(NAME + ".running")
         self._key_path = pki_dir / "resume.key"
@@ -183,10 +191,10 @@ class ResumeFile:
         except MalformedResumeFileError as error:
             raise self._malformed(path, str(error)) from None
 
-    @staticmethod
-    def _malformed(path: Path, why: str) -> MalformedResumeFileError:
+    def _malformed(self, path: Path, why: str) -> MalformedResumeFileError:
+        why = why.removeprefix(f"{path}: ")
         return MalformedResumeFileError(
-            f"malformed resume file {path}: {why}; to give that chain up: {CLEAR_COMMAND}"
+            f"malformed resume file {path}: {why}; to give that chain up: {self.clear_command}"
         )
 
     def _key(self) -> bytes:
