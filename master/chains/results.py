@@ -102,7 +102,10 @@ class ChainResults:
         disowned = returned.disowned(ret)
         if disowned is None:
             return
-        ref = run_jobs.run_of_return(ledger.conn, ret, minion)
+        ref = run_jobs.run_of_return(ledger.conn, ret, minion) or returned.named(ret)
+        if ref is None and (ret.value or run_jobs.names_something(ledger.conn, ret.jid)):
+            # It is about one run, and does not say clearly which: no other is disowned by it.
+            return
         jobs = run_jobs.open_jobs(ledger.conn, minion)
         for run in rows.open_runs(ledger.conn, minion):
             mine = RunRef(run.chain_id, run.epoch)
@@ -153,7 +156,7 @@ class ChainResults:
     def _failed_resume(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
         """A resume failed before it ran anything: its run has failed there.
 
-        Where neither the job nor its return says which run that is (a damaged resume file), it is
+        Where a job without arguments does not say which run that is (a damaged resume file), it is
         the one that has begun and on which nobody else works. If there are several, silence ends
         them.
         """
@@ -162,6 +165,9 @@ class ChainResults:
         if ref is not None:
             run = rows.run_of(conn, ref, minion)
             failed = [run] if run is not None else []
+        elif run_jobs.names_something(conn, ret.jid):
+            # Of a person, with arguments that make no sense.
+            return
         else:
             jobs = run_jobs.open_jobs(conn, minion)
             failed = [run for run in rows.open_runs(conn, minion) if _waits_idle(conn, run, jobs)]

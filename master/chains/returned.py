@@ -143,6 +143,11 @@ def disowned(ret: JobReturn) -> str | None:
     return None
 
 
+def named(ret: JobReturn) -> RunRef | None:
+    """Return the run that a resume without results says it was about."""
+    return run_ref.named(ret.value) if isinstance(ret.value, Mapping) else None
+
+
 def given_up(ret: JobReturn) -> list[RunRef]:
     """Return the runs that a `clean` says it has given up."""
     runs = ret.value.get("runs") if ret.success and isinstance(ret.value, Mapping) else None

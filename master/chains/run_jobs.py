@@ -66,8 +66,20 @@ def run_of(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
     started = conn.execute(sa.select(RUNS.c.chain_id, RUNS.c.epoch).where(rule)).first()
     if started is not None:
         return RunRef(started.chain_id, started.epoch)
-    given = conn.execute(sa.select(JOBS.c.kwargs).where(JOBS.c.jid == jid)).scalar()
-    return run_ref.named(given or {}) or _reported(conn, jid, minion)
+    return run_ref.named(_given(conn, jid)) or _reported(conn, jid, minion)
+
+
+def names_something(conn: sa.Connection, jid: str) -> bool:
+    """Return whether a resume has arguments, be they right or wrong."""
+    return bool(_given(conn, jid))
+
+
+def _given(conn: sa.Connection, jid: str) -> Mapping[str, Any]:
+    """Return the arguments of a resume by their names."""
+    row = conn.execute(sa.select(JOBS.c.args, JOBS.c.kwargs).where(JOBS.c.jid == jid)).first()
+    if row is None:
+        return {}
+    return {**dict(zip(("actionchain_id", "epoch"), row.args, strict=False)), **row.kwargs}
 
 
 def run_of_return(conn: sa.Connection, ret: JobReturn, minion: str) -> RunRef | None:

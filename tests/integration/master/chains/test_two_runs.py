@@ -159,6 +159,65 @@ def test_a_failed_resume_that_names_nothing_fails_nobody_by_guess(tmp_path: Path
     with_bench(tmp_path, body)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kwargs": {"actionchain_id": 10**21, "epoch": 1}},
+        {"kwargs": {"epoch": 1}},
+        {"kwargs": {"actionchain": 1}},
+        {"args": ("night",)},
+        {"args": (77, 1)},
+    ],
+)
+def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    async def body(bench: Bench) -> None:
+        await waits(bench, "first")
+        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, **given)
+        jid = (await bench.jobs.submit(request)).jid
+        await ends(bench, jid)
+        text = "ERROR: actionchain_id must be a number, not 'night'"
+        await bench.returns(ret(jid, RESUME, text, success=False))
+        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
+
+    with_bench(tmp_path, body)
+
+
+@pytest.mark.parametrize("named", [{"actionchain_id": 77}, {"actionchain_id": 77, "epoch": 1}, {}])
+def test_a_run_is_not_disowned_by_the_word_on_another(
+    tmp_path: Path, named: dict[str, int]
+) -> None:
+    async def body(bench: Bench) -> None:
+        await waits(bench, "first")
+        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, kwargs=named)
+        jid = (await bench.jobs.submit(request)).jid
+        await ends(bench, jid)
+        said = {"not_resumed": "chain 77 is not known", "actionchain_id": 77, "state": "unknown"}
+        await bench.returns(ret(jid, RESUME, said, success=True))
+        for _ in range(3):
+            await pass_time(bench, 120)
+        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
+
+    with_bench(tmp_path, body)
+
+
+def test_a_resume_by_position_names_its_run(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        first = await waits(bench, "first")
+        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, args=(first, 1))
+        jid = (await bench.jobs.submit(request)).jid
+        await cancel(bench, "first")
+        assert jid in await over(bench)
+
+    with_bench(tmp_path, body)
+
+
+async def over(bench: Bench) -> list[str]:
+    query = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state == Delivery.cancelled.value)
+    return await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
+
+
 @pytest.mark.parametrize(("wire", "more"), [(1, {}), (2, {"epoch": 1})])
 def test_a_clean_names_the_run_to_agents_that_take_it(
     tmp_path: Path, wire: int, more: dict[str, int]
