@@ -1,40 +1,33 @@
-"""Debian roots for tests that need a real system: made once by debootstrap, used by overlay.
+"""Debian roots for tests that need a real system, each test with an overlay of its own on top.
 
-A root is kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE), and so is a layer of packages
-over it. Each test gets an overlay of its own on top, which is thrown away. Needs root, debootstrap
-and overlayfs; on CI their lack is a failure.
+Roots and layers of packages over them are kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE).
+A test names those that it needs, and they are made before the first test runs
+(`tests.debian_making`):
+
+    pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm", "bookworm-ssh")]
+
+Needs root, debootstrap and overlayfs; on CI their lack is a failure.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
+import stat
 import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-MIRROR = os.environ.get("CATENA_TEST_MIRROR", "http://deb.debian.org/debian")
-CACHE = Path(os.environ.get("CATENA_TEST_CACHE", "/var/cache/catena-tests"))
-#: What a host needs that boots and runs an agent.
-HOST = ("systemd", "systemd-sysv", "dbus", "python3", "procps")
-#: What is inside the root of each suite; the tests of package and service providers use bookworm.
-PACKAGES: Mapping[str, Sequence[str]] = {
-    "bullseye": HOST,
-    "bookworm": (*HOST, "cron", "rpm", "createrepo-c", "dnf", "zypper", "dpkg-dev"),
-    "trixie": HOST,
-}
+from tests import debian_making
 
-#: More packages, kept as a layer over the root of a suite.
-LAYERS: Mapping[str, Sequence[str]] = {"ssh": ("openssh-server", "sudo", "cron")}
-#: What a new package says to its service has nobody to hear it: nothing runs here.
-_QUIET = "#!/bin/sh\nexit 101\n"
+#: Devices that commands in a root need, by name: (major, minor).
+_DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
+#: Why a root is not there, by its name.
+_unmade: dict[str, str] = {}
 
 
 def require(reason: str) -> NoReturn:
@@ -44,58 +37,27 @@ def require(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def base(suite: str = "bookworm") -> Path:
-    """Return the shared root of *suite*, made if it is not there yet."""
-    if os.geteuid() != 0:
-        require("needs root to make and enter a Debian root")
-    if not shutil.which("debootstrap"):
-        require("needs debootstrap")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    root = CACHE / suite
-    # Several test processes may want it at once; one makes it.
-    with (CACHE / f".{suite}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (root / ".complete").exists():
-            shutil.rmtree(root, ignore_errors=True)
-            include = f"--include={','.join(PACKAGES[suite])}"
-            subprocess.run(
-                ["debootstrap", "--variant=minbase", include, suite, str(root), MIRROR],
-                check=True, capture_output=True, timeout=900,
-            )  # fmt: skip
-            (root / ".complete").touch()
-    return root
+def prepare(names: Sequence[str], say: Callable[[str], None]) -> None:
+    """Make the roots *names*; where that fails, the tests that need one say why."""
+    if debian_making.missing():
+        return
+    for name in names:
+        try:
+            debian_making.make([name], say)
+        except (debian_making.UnmadeRootError, OSError) as error:
+            _unmade[name] = str(error)
+            say(str(error))
 
 
-def layer(name: str, suite: str) -> Path:
-    """Return the shared layer *name* over the root of *suite*, made if it is not there yet."""
-    lower = base(suite)
-    made = CACHE / f"{suite}-{name}"
-    with (CACHE / f".{suite}-{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            scratch = Path(tempfile.mkdtemp(prefix=f"{suite}-{name}.", dir=CACHE))
-            try:
-                _install(LAYERS[name], scratch, lower)
-                (scratch / "upper").rename(made)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
-    return made
-
-
-def _install(packages: Sequence[str], scratch: Path, lower: Path) -> None:
-    """Install packages on top of *lower*; what is new lies in scratch/upper then."""
-    with _mounted(scratch, [lower], entered=True) as root:
-        root.write("/usr/sbin/policy-rc.d", _QUIET, 0o755)
-        resolver = root.path / "etc/resolv.conf"
-        shutil.copy("/etc/resolv.conf", resolver)
-        env = {"DEBIAN_FRONTEND": "noninteractive"}
-        root.run("apt-get", "-qq", "update", env=env)
-        root.run("apt-get", "-qq", "-y", "--no-install-recommends", "install", *packages, env=env)
-        root.run("apt-get", "clean")
-        resolver.unlink()
-        (root.path / "usr/sbin/policy-rc.d").unlink()
-        for path in (root.path / "etc/ssh").glob("ssh_host_*"):
-            path.unlink()
+def base(name: str = "bookworm") -> Path:
+    """Return the shared root *name*: a suite, or the layer SUITE-LAYER over one."""
+    reason = debian_making.missing()
+    if reason:
+        require(reason)
+    found = debian_making.place(name)
+    if not found.exists():
+        pytest.fail(_unmade.get(name, f'the test needs the mark roots("{name}")'))
+    return found
 
 
 @dataclass(frozen=True)
@@ -150,13 +112,13 @@ def overlay(
         entered: mount what commands need that enter it by chroot; a booted one has its own.
         packages: name of a layer of more packages.
     """
-    lowers = [*([layer(packages, suite)] if packages else []), base(suite)]
+    lowers = [*([base(f"{suite}-{packages}")] if packages else []), base(suite)]
     try:
         with _mounted(folder, lowers, entered=entered) as root:
             yield root
     finally:
-        for name in ("work", "upper"):
-            shutil.rmtree(folder / name, ignore_errors=True)
+        for name in ("root", "work", "upper"):
+            debian_making.remove(folder / name)
 
 
 @contextlib.contextmanager
@@ -174,9 +136,21 @@ def _mounted(folder: Path, lowers: Sequence[Path], *, entered: bool) -> Iterator
         if entered:
             subprocess.run(["mount", "-t", "proc", "proc", merged / "proc"], check=True)
             mounted.append(merged / "proc")
-            subprocess.run(["mount", "--bind", "/dev", merged / "dev"], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", merged / "dev"], check=True)
             mounted.append(merged / "dev")
+            _fill(merged / "dev")
         yield Root(merged)
     finally:
         for place in reversed(mounted):
             subprocess.run(["umount", "--lazy", place], check=False)
+
+
+def _fill(dev: Path) -> None:
+    """Make the usual devices; this machine's own would go with a root that is removed."""
+    for name, (major, minor) in _DEVICES.items():
+        os.mknod(dev / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+        (dev / name).chmod(0o666)
+    (dev / "shm").mkdir(mode=0o1777)
+    (dev / "fd").symlink_to("/proc/self/fd")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        (dev / name).symlink_to(f"/proc/self/fd/{number}")

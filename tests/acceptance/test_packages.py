@@ -13,7 +13,7 @@ from tests.acceptance.conftest import make_fleet, running
 from tests.debian_roots import Root, overlay
 from tests.integration.packages.repositories import deb, publish_debs
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
 
 #: What the apt provider calls; each goes into the root.
 TOOLS = ("apt-get", "apt-cache", "apt-mark", "dpkg", "dpkg-query")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import yaml
 from fleet import FleetError, wait_for
 
+from tests import debian_making
 from tests.debian_roots import Root, overlay, require
 
 REPOSITORY = Path(__file__).parents[2]
@@ -350,7 +350,7 @@ class Site:
         self.kill_master()
         self._stack.close()
         self.network.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        debian_making.remove(self.folder)
 
 
 def _write_yaml(path: Path, data: Mapping[str, Any]) -> None:

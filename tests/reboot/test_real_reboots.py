@@ -17,7 +17,11 @@ import pytest
 
 from tests.reboot.machines import BOOT_SECONDS, Installation, Site, site
 
-pytestmark = [pytest.mark.reboot, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.reboot,
+    pytest.mark.roots("bullseye", "bookworm", "trixie"),
+    pytest.mark.timeout(600),
+]
 
 HOSTS = {
     "old1": "bullseye",

@@ -23,7 +23,11 @@ from fleet import FleetError
 from tests.reboot.machines import Installation
 from tests.reboot.ssh_machines import SshSite, ssh_site
 
-pytestmark = [pytest.mark.reboot, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.reboot,
+    pytest.mark.roots("bullseye-ssh", "bookworm-ssh", "trixie-ssh"),
+    pytest.mark.timeout(600),
+]
 
 HOSTS = {"old": "bullseye", "mid": "bookworm", "new": "trixie"}
 MINION = "agent"

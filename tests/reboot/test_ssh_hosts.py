@@ -19,7 +19,11 @@ from tests.debian_roots import Root
 from tests.reboot.machines import PYTHONS, Installation
 from tests.reboot.ssh_machines import SshSite, ssh_site
 
-pytestmark = [pytest.mark.reboot, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.reboot,
+    pytest.mark.roots("bullseye-ssh", "bookworm-ssh", "trixie-ssh"),
+    pytest.mark.timeout(600),
+]
 
 TREE = Path(__file__).parents[1] / "cases/ssh_hosts"
 HOSTS = {"old": "bullseye", "mid": "bookworm", "new": "trixie"}

@@ -15,7 +15,11 @@ import pytest
 from tests.reboot.machines import BOOT_SECONDS, Installation
 from tests.reboot.ssh_machines import SshSite, ssh_site
 
-pytestmark = [pytest.mark.reboot, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.reboot,
+    pytest.mark.roots("bullseye-ssh", "bookworm-ssh", "trixie-ssh"),
+    pytest.mark.timeout(600),
+]
 
 HOSTS = {"old": "bullseye", "mid": "bookworm", "new": "trixie"}
 EVERY = (",".join(HOSTS), "-L")

@@ -14,7 +14,7 @@ from tests.debian_roots import Root
 from tests.integration.packages.conftest import context_of
 from tests.integration.packages.repositories import deb, publish_debs, publish_rpms, rpm
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
 Build = Callable[[Root, str, str], object]
 
 

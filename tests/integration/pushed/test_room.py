@@ -258,6 +258,7 @@ def left_of(user: int) -> list[str]:
 
 @as_root
 @pytest.mark.container
+@pytest.mark.roots("bullseye")
 def test_a_host_with_python_3_9_serves_and_runs_states(bench: Bench, tmp_path: Path) -> None:
     with overlay(tmp_path / "host", "bullseye") as host:
         bench.room = host.path / "root" / "room"

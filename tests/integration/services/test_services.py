@@ -23,7 +23,7 @@ from catena.modules.service.sysv import SysV
 from catena.states import INDEX as STATES
 from tests.debian_roots import Root, overlay, require
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
 
 UNIT = """[Unit]
 Description=made by a test
