@@ -43,7 +43,7 @@ data.get k
 defaults.merge '{a: 1}' '{b: 2}'
 environ.get HOME
 file.find /etc name=hostname
-file.read /nonexistent
+file.read @SANDBOX@/none
 file.stats /etc
 grains.get role
 grains.setval newg '[1, x]'

@@ -70,7 +70,8 @@ def context(tmp_path: Path) -> Context:
         ("ps.pgrep", ["no such process"], None),
         ("mount.is_mounted", ["/proc"], True),
         ("mount.get_mount_from_path", ["/proc/1"], "/proc"),
-        ("mount.fstab", ["/nonexistent"], {}),
+        # Nobody can make a file in /proc.
+        ("mount.fstab", ["/proc/none"], {}),
         ("sysctl.get", ["kernel.ostype"], "Linux"),
     ],
 )

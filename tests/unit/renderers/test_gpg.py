@@ -53,8 +53,10 @@ def test_a_message_that_cannot_be_decrypted_is_an_error_with_its_line(make_conte
     assert caught.value.place == SourceLine("pillar://p.sls", 3)
 
 
-def test_a_missing_program_is_an_error(make_context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpg, "PROGRAM", "/nonexistent/gpg")
+def test_a_missing_program_is_an_error(
+    make_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpg, "PROGRAM", str(tmp_path / "none"))
     with pytest.raises(SourceError, match="gpg: "):
         decrypted(make_context(), f"password: |\n{message('x')}\n")
 

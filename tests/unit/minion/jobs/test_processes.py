@@ -118,7 +118,9 @@ def test_a_scope_is_asked_of_systemd_without_a_shell() -> None:
     assert argv[-1] == "0"
 
 
-def test_there_is_no_scope_without_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scope, "BOOTED", "/nonexistent")
+def test_there_is_no_scope_without_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scope, "BOOTED", str(tmp_path / "none"))
     assert scope.enter("20260101000000000001") == ""
     assert processes.scope_processes("") == set()

@@ -31,11 +31,11 @@ n_hide:
 o_args_list:
   cmd.script: [{name: "salt://py.py"}, {args: [a, 1]}]
 q_cwd_missing:
-  cmd.script: [{name: "salt://s.sh"}, {cwd: /nonexistent}]
+  cmd.script: [{name: "salt://s.sh"}, {cwd: "@SANDBOX@/none"}]
 r_saltenv:
   cmd.script: [{name: "salt://s.sh?saltenv=base"}, {cwd: /}]
 s_missing_local:
-  cmd.script: [{name: "/nonexistent/x.sh"}]
+  cmd.script: [{name: "@SANDBOX@/none/x.sh"}]
 t_stdin:
   cmd.script: [{name: "salt://s.sh"}, {stdin: x}, {cwd: /}]
 v_quiet:
