@@ -138,8 +138,8 @@ class SshServer:
             except ProcessLookupError:
                 continue
         self._process.terminate()
-        self._process.wait(10)
-        self._log.wait(10)
+        self._process.wait(60)
+        self._log.wait(60)
         self._process = None
 
     def cut(self) -> None:

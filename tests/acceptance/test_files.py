@@ -17,7 +17,7 @@ from tests.acceptance.conftest import make_fleet, running, write_tree
 
 SMALL_FILES = 2000
 #: Far above what it takes (2 s alone on two cores), far below one question after the other.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 50.0
 
 TREE = {
     "tree/a.txt": "a\n",

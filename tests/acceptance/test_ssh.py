@@ -237,7 +237,7 @@ def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> Non
     (row,) = json.loads(catena("ssh-run", "list", "--out", "json").stdout)
     assert row["state"] == f"followed by process {process.pid}"
     process.kill()
-    process.wait(10)
+    process.wait(60)
     (row,) = json.loads(catena("ssh-run", "list", "--out", "json").stdout)
     assert (row["host"], row["fun"], row["state"]) == ("plain", "cmd.run", "left on the host")
     there.write_text("on\n")

@@ -521,7 +521,7 @@ def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
             await web1.step(jid, 2, "state", key="x")
             await web1.answer(jid, 7)
             await master.jobs.cancel(jid, ["away"], "anna")
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, 60)
             kinds = [(item["type"], item.get("minion"), item.get("state")) for item in items]
             assert kinds[0] == ("new", None, None)
             assert ("delivery", "away", "queued") in kinds

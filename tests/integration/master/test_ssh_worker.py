@@ -22,7 +22,7 @@ from catena.master.ssh.worker import LEASE_SECONDS, WorkerParts
 from tests.integration.master.bench import Bench, a_master, a_return
 
 #: No test waits longer for anything.
-SECONDS = 20.0
+SECONDS = 60.0
 DAY = 24 * 3600
 
 

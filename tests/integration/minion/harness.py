@@ -50,7 +50,7 @@ from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.return_parts import join_return
 
 T = TypeVar("T", bound=Any)
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 @dataclass
@@ -208,7 +208,7 @@ class Agent:
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     def ask(self, verb: str, **params: Any) -> Any:
         with LocalClient(self.start.run_dir / SOCKET) as client:

@@ -137,7 +137,7 @@ def test_a_call_that_takes_too_long_is_killed_with_what_it_started(
         assert program.call(p.Call("test.ping")).value is True
 
 
-def gone(pid: int, seconds: float = 20.0) -> bool:
+def gone(pid: int, seconds: float = 60.0) -> bool:
     """Return whether a process is gone, or goes soon."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:

@@ -28,12 +28,12 @@ def mounted(path: Path, options: str) -> Iterator[Path]:
     """Yield a small file system of its own."""
     path.mkdir(parents=True, exist_ok=True)
     argv = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
-    if subprocess.run(argv, capture_output=True, check=False, timeout=30).returncode:
+    if subprocess.run(argv, capture_output=True, check=False, timeout=100).returncode:
         require("needs the right to mount")
     try:
         yield path
     finally:
-        subprocess.run(["umount", "--lazy", path], check=True, timeout=30)
+        subprocess.run(["umount", "--lazy", path], check=True, timeout=100)
 
 
 def refused(bench: Bench) -> str:
@@ -239,7 +239,7 @@ def test_what_forks_without_end_is_killed_wholly(bench: Bench, tmp_path: Path) -
             program.ack(RUN)
         bench.close()
         # A killed process may need a moment to be gone.
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 60
         while left_of(user) and time.monotonic() < ends:
             os.sched_yield()
         assert left_of(user) == []

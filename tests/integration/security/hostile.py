@@ -34,7 +34,7 @@ from catena.transport.messages import (
 from catena.transport.peers import Endpoints
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 60.0
 #: Long enough for a message that must not come, on a master that has answered a later one.
 QUIET_SECONDS = 0.3
 

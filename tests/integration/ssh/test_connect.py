@@ -91,7 +91,7 @@ def agent(tmp_path: Path) -> Iterator[Path]:
     process.stdout.readline()
     yield path
     process.terminate()
-    process.wait(10)
+    process.wait(60)
     process.stdout.close()
 
 
@@ -260,15 +260,15 @@ def test_a_connection_that_is_cut_is_a_lost_channel(server: SshServer) -> None:
     def runs() -> None:
         try:
             begun.set()
-            connection.run(["sleep", "60"], timeout=30)
+            connection.run(["sleep", "100"], timeout=60)
         except SshError as error:
             found.append(error)
 
     thread = threading.Thread(target=runs)
     thread.start()
-    begun.wait(10)
+    begun.wait(60)
     server.cut()
-    thread.join(30)
+    thread.join(90)
     connection.close()
     assert isinstance(found[0], ChannelLostError)
     assert found[0].waits

@@ -14,7 +14,7 @@ from catena.states import cmd
 
 
 def gone(pid: int) -> bool:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 60
     while time.monotonic() < limit:
         if pid not in tree.members(pid):
             return True

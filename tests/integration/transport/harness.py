@@ -111,7 +111,7 @@ class Minion:
         await asyncio.to_thread(self.poller.poll, wait)
         self.events += self.link.service(time.monotonic())
 
-    async def until(self, happened: Callable[[], Any], seconds: float = 8.0) -> None:
+    async def until(self, happened: Callable[[], Any], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < end, f"it did not happen; events: {self.events}"

@@ -81,7 +81,7 @@ class Narrow:
         writer.close()
 
 
-async def until(happened: Callable[[], Any], seconds: float = 5.0) -> None:
+async def until(happened: Callable[[], Any], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, "it did not happen"

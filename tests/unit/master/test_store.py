@@ -208,7 +208,7 @@ def test_items_that_wait_together_are_done_together_and_a_bad_one_fails_alone(
         bulk = Bulk(one, many)
         # What they wait behind keeps the writer busy until all of them are there.
         busy = threading.Event()
-        first = store.post(lambda conn: busy.wait(10))
+        first = store.post(lambda conn: busy.wait(60))
         items = ["a", "b"]
         found = [store.post_item(bulk, name) for name in items]
         middle = store.post(put("c"))
@@ -262,7 +262,7 @@ def test_a_database_that_another_process_holds_is_waited_for(tmp_path: Path) -> 
         done, _ = await asyncio.wait([waiting], timeout=0.1)
         assert not done
         other.execute("COMMIT")
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
         other.close()
 
     run(tmp_path, scenario)

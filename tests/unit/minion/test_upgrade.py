@@ -128,7 +128,7 @@ def test_the_guard_ends_an_agent_that_hangs(
     assert ref is not None
     ended = upgrade.guard(str(tmp_path), tmp_path, tmp_path, ref, time.time() + 0.2)
     assert ended == "fell_back"
-    assert hangs.wait(10) != 0
+    assert hangs.wait(60) != 0
     assert agent_versions.current(tmp_path) == ""
     found = agent_versions.read(tmp_path)
     assert found is not None and "in time" in found.reason

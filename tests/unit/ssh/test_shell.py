@@ -28,7 +28,7 @@ def obeyed(text: str) -> bytes:
         "LANG": "C.UTF-8",
         "HOME": "/proc/none",
     }
-    done = subprocess.run(["/bin/sh", "-c", text], capture_output=True, env=env, timeout=30)
+    done = subprocess.run(["/bin/sh", "-c", text], capture_output=True, env=env, timeout=100)
     return done.stdout.partition(b"\n")[2]
 
 

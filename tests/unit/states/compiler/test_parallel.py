@@ -13,7 +13,7 @@ from catena.core.types import StateResult
 from catena.modules.cmd import tree
 from catena.states.compiler import api, parallel
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Hooks:
