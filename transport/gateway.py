@@ -116,7 +116,7 @@ class _EnrolRate:
     def take(self, address: str) -> bool:
         place = network(address)
         shares = zip((place.host, place.prefix), self._rates)
-        return all([self._of(*share).take() for share in shares]) and self._all.take()
+        return all(self._of(*share).take() for share in shares) and self._all.take()
 
     def _of(self, name: str, rate: float) -> _Bucket:
         bucket = self._networks.pop(name, None) or _Bucket(rate)
