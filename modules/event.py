@@ -23,6 +23,7 @@ def _fire(context: Context, data: Any, tag: str) -> bool:
 @function(reads=True)
 def send(
     context: Context,
+    /,
     tag: str,
     data: Any = None,
     with_env: Any = False,

@@ -189,7 +189,7 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 
 @function()
-def query(context: Context, url: str, method: str = "GET", **kwargs: Any) -> Dict[str, Any]:
+def query(context: Context, /, url: str, method: str = "GET", **kwargs: Any) -> Dict[str, Any]:
     """Return what a web server answers.
 
     Args:
@@ -334,6 +334,7 @@ _READ: Dict[str, Callable[[str], Any]] = {"json": json.loads, "xml": _read_xml, 
 @function()
 def wait_for_successful_query(
     context: Context,
+    /,
     url: str,
     wait_for: float = 300,
     request_interval: float = 1,

@@ -54,7 +54,7 @@ def import_json(context: Context, path: str) -> Any:
 
 
 @function(reads=True)
-def host_filter(context: Context, name: str, *args: Any, **kwargs: Any) -> Any:
+def host_filter(context: Context, /, name: str, *args: Any, **kwargs: Any) -> Any:
     """Return what a filter that looks at this host gives (which, get_uid, file_hashsum, ...).
 
     Templates for a host that SSH alone reaches are rendered elsewhere, and ask it this way.

@@ -27,6 +27,7 @@ _TEXT = (
 @function(reads=True)
 def renderer(
     context: Context,
+    /,
     path: Optional[str] = None,
     string: Optional[str] = None,
     default_renderer: str = "jinja|yaml",
@@ -155,7 +156,7 @@ def merge_all(
 
 
 @function(reads=True)
-def serialize(context: Context, serializer: str, obj: Any, **mod_kwargs: Any) -> str:
+def serialize(context: Context, /, serializer: str, obj: Any, **mod_kwargs: Any) -> str:
     """Return *obj* as text.
 
     Args:
@@ -189,7 +190,7 @@ def _without_end(text: str) -> str:
 
 @function(reads=True)
 def deserialize(
-    context: Context, serializer: str, stream_or_string: Any, **mod_kwargs: Any
+    context: Context, /, serializer: str, stream_or_string: Any, **mod_kwargs: Any
 ) -> Any:
     """Return the data of a text.
 

@@ -13,6 +13,7 @@ from catena.states.answers import done, failed, would
 @state()
 def send(
     context: Context,
+    /,
     name: str,
     data: Any = None,
     preload: Any = None,
@@ -52,19 +53,19 @@ def send(
 
 
 @state(name="fire_master")
-def fire_master(context: Context, name: str, data: Any = None, **kwargs: Any) -> StateResult:
+def fire_master(context: Context, /, name: str, data: Any = None, **kwargs: Any) -> StateResult:
     """Fire an event, as `send` does."""
     return send(context, name, data, **kwargs)
 
 
 @state()
-def wait(context: Context, name: str, **kwargs: Any) -> StateResult:
+def wait(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Do nothing until something watched changes; then do as `send`."""
     return done("")
 
 
 @state()
-def mod_watch(context: Context, name: str, sfun: str = "", **kwargs: Any) -> StateResult:
+def mod_watch(context: Context, /, name: str, sfun: str = "", **kwargs: Any) -> StateResult:
     """Fire the event because something watched has changed."""
     given = {key: value for key, value in kwargs.items() if not key.startswith("__")}
     return send(context, name, **given)

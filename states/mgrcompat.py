@@ -15,7 +15,7 @@ from catena.states.function_calls import PASSED_ON, run_named
 
 
 @state(wants=PASSED_ON)
-def module_run(context: Context, name: str, **arguments: Any) -> StateResult:
+def module_run(context: Context, /, name: str, **arguments: Any) -> StateResult:
     """Call execution function *name*.
 
     Args:

@@ -19,7 +19,7 @@ from catena.states.function_calls import (
 
 
 @state(wants=PASSED_ON)
-def run(context: Context, name: str, **arguments: Any) -> StateResult:
+def run(context: Context, /, name: str, **arguments: Any) -> StateResult:
     """Call execution functions.
 
     Two ways of writing are told apart by the dot in an argument's name: `- file.touch: [...]`
@@ -33,13 +33,13 @@ def run(context: Context, name: str, **arguments: Any) -> StateResult:
 
 
 @state(wants=PASSED_ON)
-def wait(context: Context, name: str, **arguments: Any) -> StateResult:
+def wait(context: Context, /, name: str, **arguments: Any) -> StateResult:
     """Do nothing until something watched changes; then do as `run`."""
     return StateResult(True)
 
 
 @state(wants=PASSED_ON)
-def mod_watch(context: Context, name: str, **arguments: Any) -> StateResult:
+def mod_watch(context: Context, /, name: str, **arguments: Any) -> StateResult:
     """Call the functions because something watched has changed."""
     given = {key: value for key, value in arguments.items() if key not in ("sfun", "__reqs__")}
     return run(context, name, **given)

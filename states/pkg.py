@@ -46,6 +46,7 @@ def _names(items: Sequence[Any]) -> str:
 @state()
 def installed(
     context: Context,
+    /,
     name: str,
     version: Optional[str] = None,
     pkgs: Any = None,
@@ -146,7 +147,12 @@ def _foretold_hold(
 
 @state()
 def latest(
-    context: Context, name: str, pkgs: Any = None, refresh: Optional[bool] = None, **options: Any
+    context: Context,
+    /,
+    name: str,
+    pkgs: Any = None,
+    refresh: Optional[bool] = None,
+    **options: Any,
 ) -> StateResult:
     """The packages are installed in the newest version that the repositories offer."""
     tool = provider(context)
@@ -215,7 +221,7 @@ def _gone(
 
 @state()
 def removed(
-    context: Context, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
+    context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
 ) -> StateResult:
     """The packages are not installed (or not in the version that is named)."""
     return _gone(context, name, pkgs, version, purge=False)
@@ -223,7 +229,7 @@ def removed(
 
 @state()
 def purged(
-    context: Context, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
+    context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
 ) -> StateResult:
     """The packages are not installed, and their configuration is gone too."""
     return _gone(context, name, pkgs, version, purge=True)
@@ -231,7 +237,7 @@ def purged(
 
 @state()
 def uptodate(
-    context: Context, name: str, refresh: Optional[bool] = None, **options: Any
+    context: Context, /, name: str, refresh: Optional[bool] = None, **options: Any
 ) -> StateResult:
     """Every installed package is in its newest version."""
     fresh = _refresh(context, True if refresh is None else refresh)
@@ -266,13 +272,13 @@ def _hold_state(context: Context, names: Tuple[str, ...], on: bool) -> StateResu
 
 
 @state()
-def held(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult:
+def held(context: Context, /, name: str, pkgs: Any = None, **_: Any) -> StateResult:
     """The packages keep their version."""
     return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), True)
 
 
 @state()
-def unheld(context: Context, name: str, pkgs: Any = None, **_: Any) -> StateResult:
+def unheld(context: Context, /, name: str, pkgs: Any = None, **_: Any) -> StateResult:
     """The packages may change their version."""
     return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), False)
 
@@ -286,7 +292,7 @@ _BY_NAME: Dict[str, Callable[..., StateResult]] = {
 
 
 @state()
-def mod_watch(context: Context, name: str, sfun: str = "", **options: Any) -> StateResult:
+def mod_watch(context: Context, /, name: str, sfun: str = "", **options: Any) -> StateResult:
     """Do the state again because something watched has changed."""
     given = {key: value for key, value in options.items() if key != "__reqs__"}
     if sfun in _BY_NAME:

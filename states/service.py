@@ -58,7 +58,7 @@ def _reach(
 
 @state()
 def running(
-    context: Context, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
+    context: Context, /, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
 ) -> StateResult:
     """The service runs; with *enable*, also after a boot (or not).
 
@@ -74,7 +74,7 @@ def running(
 
 @state()
 def dead(
-    context: Context, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
+    context: Context, /, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
 ) -> StateResult:
     """The service does not run; with *enable*, it starts at boot (or not)."""
     return _reach(context, name, False, enable, options)
@@ -130,7 +130,9 @@ def unmasked(context: Context, name: str) -> StateResult:
 
 
 @state()
-def mod_watch(context: Context, name: str, sfun: str = "running", **options: Any) -> StateResult:
+def mod_watch(
+    context: Context, /, name: str, sfun: str = "running", **options: Any
+) -> StateResult:
     """What a watched change does: restart (or reload, full_restart) a service that runs."""
     runs = bool(context.call("service.status", name))
     if sfun == "dead":

@@ -10,12 +10,12 @@ from catena.core.types import StateResult
 
 
 @state(name="set")
-def set_(context: Context, name: str, **kwargs: Any) -> StateResult:
+def set_(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Do nothing: the arguments are parameters of the file for the stateconf renderer."""
     return StateResult(True)
 
 
 @state(name="context")
-def context_(context: Context, name: str, **kwargs: Any) -> StateResult:
+def context_(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Do nothing: see stateconf.set."""
     return StateResult(True)

@@ -15,19 +15,19 @@ _MISSING = object()
 
 
 @state()
-def nop(context: Context, name: str, **kwargs: Any) -> StateResult:
+def nop(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Succeed and change nothing, whatever the arguments."""
     return StateResult(True, comment="Success!")
 
 
 @state()
-def succeed_without_changes(context: Context, name: str, **kwargs: Any) -> StateResult:
+def succeed_without_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Succeed and change nothing."""
     return StateResult(True, comment=str(kwargs.get("comment", "Success!")))
 
 
 @state()
-def succeed_with_changes(context: Context, name: str, **kwargs: Any) -> StateResult:
+def succeed_with_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Succeed and pretend a change."""
     if context.test:
         return StateResult(None, _CHANGES, f"{_NOT_TESTING} successful with changes")
@@ -35,7 +35,7 @@ def succeed_with_changes(context: Context, name: str, **kwargs: Any) -> StateRes
 
 
 @state()
-def fail_without_changes(context: Context, name: str, **kwargs: Any) -> StateResult:
+def fail_without_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Fail and change nothing."""
     if context.test:
         return StateResult(False, comment=f"{_NOT_TESTING} a failure!")
@@ -43,7 +43,7 @@ def fail_without_changes(context: Context, name: str, **kwargs: Any) -> StateRes
 
 
 @state()
-def fail_with_changes(context: Context, name: str, **kwargs: Any) -> StateResult:
+def fail_with_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
     """Fail and pretend a change."""
     if context.test:
         return StateResult(None, _CHANGES, f"{_NOT_TESTING} failed with changes")
@@ -106,6 +106,7 @@ def show_notification(context: Context, name: str, text: str = "") -> StateResul
 @state()
 def check_pillar(
     context: Context,
+    /,
     name: str,
     present: Union[str, List[str], None] = None,
     **typed: Union[str, List[str]],
@@ -168,6 +169,7 @@ def _lookup(data: Any, path: str) -> Any:
 @state()
 def mod_watch(
     context: Context,
+    /,
     name: str,
     sfun: str = "",
     __reqs__: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = None,

@@ -145,7 +145,7 @@ def _in_language(lang: str, code: str, args: Words) -> Tuple[List[str], str]:
 
 @function()
 def exec_code_all(
-    context: Context, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
+    context: Context, /, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
 ) -> Dict[str, Any]:
     """Run *code* by the interpreter *lang* and return {pid, retcode, stdout, stderr}."""
     words, path = _in_language(lang, code, args)
@@ -159,7 +159,7 @@ def exec_code_all(
 
 @function()
 def exec_code(
-    context: Context, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
+    context: Context, /, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
 ) -> str:
     """Run *code* by the interpreter *lang* and return its standard output."""
     return str(exec_code_all(context, lang, code, cwd, args, **options)["stdout"])

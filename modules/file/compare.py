@@ -102,6 +102,7 @@ def extract_hash(
 @function(reads=True)
 def apply_template_on_contents(
     context: Context,
+    /,
     contents: str,
     template: str,
     context_: Optional[Mapping[str, Any]] = None,

@@ -46,6 +46,7 @@ def version(context: Context, versioninfo: bool = False) -> Any:
 @function()
 def clone(
     context: Context,
+    /,
     cwd: str,
     url: Optional[str] = None,
     name: Optional[str] = None,
@@ -76,6 +77,7 @@ def clone(
 @function()
 def init(
     context: Context,
+    /,
     cwd: str,
     bare: bool = False,
     opts: str = "",
@@ -90,6 +92,7 @@ def init(
 @function()
 def fetch(
     context: Context,
+    /,
     cwd: str,
     remote: Optional[str] = None,
     force: bool = False,
@@ -114,6 +117,7 @@ def fetch(
 @function()
 def pull(
     context: Context,
+    /,
     cwd: str,
     opts: str = "",
     user: Optional[str] = None,
@@ -128,6 +132,7 @@ def pull(
 @function()
 def push(
     context: Context,
+    /,
     cwd: str,
     remote: str,
     ref: str,
@@ -145,6 +150,7 @@ def push(
 @function()
 def checkout(
     context: Context,
+    /,
     cwd: str,
     rev: Optional[str] = None,
     force: bool = False,
@@ -162,7 +168,7 @@ def checkout(
 
 @function()
 def reset(
-    context: Context, cwd: str, opts: str = "", user: Optional[str] = None, **ignored: Any
+    context: Context, /, cwd: str, opts: str = "", user: Optional[str] = None, **ignored: Any
 ) -> str:
     """Reset a checkout; *opts* are git's words, such as "--hard origin/main"."""
     return git(context, ["reset", *_options(opts)], cwd, Account(user))
@@ -171,6 +177,7 @@ def reset(
 @function()
 def merge(
     context: Context,
+    /,
     cwd: str,
     rev: Optional[str] = None,
     opts: str = "",
@@ -185,6 +192,7 @@ def merge(
 @function()
 def add(
     context: Context,
+    /,
     cwd: str,
     filename: str,
     opts: str = "",
@@ -199,6 +207,7 @@ def add(
 @function()
 def commit(
     context: Context,
+    /,
     cwd: str,
     message: str,
     opts: str = "",
@@ -214,6 +223,7 @@ def commit(
 @function(reads=True)
 def revision(
     context: Context,
+    /,
     cwd: str,
     rev: str = "HEAD",
     short: bool = False,
@@ -230,14 +240,16 @@ def revision(
 
 
 @function(reads=True)
-def current_branch(context: Context, cwd: str, user: Optional[str] = None, **ignored: Any) -> str:
+def current_branch(
+    context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any
+) -> str:
     """Return the branch that is checked out; "HEAD" when none is."""
     return git(context, ["rev-parse", "--abbrev-ref", "HEAD"], cwd, Account(user)).strip()
 
 
 @function(reads=True)
 def list_branches(
-    context: Context, cwd: str, remote: bool = False, user: Optional[str] = None, **ignored: Any
+    context: Context, /, cwd: str, remote: bool = False, user: Optional[str] = None, **ignored: Any
 ) -> List[str]:
     """Return the branches, or with *remote* those of the remotes."""
     top = "refs/remotes" if remote else "refs/heads"
@@ -246,7 +258,9 @@ def list_branches(
 
 
 @function(reads=True)
-def list_tags(context: Context, cwd: str, user: Optional[str] = None, **ignored: Any) -> List[str]:
+def list_tags(
+    context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any
+) -> List[str]:
     """Return the tags."""
     words = ["for-each-ref", "--format=%(refname:short)", "refs/tags/"]
     return lines(git(context, words, cwd, Account(user)))
@@ -255,6 +269,7 @@ def list_tags(context: Context, cwd: str, user: Optional[str] = None, **ignored:
 @function(reads=True)
 def ls_remote(
     context: Context,
+    /,
     cwd: Optional[str] = None,
     remote: str = "origin",
     ref: Optional[str] = None,
@@ -275,7 +290,7 @@ def ls_remote(
 
 @function(reads=True)
 def remotes(
-    context: Context, cwd: str, user: Optional[str] = None, redact_auth: bool = True,
+    context: Context, /, cwd: str, user: Optional[str] = None, redact_auth: bool = True,
     **ignored: Any,
 ) -> Dict[str, Dict[str, str]]:  # fmt: skip
     """Return name -> {"fetch", "push"} of the remotes."""
@@ -289,7 +304,7 @@ def remotes(
 
 @function(reads=True)
 def remote_get(
-    context: Context, cwd: str, remote: str = "origin", user: Optional[str] = None,
+    context: Context, /, cwd: str, remote: str = "origin", user: Optional[str] = None,
     redact_auth: bool = True, **ignored: Any,
 ) -> Dict[str, str]:  # fmt: skip
     """Return {"fetch", "push"} of one remote.
@@ -307,7 +322,7 @@ def remote_get(
 
 @function()
 def remote_set(
-    context: Context, cwd: str, url: str, remote: str = "origin", user: Optional[str] = None,
+    context: Context, /, cwd: str, url: str, remote: str = "origin", user: Optional[str] = None,
     https_user: Optional[str] = None, https_pass: Optional[str] = None, **ignored: Any,
 ) -> Dict[str, str]:  # fmt: skip
     """Set the address of a remote; return {"fetch", "push"}."""
@@ -319,13 +334,13 @@ def remote_set(
 
 
 @function(reads=True)
-def is_worktree(context: Context, cwd: str, user: Optional[str] = None, **ignored: Any) -> bool:
+def is_worktree(context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any) -> bool:
     """Return whether *cwd* is a work tree beside the main one."""
     return Path(cwd, ".git").is_file()
 
 
 @function(reads=True)
-def status(context: Context, cwd: str, user: Optional[str] = None, **ignored: Any) -> Any:
+def status(context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any) -> Any:
     """Return state -> paths of what was changed in a checkout."""
     found: Dict[str, List[str]] = {}
     text = git(context, ["status", "--porcelain", "-z"], cwd, Account(user))
@@ -340,6 +355,7 @@ def status(context: Context, cwd: str, user: Optional[str] = None, **ignored: An
 @function(reads=True)
 def config_get(
     context: Context,
+    /,
     key: str,
     cwd: Optional[str] = None,
     user: Optional[str] = None,
@@ -374,6 +390,7 @@ def config_values(
 @function()
 def config_set(
     context: Context,
+    /,
     key: str,
     value: Any = None,
     multivar: Any = None,
@@ -402,6 +419,7 @@ def config_set(
 @function()
 def config_unset(
     context: Context,
+    /,
     key: str,
     value_regex: Optional[str] = None,
     cwd: Optional[str] = None,
@@ -420,7 +438,7 @@ def config_unset(
 
 @function(reads=True)
 def rev_parse(
-    context: Context, cwd: str, rev: Optional[str] = None, opts: str = "",
+    context: Context, /, cwd: str, rev: Optional[str] = None, opts: str = "",
     user: Optional[str] = None, **ignored: Any,
 ) -> str:  # fmt: skip
     """Return what `git rev-parse` prints."""
@@ -431,6 +449,7 @@ def rev_parse(
 @function()
 def submodule(
     context: Context,
+    /,
     cwd: str,
     command: str,
     opts: str = "",
@@ -446,7 +465,7 @@ def submodule(
 
 @function(reads=True)
 def describe(
-    context: Context, cwd: str, rev: str = "HEAD", user: Optional[str] = None, **ignored: Any
+    context: Context, /, cwd: str, rev: str = "HEAD", user: Optional[str] = None, **ignored: Any
 ) -> str:
     """Return a readable name of a revision."""
     words = ["describe", "--always", word(rev, "revision")]

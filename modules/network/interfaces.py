@@ -202,13 +202,13 @@ def ip_addrs6(
 
 
 @function(reads=True)
-def ipaddrs(context: Context, interface: Optional[str] = None, **options: Any) -> List[str]:
+def ipaddrs(context: Context, /, interface: Optional[str] = None, **options: Any) -> List[str]:
     """Return the IPv4 addresses of this host, as network.ip_addrs does."""
     return list(ip_addrs(context, interface, **options))
 
 
 @function(reads=True)
-def ipaddrs6(context: Context, interface: Optional[str] = None, **options: Any) -> List[str]:
+def ipaddrs6(context: Context, /, interface: Optional[str] = None, **options: Any) -> List[str]:
     """Return the IPv6 addresses of this host, as network.ip_addrs6 does."""
     return list(ip_addrs6(context, interface, **options))
 

@@ -151,6 +151,7 @@ def _files(context: Context, sources: Any) -> Dict[str, str]:
 @function()
 def install(
     context: Context,
+    /,
     name: Optional[str] = None,
     refresh: bool = False,
     pkgs: Any = None,

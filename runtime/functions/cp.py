@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
 from catena.core.context import Context
@@ -94,6 +94,7 @@ def _bring(context: Context, path: str, saltenv: Optional[str], dest: str, maked
 @function()
 def get_file(
     context: Context,
+    /,
     path: str,
     dest: str,
     saltenv: Optional[str] = None,
@@ -135,6 +136,7 @@ def _rendered(context: Context, engine: str, variables: Dict[str, Any], text: st
 @function()
 def get_template(
     context: Context,
+    /,
     path: str,
     dest: str,
     template: str = "jinja",
@@ -151,10 +153,13 @@ def get_template(
         template: engine.
         saltenv: environment.
         makedirs: make missing folders.
-        kwargs: variables of the template.
+        kwargs: variables of the template; those of `context`, a mapping, win over the others.
 
     Returns:
         Where the file is; "" when there is no such file.
+
+    Raises:
+        UsageError: `context` is no mapping.
     """
     from catena.renderers.templates import render_file
 
@@ -162,7 +167,11 @@ def get_template(
     local = _fetch(context, path, saltenv)
     if local is None:
         return ""
-    text = render_file(context, local.read_text(encoding="utf-8"), template, kwargs)
+    given = kwargs.pop("context", None)
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"cp.get_template: context is a mapping of names, not {given!r}")
+    variables = {**kwargs, **(given or {})}
+    text = render_file(context, local.read_text(encoding="utf-8"), template, variables)
     target = Path(dest)
     if makedirs:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -173,6 +182,7 @@ def get_template(
 @function()
 def get_dir(
     context: Context,
+    /,
     path: str,
     dest: str,
     saltenv: Optional[str] = None,
@@ -217,6 +227,7 @@ def get_file_str(context: Context, path: str, saltenv: Optional[str] = None) -> 
 @function()
 def get_url(
     context: Context,
+    /,
     path: str,
     dest: Optional[str] = "",
     saltenv: Optional[str] = None,
@@ -274,6 +285,7 @@ def _fetch_any(
 @function()
 def cache_file(
     context: Context,
+    /,
     path: str,
     saltenv: Optional[str] = None,
     source_hash: Optional[str] = None,

@@ -30,7 +30,7 @@ def items(context: Context, sanitize: bool = False) -> Dict[str, Any]:
 
 
 @function(reads=True)
-def item(context: Context, *args: str, **kwargs: Any) -> Dict[str, Any]:
+def item(context: Context, /, *args: str, **kwargs: Any) -> Dict[str, Any]:
     """Return the grains of the given names (paths with `:`), by name; "" for unknown ones.
 
     Args:

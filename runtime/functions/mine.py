@@ -88,7 +88,7 @@ def update(context: Context, clear: bool = False, mine_functions: Any = None) ->
 
 
 @function()
-def send(context: Context, name: str, *args: Any, **kwargs: Any) -> bool:
+def send(context: Context, /, name: str, *args: Any, **kwargs: Any) -> bool:
     """Compute one function's value and give it to the mine under *name*."""
     given = {key: value for key, value in kwargs.items() if not key.startswith("__")}
     fun, more, named = _call_of(name, [given] if given else [])

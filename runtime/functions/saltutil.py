@@ -210,7 +210,7 @@ sync_wrapper = _sync_of("wrapper")
 
 
 @function()
-def refresh_grains(context: Context, **kwargs: Any) -> bool:
+def refresh_grains(context: Context, /, **kwargs: Any) -> bool:
     """Collect grains anew; the master learns them.
 
     Args:
@@ -225,7 +225,7 @@ def refresh_grains(context: Context, **kwargs: Any) -> bool:
 
 
 @function()
-def refresh_pillar(context: Context, wait: bool = False, timeout: int = 30, **_: Any) -> bool:
+def refresh_pillar(context: Context, /, wait: bool = False, timeout: int = 30, **_: Any) -> bool:
     """Compile the pillar anew and say whether that works.
 
     Jobs compile it when they first look into it, so there is nothing else to refresh.
@@ -241,7 +241,7 @@ def refresh_pillar(context: Context, wait: bool = False, timeout: int = 30, **_:
 
 
 @function()
-def refresh_modules(context: Context, **_: Any) -> bool:
+def refresh_modules(context: Context, /, **_: Any) -> bool:
     """Load custom modules anew on their next use."""
     context.forget_plugins()
     return True

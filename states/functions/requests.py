@@ -42,7 +42,7 @@ def _alone(context: Context) -> ContextManager[None]:
 
 
 @function(queued=True, out="highstate", fails="states")
-def request(context: Context, mods: Any = None, name: str = "default", **options: Any) -> Any:
+def request(context: Context, /, mods: Any = None, name: str = "default", **options: Any) -> Any:
     """Try states in test mode, and keep the wish to run them for state.run_request.
 
     Args:
@@ -86,7 +86,7 @@ def clear_request(context: Context, name: Optional[str] = None) -> bool:
 
 
 @function(queued=True, out="highstate", fails="states")
-def run_request(context: Context, name: str = "default", **options: Any) -> Any:
+def run_request(context: Context, /, name: str = "default", **options: Any) -> Any:
     """Run what was requested, and forget the request; {} when there is none.
 
     Args:
