@@ -131,7 +131,7 @@ def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
     if not callee.open:
         for key in low.args:
             if key not in callee.accepts:
-                known = sorted({*callee.accepts, *KEYWORDS})
+                known = sorted({*callee.accepts, *KEYWORDS, "name"})
                 yield (
                     f"'{key}' is an invalid keyword argument for '{low.state}.{low.fun}' in "
                     f"state '{low.id}' of SLS '{low.sls}'{meant(key, known)}{at(low.line_of(key))}"
@@ -398,7 +398,11 @@ def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
     for key, value in low.args.items():
         if key in callee.accepts:
             continue
-        meant_one = _slip(key, callee.accepts, isinstance(value, list))
+        if low.name == low.id and _is_slip_of_name(key):
+            # The state acts on what its id names, which is likely something else.
+            meant_one: Optional[str] = "name"
+        else:
+            meant_one = _slip(key, callee.accepts, isinstance(value, list))
         if meant_one:
             yield (
                 f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
@@ -412,6 +416,24 @@ def _slip(key: str, accepts: FrozenSet[str], is_list: bool) -> Optional[str]:
     # `m_name` is how module.run gives a name, and no slip.
     names = {*accepts, *_GUARDS, *(REQUISITES if is_list else ())} - {"name"}
     return nearest(key, sorted(names), _SLIP)
+
+
+@lru_cache(maxsize=1024)  # as above
+def _is_slip_of_name(key: str) -> bool:
+    """Return whether *key* is `name` with a letter too many, missing, swapped or in capitals.
+
+    Only letters of `name` count: `uname` and `same` are arguments of their own.
+    """
+    word, key = "name", key.lower()
+    letters = set(word)
+    if key == word or not set(key) <= letters:
+        return key == word
+    cuts = range(len(word) + 1)
+    missing = {word[:at] + word[at + 1 :] for at in cuts[:-1]}
+    swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in cuts[:-2]}
+    other = {word[:at] + one + word[at + 1 :] for at in cuts[:-1] for one in letters}
+    added = {word[:at] + one + word[at:] for at in cuts for one in letters}
+    return key in missing | swapped | other | added
 
 
 def _judge(context: Context, low: Low, row: Row) -> None:
