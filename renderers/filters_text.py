@@ -11,10 +11,11 @@ import secrets
 import shlex
 import string
 import uuid
-from datetime import date, datetime, timezone
 from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 from jinja2.exceptions import TemplateRuntimeError
+
+from catena.renderers.dates import date_of
 
 #: The namespace of the `uuid` filter; part of what people's templates give.
 _UUID_SPACE = "91633ebf-1c86-5e33-935a-28061f4b480e"
@@ -205,23 +206,9 @@ def to_camel_case(text: str, uppercamel: bool = False) -> str:
     return first + "".join(word.capitalize() for word in words)
 
 
-def strftime(value: Any, form: str = "%Y-%m-%d") -> str:
-    """Return a date (datetime, ISO text, or seconds since the epoch) in the form given."""
-    return _date(value).strftime(form)
-
-
-def _date(value: Any) -> Union[date, datetime]:
-    if isinstance(value, (date, datetime)):
-        return value
-    number = to_number(value)
-    if isinstance(number, (int, float)) and not isinstance(number, bool):
-        return datetime.fromtimestamp(number, timezone.utc)
-    if not value:
-        return datetime.now(timezone.utc)
-    try:
-        return datetime.fromisoformat(str(value))
-    except ValueError:
-        raise TemplateRuntimeError(f"{value!r} is not a date") from None
+def strftime(value: Any = None, form: str = "%Y-%m-%d") -> str:
+    """Return a date in the form given; see `dates.date_of`."""
+    return date_of(value).strftime(form)
 
 
 def fail(message: Any) -> None:

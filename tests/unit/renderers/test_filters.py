@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,30 @@ def test_misuse_is_a_fault_with_its_line(make_context: Any, expression: str) -> 
     with pytest.raises(SourceError) as caught:
         render(make_context(), Source("a\n{{ " + expression + " }}", "salt://t"), {})
     assert caught.value.place.line == 2 or caught.value.chain[-1].line == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("{'a': [{'b': 1}, {'b': 3}]}|json_query('a[*].b')", "[1, 3]"),
+        ("{'a': 1}|json_query('zz')", "None"),
+        ("[3, 1, 2]|json_query('sort(@)')", "[1, 2, 3]"),
+        ("{'u': [{'n': 'x', 's': 'on'}]}|json_query(\"u[?s=='on'].n | [0]\")", "x"),
+        ("{'a': 1, 'b': 2}|json_query('keys(@)|length(@)')", "2"),
+    ],
+)
+def test_json_query_is_jmespath(make_context: Any, expression: str, found: str) -> None:
+    assert render(make_context(), Source("{{ " + expression + " }}", "t"), {}).text == found
+
+
+def test_malformed_json_query_is_a_fault_with_its_line(make_context: Any) -> None:
+    with pytest.raises(SourceError, match=r"json_query 'a\['"):
+        render(make_context(), Source("{{ {}|json_query('a[') }}", "salt://t"), {})
+
+
+def test_jmespath_and_dateutil_are_loaded_where_they_are_used_alone() -> None:
+    code = (
+        "import sys, catena.renderers.jinja, catena.renderers.filters\n"
+        "assert not {'jmespath', 'dateutil'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,107 @@
+"""Dates as templates give them to the filters `strftime` and `date_format`.
+
+Salt reads numbers, and with the package timelib nearly any text. Here texts are read by dateutil
+where that is installed, by the rules of timelib where the two differ. A text that could be two
+dates, or that nothing here can read, is an error: never a date that nobody meant.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Any, Callable, Dict, Union
+
+from jinja2.exceptions import TemplateRuntimeError
+
+#: Days from today of the words that stand for a day at midnight.
+_DAYS = {"today": 0, "midnight": 0, "tomorrow": 1, "yesterday": -1}
+#: Texts of digits alone that are a date; any other is seconds since 1970.
+_DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+#: Numbers of digits that are a year or a time of day: "2002" is 20:02 to timelib.
+_UNCLEAR = (4, 6)
+#: The day comes first: 25.12.2002, 2-1-2003. With slashes it is the month.
+_DAY_FIRST = re.compile(r"\s*[0-9]{1,2}[-.][0-9]{1,2}[-.][0-9]{2,4}\b")
+
+
+def date_of(value: Any) -> Union[date, datetime]:
+    """Return the date that *value* means, in the time zone of this host.
+
+    Args:
+        value: a date, seconds since 1970, a text, or None for now.
+
+    Raises:
+        TemplateRuntimeError: it is no date, or could be two.
+    """
+    if isinstance(value, (date, datetime)):
+        return value
+    if value is None:
+        return datetime.now()  # templates show the host's own time, as in Salt
+    try:
+        if isinstance(value, str):
+            return _of_text(value.strip())
+        return _of_seconds(value)
+    except (OSError, OverflowError, TypeError, ValueError) as error:
+        raise TemplateRuntimeError(f"{value!r} is not a date: {error}") from None
+
+
+def _of_seconds(value: Any) -> datetime:
+    return datetime.fromtimestamp(float(value))  # as above
+
+
+def _of_text(text: str) -> datetime:
+    word = text.lower()
+    now = datetime.now()  # as above
+    if word == "now":
+        return now
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if word == "noon":
+        return midnight.replace(hour=12)
+    if word in _DAYS:
+        return midnight + timedelta(days=_DAYS[word])
+    if text.isdigit():
+        return _of_digits(text)
+    try:
+        return _of_seconds(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=None)
+    except ValueError:
+        return _by_dateutil(text, midnight)
+
+
+def _of_digits(text: str) -> datetime:
+    if len(text) in _UNCLEAR:
+        raise ValueError("it may be a year, a time or seconds; write 2002-12-25, or a number")
+    form = _DIGITS.get(len(text))
+    if form is not None:
+        return datetime.strptime(text, form)  # the host's own time
+    return _of_seconds(text)
+
+
+def _by_dateutil(text: str, midnight: datetime) -> datetime:
+    """Return the date of a text; what it does not name is today's, or the first of its month."""
+    try:
+        from dateutil import parser  # type: ignore[import-untyped]  # no stubs; may be missing
+    except ImportError:
+        raise ValueError(
+            "this host reads seconds since 1970 and ISO dates (2002-12-25 10:00:00); for others "
+            "install the Python package python-dateutil"
+        ) from None
+
+    def parsed(default: datetime) -> datetime:
+        first = _DAY_FIRST.match(text) is not None
+        found: datetime = parser.parse(text, default=default, dayfirst=first, ignoretz=True)
+        return found
+
+    named = _named(parsed)
+    first_of_month = named["year"] and named["month"] and not named["day"]
+    if named["year"] and not named["month"] and not named["day"]:
+        raise ValueError("it names a year alone")
+    return parsed(midnight.replace(day=1) if first_of_month else midnight)
+
+
+def _named(parsed: Callable[[datetime], datetime]) -> Dict[str, bool]:
+    """Return which parts of a date a text names: they are the same whatever fills the others."""
+    one, other = parsed(datetime(2001, 1, 1)), parsed(datetime(2004, 2, 12))
+    return {part: getattr(one, part) == getattr(other, part) for part in ("year", "month", "day")}
