@@ -196,10 +196,10 @@ class _Compiler:
         try:
             rendered = self._render(sls, visit)
         except SourceError as error:
-            self.note(error.reached(visit.way))
+            self.note(error.told_as(f"Rendering SLS '{sls}' failed").reached(visit.way))
             return {}
         except (RenderError, LimitError) as error:
-            self.note(error)
+            self.note(RenderError(f"Rendering SLS '{sls}' failed: {error}"))
             return {}
         if rendered is None or rendered.data is None:
             return {}

@@ -86,6 +86,11 @@ class SourceError(RenderError):
             parts.append(note)
         super().__init__("\n".join(parts))
 
+    def told_as(self, words: str) -> SourceError:
+        """Return it with *words*, which people's tools look for, before its reason."""
+        reason = f"{words}: {self.reason}"
+        return type(self)(reason, self.place, self.text, self.chain, self.note)
+
     def reached(self, steps: Sequence[SourceLine]) -> SourceError:
         """Return it with the further way to its place, nearest first."""
         return type(self)(self.reason, self.place, self.text, (*self.chain, *steps), self.note)

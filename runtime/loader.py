@@ -527,7 +527,10 @@ def _call_state(
     if isinstance(comment, (list, tuple)):
         comment = "\n".join(str(line) for line in comment)
     warnings = tuple(str(text) for text in ret.get("warnings", ()))
-    return StateResult(ret.get("result"), ret["changes"], str(comment), warnings)
+    given = ret.get("result")
+    # As in Salt: None stays, "yes" is True; so is any other text that is not empty.
+    result = None if given is None else bool(given)
+    return StateResult(result, ret["changes"], str(comment), warnings)
 
 
 def _salt_names() -> ContextManager[None]:

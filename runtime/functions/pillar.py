@@ -34,9 +34,10 @@ def masked(value: Any) -> Any:
 
 
 def _shown(context: Context, value: Any, unmask: Optional[bool]) -> Any:
-    if unmask or not _is_printed(context):
-        return value
-    return masked(value)
+    """Return *value*, masked where *unmask* says no, or nothing, and it would be printed."""
+    if unmask is None:
+        unmask = not _is_printed(context)
+    return value if unmask else masked(value)
 
 
 class _Partial(Dict[str, Any]):
@@ -100,7 +101,7 @@ def get(
         delimiter: between the names of a path.
         pillarenv: compile the pillar of this environment anew for the answer.
         saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line.
+        unmask: show values on a command line; False hides them in templates too.
 
     Raises:
         NotFoundError: there is none, no default, and `pillar_raise_on_missing` is set.
@@ -179,7 +180,7 @@ def items(
     pillar: Optional[Mapping[str, Any]] = None,
     pillarenv: Optional[str] = None,
     saltenv: Optional[str] = None,
-    unmask: bool = False,
+    unmask: Optional[bool] = None,
 ) -> Dict[str, Any]:
     """Return the pillar, compiled anew; with names, those keys only.
 
@@ -189,16 +190,17 @@ def items(
         pillar: laid over the pillar for this answer.
         pillarenv: the only environment that counts; the configuration's by default.
         saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line.
+        unmask: show values on a command line; False hides them in templates too.
     """
     if pillar is not None and not isinstance(pillar, AbstractMapping):
         raise UsageError("pillar.items: pillar must be a dictionary")
     found, errors = _compiled(context, pillar, pillarenv)
-    hidden = bool(context.opts.get("pillar_mask_output", True))
+    shows = None if context.opts.get("pillar_mask_output", True) else True
     if args:
         chosen = {name: found.get(name, "") for name in args}
-        return dict(_shown(context, chosen, not hidden))
-    return {**_shown(context, found, unmask or not hidden), **errors}
+        # As in Salt, names and `unmask: True` together are masked on a command line.
+        return dict(_shown(context, chosen, False if unmask is False else shows))
+    return {**_shown(context, found, shows if unmask is None else unmask), **errors}
 
 
 def _compiled(
@@ -214,17 +216,23 @@ def _compiled(
 
 
 @function(name="data", reads=True)
-def data(context: Context, *args: str) -> Dict[str, Any]:
-    """Return the pillar, like pillar.items."""
-    return dict(items(context, *args))
+def data(context: Context, /, *args: str, **options: Any) -> Dict[str, Any]:
+    """Return the pillar; arguments as in pillar.items."""
+    return dict(items(context, *args, **options))
 
 
 @function(name="raw", reads=True)
-def raw(context: Context, key: Optional[str] = None) -> Any:
-    """Return the pillar of this job as it is in memory, unmasked; with a name, that key only."""
-    if key:
-        return _held(context).get(key, {})
-    return plain_copy(_held(context))
+def raw(context: Context, key: Optional[str] = None, unmask: Optional[bool] = None) -> Any:
+    """Return the pillar of this job as it is in memory; with a name, that key only.
+
+    Args:
+        context: the call's context.
+        key: a name at its top.
+        unmask: False hides the values.
+    """
+    shows = unmask is None or bool(unmask)
+    found = _held(context).get(key, {}) if key else plain_copy(_held(context))
+    return _shown(context, found, shows)
 
 
 @function(name="item", reads=True)
@@ -235,7 +243,7 @@ def item(
     delimiter: str = ":",
     pillarenv: Optional[str] = None,
     saltenv: Optional[str] = None,
-    unmask: bool = False,
+    unmask: Optional[bool] = None,
 ) -> Dict[str, Any]:
     """Return pillar values by name or path.
 
@@ -246,7 +254,7 @@ def item(
         delimiter: between the names of a path.
         pillarenv: compile the pillar of this environment anew for the answer.
         saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line.
+        unmask: show values on a command line; False hides them in templates too.
     """
     pillar = _held(context, pillarenv)
     found = {name: _looked_up(pillar, name, default, delimiter) for name in args}
@@ -254,8 +262,16 @@ def item(
 
 
 @function(name="keys", reads=True)
-def keys(context: Context, key: str, delimiter: str = ":") -> List[str]:
+def keys(
+    context: Context, key: str, delimiter: str = ":", unmask: Optional[bool] = None
+) -> List[str]:
     """Return the names in a mapping of the pillar.
+
+    Args:
+        context: the call's context.
+        key: name or path of the mapping.
+        delimiter: between the names of a path.
+        unmask: accepted; names are never masked.
 
     Raises:
         NotFoundError: there is nothing at *key*.
@@ -290,8 +306,8 @@ def obfuscate(context: Context, *args: str, pillarenv: Optional[str] = None) -> 
 
     On a command line what is masked has the type of its mask, as in Salt.
     """
-    hidden = bool(context.opts.get("pillar_mask_output", True))
-    return dict(_types(_shown(context, _chosen(context, args, pillarenv), not hidden)))
+    shows = None if context.opts.get("pillar_mask_output", True) else True
+    return dict(_types(_shown(context, _chosen(context, args, pillarenv), shows)))
 
 
 def _types(value: Any) -> Any:

@@ -94,7 +94,7 @@ def _run(context: Context, compiled: Compiled) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def apply(context: Context, mods: Union[Mods, None] = None, **options: Any) -> Answer:
+def apply(context: Context, /, mods: Union[Mods, None] = None, **options: Any) -> Answer:
     """Run SLS files, or without any the highstate.
 
     Args:
@@ -109,7 +109,7 @@ def apply(context: Context, mods: Union[Mods, None] = None, **options: Any) -> A
 
 
 @function(queued=True, out="highstate", fails="states")
-def sls(context: Context, mods: Mods, **options: Any) -> Answer:
+def sls(context: Context, /, mods: Mods, **options: Any) -> Answer:
     """Run SLS files; arguments as in state.apply."""
     chosen = run_options(options)
     refused = refusals(context, mods)
@@ -128,7 +128,7 @@ def sls(context: Context, mods: Mods, **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def highstate(context: Context, **options: Any) -> Any:
+def highstate(context: Context, /, **options: Any) -> Any:
     """Run what the top files assign to this minion; custom files are fetched first."""
     chosen = run_options(options)
     if HIGHSTATE in list_disabled(context):
@@ -157,7 +157,7 @@ def _highstate(context: Context, options: RunOptions) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def top(context: Context, topfn: str, **options: Any) -> Answer:
+def top(context: Context, /, topfn: str, **options: Any) -> Answer:
     """Run the highstate of another top file than the configured one."""
     other = context.with_(opts={**context.opts, "state_top": topfn})
     answer: Answer = highstate(other, **options)
@@ -165,13 +165,13 @@ def top(context: Context, topfn: str, **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def test(context: Context, mods: Union[Mods, None] = None, **options: Any) -> Answer:
+def test(context: Context, /, mods: Union[Mods, None] = None, **options: Any) -> Answer:
     """Say what state.apply with these arguments would change."""
     return apply(context, mods, **{**options, "test": True})
 
 
 @function(queued=True, out="highstate", fails="states")
-def single(context: Context, fun: str, name: str, **arguments: Any) -> Answer:
+def single(context: Context, /, fun: str, name: str, **arguments: Any) -> Answer:
     """Run one state function.
 
     Args:
@@ -216,7 +216,7 @@ _RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv", "queue", "concurrent
 
 
 @function(queued=True, out="nested", fails="states")
-def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
+def low(context: Context, /, data: Mapping[str, Any], **options: Any) -> Any:
     """Run one low chunk ({state, fun, name, …}); return its row alone.
 
     Raises:
@@ -243,7 +243,7 @@ def low(context: Context, data: Mapping[str, Any], **options: Any) -> Any:
 
 
 @function(queued=True, out="highstate", fails="states")
-def high(context: Context, data: Mapping[str, Any], **options: Any) -> Answer:
+def high(context: Context, /, data: Mapping[str, Any], **options: Any) -> Answer:
     """Run high data ({id: {module: [function, {argument: value}]}})."""
     if not isinstance(data, Mapping):
         return ["High data is not a dictionary and is invalid"]
@@ -255,7 +255,7 @@ def high(context: Context, data: Mapping[str, Any], **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def template_str(context: Context, tem: str, **options: Any) -> Answer:
+def template_str(context: Context, /, tem: str, **options: Any) -> Answer:
     """Render *tem* as an SLS file and run it.
 
     Raises:
@@ -271,7 +271,7 @@ def template_str(context: Context, tem: str, **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def template(context: Context, tem: str, **options: Any) -> Answer:
+def template(context: Context, /, tem: str, **options: Any) -> Answer:
     """Render a file of this host as an SLS file and run it."""
     path = Path(tem)
     if not path.is_file():
@@ -287,7 +287,7 @@ def template(context: Context, tem: str, **options: Any) -> Answer:
 
 
 @function(queued=True, out="highstate", fails="states")
-def sls_id(context: Context, id_: str, mods: Mods, **options: Any) -> Answer:
+def sls_id(context: Context, /, id_: str, mods: Mods, **options: Any) -> Answer:
     """Run one id of some SLS files, and what it needs.
 
     Raises:
@@ -310,8 +310,19 @@ def sls_id(context: Context, id_: str, mods: Mods, **options: Any) -> Answer:
 def _shown(
     context: Context, options: Mapping[str, Any], work: Callable[[Context], Union[Any, Faults]]
 ) -> Any:
-    """Do *work* in the context of a run that is only shown; its faults are the answer."""
-    answer = _prepared(context, run_options(options), work)
+    """Do *work* in the context of a run that is only shown; its faults are the answer.
+
+    A broken pillar is one: without its values the states would be others.
+    """
+
+    def checked(inside: Context) -> Any:
+        return Faults(api.pillar_errors(inside)) or work(inside)
+
+    return _faults_told(context, _prepared(context, run_options(options), checked))
+
+
+def _faults_told(context: Context, answer: Any) -> Any:
+    """Return *answer*; one of faults makes the job's exit code."""
     if isinstance(answer, Faults):
         context.scratch["retcode"] = _CANT_SHOW
         return list(answer)
@@ -319,7 +330,7 @@ def _shown(
 
 
 @function(reads=True, out="nested")
-def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
+def show_sls(context: Context, /, mods: Mods, **options: Any) -> Any:
     """Return the high data of SLS files, as written (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
@@ -330,7 +341,7 @@ def show_sls(context: Context, mods: Mods, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
+def show_low_sls(context: Context, /, mods: Mods, **options: Any) -> Any:
     """Return the low data of SLS files in the order of a run (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
@@ -344,7 +355,7 @@ def show_low_sls(context: Context, mods: Mods, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_highstate(context: Context, **options: Any) -> Any:
+def show_highstate(context: Context, /, **options: Any) -> Any:
     """Return the high data of the highstate, as written (without extend and `*_in`)."""
 
     def work(inside: Context) -> Any:
@@ -355,7 +366,7 @@ def show_highstate(context: Context, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_lowstate(context: Context, **options: Any) -> Any:
+def show_lowstate(context: Context, /, **options: Any) -> Any:
     """Return the low data of the highstate, in the order of a run."""
 
     def work(inside: Context) -> Any:
@@ -366,13 +377,12 @@ def show_lowstate(context: Context, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_top(context: Context, **options: Any) -> Any:
+def show_top(context: Context, /, **options: Any) -> Any:
     """Return the SLS names that the top files assign to this minion, by environment."""
 
     def work(inside: Context) -> Any:
-        errors = api.pillar_errors(inside)
         try:
-            return Faults(errors) or api.compile_top(inside)
+            return api.compile_top(inside)
         except api.TopError as error:
             return Faults([str(error)])
 
@@ -380,7 +390,7 @@ def show_top(context: Context, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_states(context: Context, **options: Any) -> Any:
+def show_states(context: Context, /, **options: Any) -> Any:
     """Return the names of the SLS files of the highstate.
 
     Args:
@@ -402,7 +412,7 @@ def show_states(context: Context, **options: Any) -> Any:
 
 
 @function(reads=True, out="nested")
-def show_state_usage(context: Context, **options: Any) -> Any:
+def show_state_usage(context: Context, /, **options: Any) -> Any:
     """Return by environment which SLS files the top files name and which nobody names."""
 
     def work(inside: Context) -> Any:
@@ -412,7 +422,8 @@ def show_state_usage(context: Context, **options: Any) -> Any:
             return Faults([str(error)])
         return {env: _usage(inside, env, set(names)) for env, names in tops.items()}
 
-    return _shown(context, options, work)
+    # As in Salt: which files are named is told of a host with a broken pillar too.
+    return _faults_told(context, _prepared(context, run_options(options), work))
 
 
 def _usage(context: Context, env: str, named: Set[str]) -> Dict[str, Any]:
@@ -453,19 +464,22 @@ def _moment(jid: str) -> str:
 
 
 @function(reads=True, fails="bool")
-def sls_exists(context: Context, mods: Mods, saltenv: str = "", **options: Any) -> bool:
-    """Return whether all these SLS files, and what they include, are there and can be read."""
+def sls_exists(context: Context, /, mods: Mods, saltenv: str = "", **options: Any) -> Any:
+    """Return whether all these SLS files, and what they include, are there and can be read.
+
+    The answer of a host with a broken pillar is what is wrong with that.
+    """
 
     def work(inside: Context) -> bool:
         env = saltenv or inside.saltenv
         _, errors = api.render_high(inside, {env: api.sls_list(mods)})
         return not errors
 
-    return _shown(context, options, work) is True
+    return _shown(context, options, work)
 
 
 @function(reads=True)
-def id_exists(context: Context, ids: Mods, mods: Mods, **options: Any) -> Any:
+def id_exists(context: Context, /, ids: Mods, mods: Mods, **options: Any) -> Any:
     """Return whether SLS files declare all these ids."""
 
     def work(inside: Context) -> Any:

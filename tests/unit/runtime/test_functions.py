@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catena.core.job import JobSpec
 from catena.runtime.executor import Outcome
 from catena.runtime.host import Place
-from catena.runtime.session import Session, execution_registry
+from catena.runtime.session import Session, execution_registry, state_registry
 
 Run = Callable[..., Outcome]
 MASK = "**********"
+JID = "20260101000000000000"
 
 
 @pytest.mark.parametrize(
@@ -138,9 +141,9 @@ def test_states_are_listed_by_their_names(run: Run, roots: Path) -> None:
 
 def test_jobs_of_a_host_without_an_agent_are_none(run: Run) -> None:
     assert run("saltutil.running").ret.value == []
-    assert run("saltutil.find_job", "2" * 20).ret.value == {}
-    assert "no job" in run("saltutil.term_job", "2" * 20).ret.value
-    assert "is not a signal" in run("saltutil.signal_job", "2" * 20, "NOSUCH").ret.value
+    assert run("saltutil.find_job", JID).ret.value == {}
+    assert "no job" in run("saltutil.term_job", JID).ret.value
+    assert "is not a signal" in run("saltutil.signal_job", JID, "NOSUCH").ret.value
     assert "is not a job id" in run("saltutil.kill_job", "../x").ret.value
 
 
@@ -198,3 +201,49 @@ def test_files_of_a_formula_are_found(run: Any, roots: Path) -> None:
         "a": 1,
         "b": [1, 2],
     }
+
+
+def test_template_is_rendered_with_the_names_of_its_context(
+    roots: Path, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (roots / "t").write_text("{{ a }} {{ b }}\n")
+    made = tmp_path / "made"
+    done = run("cp.get_template", "salt://t", str(made), context={"a": 2}, a=1, b=3)
+    assert done.ret.value == str(made)
+    assert made.read_text() == "2 3\n"
+    wrong = run("cp.get_template", "salt://t", str(made), context="a")
+    assert "context is a mapping of names, not 'a'" in wrong.ret.value
+
+
+def test_functions_that_take_any_keyword_take_one_called_context() -> None:
+    clashing = [
+        name
+        for registry in (execution_registry(), state_registry())
+        for name in registry.names()
+        for first, *others in [list(inspect.signature(registry[name].call).parameters.values())]
+        if any(one.kind is one.VAR_KEYWORD for one in others)
+        and first.kind is not first.POSITIONAL_ONLY
+    ]
+    assert clashing == []
+
+
+@pytest.mark.parametrize("fun", ["pillar.items", "pillar.data"])
+@pytest.mark.parametrize(
+    ("given", "shows"), [({}, True), ({"unmask": True}, True), ({"unmask": False}, False)]
+)
+def test_unmask_wins_over_the_setting_that_shows_pillar(
+    session: Session, fun: str, given: dict[str, bool], shows: bool
+) -> None:
+    context = session.context.with_(
+        opts={**session.context.opts, "pillar_mask_output": False},
+        job=JobSpec("20260101000000000000", fun, (), {}),
+    )
+    assert context.call(fun, **given)["k"] == ("pv" if shows else MASK)
+
+
+def test_unmask_false_hides_values_in_templates_too(session: Session) -> None:
+    asked = ("pillar.get", "k"), ("pillar.items",), ("pillar.item", "k"), ("pillar.raw", "k")
+    for fun, *args in asked:
+        found = session.context.call(fun, *args, unmask=False)
+        assert "pv" not in str(found)
+        assert "pv" in str(session.context.call(fun, *args))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -368,3 +369,17 @@ def test_built_in_state_called_by_a_custom_one_is_guarded_in_test_mode(
 def _careless(context: Context, name: str) -> StateResult:
     Path(name).write_text("x")
     return StateResult(True)
+
+
+@pytest.mark.parametrize(
+    ("written", "result"),
+    [("'yes'", True), ("'no'", True), ("'False'", True), ("''", False), ("0", False), ("1", True),
+     ("2", True), ("1.5", True), ("[]", False), ("[1]", True), ("None", None)],
+)  # fmt: skip
+def test_result_of_a_custom_state_counts_as_in_salt(
+    module: Callable[[str, str], None], run: Run, written: str, result: Any
+) -> None:
+    body = f"{{'name': name, 'changes': {{}}, 'result': {written}, 'comment': ''}}"
+    module("_states/own.py", f"def res(name):\n    return {body}\n")
+    (row,) = run("state.single", "own.res", "x").ret.value.values()
+    assert row["result"] is result

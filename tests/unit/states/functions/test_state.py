@@ -1,5 +1,6 @@
 """The state.* functions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -177,3 +178,37 @@ def test_a_highstate_sees_the_custom_grains_that_it_brings(world: Any) -> None:
     w.host.fresh_grains = {"id": "m1", "rack": "r42"}
     w.host.sync = lambda kind, saltenv="base": ["grains.rack"] if kind == "grains" else []
     assert list(w.call("state.highstate")) == ["test_|-a_|-r42_|-nop"]
+
+
+SHOWING = [
+    ("state.show_sls", "t"), ("state.show_low_sls", "t"), ("state.show_highstate",),
+    ("state.show_lowstate",), ("state.show_top",), ("state.show_states",),
+    ("state.sls_exists", "t"), ("state.id_exists", "a", "t"), ("state.sls_id", "a", "t"),
+]  # fmt: skip
+
+
+class BrokenPillar(Mapping[str, Any]):
+    """A pillar that can't be compiled, as a session has it: found out by looking."""
+
+    def _fail(self, *_: Any) -> Any:
+        raise PillarError(("Rendering SLS 'bad' failed: x; pillar://bad.sls:1",))
+
+    __getitem__ = __iter__ = __len__ = _fail
+
+
+@pytest.mark.parametrize("call", SHOWING, ids=lambda call: call[0])
+def test_states_of_a_host_with_a_broken_pillar_are_not_shown(world: Any, call: Any) -> None:
+    w = world("a: test.nop\n", files={"top.sls": "base: {'*': [t]}\n"})
+    w.context = w.context.with_(pillar=BrokenPillar())
+    assert w.call(*call) == [
+        "Pillar failed to render with the following messages:",
+        "Rendering SLS 'bad' failed: x; pillar://bad.sls:1",
+    ]
+    if call[0] != "state.sls_id":
+        assert w.context.scratch["retcode"] == 1
+
+
+def test_use_of_sls_files_is_told_of_a_host_with_a_broken_pillar(world: Any) -> None:
+    w = world("a: test.nop\n", files={"top.sls": "base: {'*': [t]}\n"})
+    w.context = w.context.with_(pillar=BrokenPillar())
+    assert w.call("state.show_state_usage")["base"]["used"] == ["t"]
