@@ -22,15 +22,9 @@ def _fire(context: Context, data: Any, tag: str) -> bool:
 
 @function(reads=True)
 def send(
-    context: Context,
-    /,
-    tag: str,
-    data: Any = None,
-    with_env: Any = False,
-    with_grains: Any = False,
-    with_pillar: Any = False,
-    **kwargs: Any,
-) -> bool:
+    context: Context, /, tag: str, data: Any = None, with_env: Any = False,
+    with_grains: Any = False, with_pillar: Any = False, **kwargs: Any,
+) -> bool:  # fmt: skip
     """Send an event to the master; True when it was taken.
 
     The agent keeps it until the master has stored it. It is on disk before the job's return is,

@@ -45,15 +45,9 @@ def _names(items: Sequence[Any]) -> str:
 
 @state()
 def installed(
-    context: Context,
-    /,
-    name: str,
-    version: Optional[str] = None,
-    pkgs: Any = None,
-    sources: Any = None,
-    refresh: Optional[bool] = None,
-    **options: Any,
-) -> StateResult:
+    context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None,
+    sources: Any = None, refresh: Optional[bool] = None, **options: Any,
+) -> StateResult:  # fmt: skip
     """The packages are installed, in the versions that are named.
 
     Args:
