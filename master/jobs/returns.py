@@ -31,7 +31,7 @@ from catena.master.sessions import Link
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.metadata import Ready
 from catena.master.store.pending import Pending
-from catena.master.store.tables import JOBS, PROGRESS
+from catena.master.store.tables import PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
 from catena.transport.wire import Packed
@@ -216,7 +216,10 @@ class Returns:
     def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
         row = job_rows.delivery(conn, progress.jid, minion)
         if row is None:
-            raise NotAllowedError(_NO_JOB)
+            if job_rows.is_known(conn, progress.jid):
+                raise NotAllowedError(_NO_JOB)
+            # A job that began on the minion (`catena call`): its return makes it known here.
+            return
         if MACHINE.is_final(Delivery(row.state)) or not 0 < progress.seq <= PROGRESS_LIMIT:
             return
         if not _insert_progress(conn, minion, progress):
@@ -291,7 +294,7 @@ class Returns:
         own = job_rows.OwnJob(minion, ret)
         if job_rows.adopted(conn, own):
             return None
-        if conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == ret.jid)).first() is not None:
+        if job_rows.is_known(conn, ret.jid):
             raise NotAllowedError(_NO_JOB)
         if not self._adopted.allow(minion):
             raise TryLaterError("too many jobs that this master did not give")

@@ -249,6 +249,11 @@ def adopted(conn: sa.Connection, job: OwnJob) -> bool:
     return _REPEATED.one(conn, {"b_key": job.key}) is not None
 
 
+def is_known(conn: sa.Connection, jid: str) -> bool:
+    """Return whether a job of that id is stored, whoever it was given to."""
+    return conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == jid)).first() is not None
+
+
 def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:
     """Return the spec that *minion* gets of a job with chains: it names nobody else.
 

@@ -266,6 +266,25 @@ def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
     asyncio.run(scenario())
 
 
+def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1, web2 = await master.connect("web1", "web2")
+            own = "20260301115900000000"  # `catena call state.apply` on the host
+            for seq in range(1, 4):
+                await web1.step(own, seq, "state")
+            assert web1.got(Failure) == []
+            await web1.answer(own)
+            assert await master.states(own) == {"web1": "done"}
+            await web2.step(own)
+            assert [found.code for found in web2.got(Failure)] == ["NotAllowedError"]
+
+    asyncio.run(scenario())
+    assert "web1 at" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "jid", ["20260301120000000001", "20260301123000000000", "99991231235959999999"]
 )
