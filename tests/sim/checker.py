@@ -30,7 +30,7 @@ from tests.sim.host import Host
 REASONS = re.compile(
     "was told to fail|Prerequisite failed|cancelled by|chain [0-9]+ has ended|[Ii]nterrupted"
     "|Given up|it waited too long in the queue|it came too late|No space left"
-    "|did not come back with a new boot|set (forward|back) by"
+    "|did not come back with a new boot|set (forward|back) by|the store was restored from a backup"
 )
 _CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
 _EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from catena.master.store import chain_tables as ct
-from catena.master.store import tables
+from catena.master.store import restored, tables
 from tests.sim.checker import Checker
 from tests.sim.hostile import NAME as EVIL
 
@@ -86,8 +86,13 @@ class RoughChecker(Checker):
                 self.wrong("I14", f"chain {row['id']} is {row['state']} and does not say why")
 
     def lost_deliveries(self) -> list[Any]:
-        """As Checker; what the hostile minion says of its own jobs is its own affair."""
-        return [row for row in super().lost_deliveries() if row["minion"] != EVIL]
+        """As Checker, without the hostile minion's jobs and those that a restored store ends."""
+        query = f"SELECT jid, minion FROM {_DELIVERY} WHERE detail = ?"
+        restored_ends = {tuple(row) for row in self.ask(query, restored.REASON)}
+        if restored_ends and not self._world.master.forgotten:
+            self.wrong("I1", "jobs ended for a restore that did not happen")
+        lost = [row for row in super().lost_deliveries() if row["minion"] != EVIL]
+        return [row for row in lost if tuple(row) not in restored_ends]
 
     def forgets(self, order: Any) -> bool:
         """Return whether a restored store may know nothing of a chain, or of runs of it."""
