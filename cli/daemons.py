@@ -19,8 +19,13 @@ from catena.runtime.garbage import look_often
 
 
 @click.command()
+@click.option(
+    "--new-store",
+    is_flag=True,
+    help="Begin with an empty or another database although the keys have served one.",
+)
 @click.pass_context
-def master(ctx: click.Context) -> int:
+def master(ctx: click.Context, new_store: bool) -> int:
     """Run the master in the foreground (systemd starts it so)."""
     settings, loaded = master_settings(ctx.find_root().obj)
     if loaded.without_effect:
@@ -36,7 +41,7 @@ def master(ctx: click.Context) -> int:
     level = habits.daemon_level(ctx)
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")
-    return run(settings, ctx.find_root().obj)
+    return run(settings, ctx.find_root().obj, new_store=new_store)
 
 
 @click.group(invoke_without_command=True)

@@ -120,6 +120,7 @@ AUTH = "salt/auth"
 KEY = "salt/key"
 PRESENCE_CHANGE = "salt/presence/change"
 PRESENCE_PRESENT = "salt/presence/present"
+STORE_DAMAGED = "catena/store/damaged"
 
 #: Tags that only the master itself may send; a minion's event under one of them is re-tagged
 #: under the minion's own name.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from catena import __version__
-from catena.core import failpoints
+from catena.core import events, failpoints
 from catena.core.clock import Clock, SystemClock, read_boot_id, read_host_id
 from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
@@ -22,7 +22,7 @@ from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import cli_access, heap, log, retention, supervisor
+from catena.master import cli_access, heap, log, opening, retention, supervisor
 from catena.master.acl import LocalUsers
 from catena.master.blobs import Blobs
 from catena.master.chains.files import SHIPPED, ChainFiles
@@ -55,14 +55,14 @@ from catena.master.ssh.hosts import RosterHosts
 from catena.master.ssh.looks import Looks
 from catena.master.ssh.reports import Events, NoLink
 from catena.master.ssh.worker import SshWorker, WorkerParts
-from catena.master.store import backup, lock, log_room, migrate, sole, upkeep
+from catena.master.store import backup, lock, log_room, migrate, sole, soundness, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.verbs import VerbParts, Verbs
 from catena.master.workers.pool import Workers
 from catena.reactors import rules
 from catena.reactors.engine import Engine
 from catena.transport.gateway import Gateway, GatewaySettings
-from catena.transport.keys import KeyPair, load_or_create
+from catena.transport.keys import KeyPair, check_pair, load_or_create
 from catena.transport.local_server import LocalServer
 from catena.transport.messages import Envelope, Goodbye
 from catena.transport.peers import Endpoints, KeyTable, Peer
@@ -113,8 +113,10 @@ class Master:
         state = private_folder(settings.state_dir)
         private_folder(settings.cache_dir)
         self.pair: KeyPair = load_or_create(settings.pki_dir)
+        check_pair(settings.pki_dir, self.pair)
         self.store = Store(database_url(settings), alone=True)
         self.store.on_usurped = self._usurped
+        self.store.on_damage = self._damaged
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.facts = Facts()
@@ -394,9 +396,30 @@ class Master:
         self._failed = True
         self._stopped.set()
 
+    def _damaged(self, what: str) -> None:
+        """Say that the store is damaged; `Jobs.submit` refuses new orders from now on."""
+        LOG.critical("the store is damaged, no new jobs are begun: %s", what)
+        tag = events.STORE_DAMAGED
+        self.store.later(lambda conn: self.bus.record(conn, tag, {"what": what}))
+
+    async def _look_behind(self) -> None:
+        """Check the pages of a database that is too large to be checked before the start."""
+        url = database_url(self.settings)
+        if not _is_file(url) or upkeep.sqlite_file(url).stat().st_size <= soundness.QUICK_BYTES:
+            return
+        try:
+            found = await soundness.look_behind(upkeep.sqlite_file(url))
+        except (CatenaError, OSError) as error:
+            LOG.warning("%s", error)
+            return
+        if found:
+            self.store.report_damage(found[0])
+        LOG.info("the database was checked: %d faults", len(found))
+
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT; return the exit code."""
         self._tasks.append(asyncio.create_task(log_room.make(self.store)))
+        self._tasks.append(asyncio.create_task(self._look_behind()))
         supervisor.notify("READY=1")
         await self._stopped.wait()
         supervisor.notify("STOPPING=1")
@@ -473,12 +496,13 @@ async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
+def run(settings: MasterSettings, config_dir: str = CONFIG_DIR, *, new_store: bool = False) -> int:
     """Run a master until it is told to stop; return the exit code of its process.
 
     Args:
         settings: checked settings, folders below `root_dir` already.
         config_dir: folder of the configuration.
+        new_store: the store may be empty, or another one, although the keys have served one.
 
     Raises:
         CatenaError: it could not start.
@@ -491,7 +515,7 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
     heap.share_memory()
     heap.look_seldom()
     try:
-        return asyncio.run(_serve(settings, config_dir))
+        return asyncio.run(_serve(settings, config_dir, new_store))
     except CatenaError as error:
         LOG.error("the master can't run: %s", error)
         raise
@@ -500,11 +524,13 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR) -> int:
         raise
 
 
-async def _serve(settings: MasterSettings, config_dir: str) -> int:
+async def _serve(settings: MasterSettings, config_dir: str, new_store: bool) -> int:
     with _alone(settings):
         with _alone_to_upgrade(settings):
+            note = opening.check(settings, new_store)
             _keep_old_store(settings)
             migrate.apart(database_url(settings))
+            opening.claim(settings, note, new_store)
         master = Master(settings, config_dir=config_dir)
         # Before the sockets by which others see that this process is there.
         master.take_signals()

@@ -172,6 +172,26 @@ def load(folder: AnyPath, name: str = "curve") -> KeyPair:
     return KeyPair(zmq.curve_public(secret.encode()).decode("ascii"), secret)
 
 
+def check_pair(folder: AnyPath, pair: KeyPair, name: str = "curve") -> None:
+    """Compare a key pair with the public key beside it, where there is one.
+
+    A secret key with a changed bit is a key, too, which no peer knows.
+
+    Raises:
+        UnsafeKeyError: they do not belong together.
+    """
+    path = Path(folder) / f"{name}.pub"
+    try:
+        public = read_limited(path, 256).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return
+    if public != pair.public:
+        raise UnsafeKeyError(
+            f"{path} is not the public key of {path.with_suffix('.key')}: one of them is damaged; "
+            f"restore both from a backup, or remove {path} if the key is right"
+        )
+
+
 def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
     """Make the key pair *name* the pair *over*, durably (the last step of a rotation)."""
     pair = load(folder, name)

@@ -43,6 +43,7 @@ class Resolver(Protocol):
         Raises:
             UsageError: the expression is malformed.
             NotFoundError: a named minion is unknown.
+            StoreCorruptError: the database was found damaged; nothing new is begun.
         """
 
     def check(self, minions: Collection[str]) -> None:
@@ -114,7 +115,9 @@ class Jobs:
             NotFoundError: a named minion is unknown.
             NotPackableError, MessageTooLargeError: the arguments can't travel.
             StoreUnavailableError: nothing was stored, nothing was sent.
+            StoreCorruptError: the database was found damaged; nothing new is begun.
         """
+        self._store.refuse_when_damaged()
         try:
             minions = await self._minions(request)
         except UsageError:
@@ -125,12 +128,8 @@ class Jobs:
             return known
         spec = self._spec(request, Jid(jid or self.new_jid()))
         limit = batch.size(request.batch, len(minions))
-        new = job_rows.NewJob(
-            spec,
-            request,
-            batch.first_states(minions, limit, self._moves, self._moves.linked(minions)),
-            limit,
-        )
+        states = batch.first_states(minions, limit, self._moves, self._moves.linked(minions))
+        new = job_rows.NewJob(spec, request, states, limit)
         orders = self._orders(new)
         messages = self._parts.handover.messages()
         # Before anything is stored: what can't travel would wait for ever, and so would all that

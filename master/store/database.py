@@ -121,6 +121,9 @@ class Store:
         self._url = sa.make_url(url)
         #: Called in the event loop when another master has taken the database.
         self.on_usurped: Callable[[str], object] = log.critical
+        #: Called in the event loop when damage is found, once.
+        self.on_damage: Callable[[str], object] = log.critical
+        self._damage = ""
         self._sqlite = self._url.get_backend_name() == "sqlite"
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
@@ -134,6 +137,25 @@ class Store:
     def dialect(self) -> str:
         """Return "sqlite" or "postgresql"."""
         return self._url.get_backend_name()
+
+    @property
+    def damage(self) -> str:
+        """What was found damaged in the database since it was opened; "" if nothing was."""
+        return self._damage
+
+    def report_damage(self, text: str) -> None:
+        """Record that the database is damaged: nothing new is begun on it. Any thread may call."""
+        if not self._damage:
+            self._damage = text
+            self._call(self.on_damage, text)
+
+    def refuse_when_damaged(self) -> None:
+        """Raise StoreCorruptError if the database was found damaged."""
+        if self._damage:
+            raise StoreCorruptError(
+                f"nothing new is begun: {self._damage}; "
+                "stop the master, then: catena store restore BACKUP"
+            )
 
     async def open(self) -> None:
         """Create or upgrade the schema and start the writer.
@@ -203,7 +225,13 @@ class Store:
             with self._read_engine.connect() as conn, conn.begin():
                 return fn(conn)
         except sa.exc.DBAPIError as error:
-            raise _translated(error) from error
+            raise self._told(error) from error
+
+    def _told(self, error: sa.exc.DBAPIError) -> CatenaError:
+        found = _translated(error)
+        if isinstance(found, StoreCorruptError):
+            self.report_damage(str(found))
+        return found
 
     def _engine(self, *, writer: bool) -> sa.Engine:
         size = 1 if writer else READERS
@@ -265,7 +293,7 @@ class Store:
                 for work in group:
                     self._commit_group(conn, [work])
                 return
-            outcomes = [_Outcome(group, error=_translated(error))]
+            outcomes = [_Outcome(group, error=self._told(error))]
         except sole.NotAloneError as error:
             outcomes = [_Outcome(group, error=error)]
             self._call(self.on_usurped, str(error))

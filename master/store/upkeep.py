@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from catena.core import checkup
 from catena.core.errors import NotFoundError, UsageError
-from catena.master.store import chain_tables, schema, tables
+from catena.master.store import chain_tables, lock, schema, soundness, tables
 from catena.master.store.database import (
     LOCK_PATIENCE_SECONDS,
     StoreCorruptError,
@@ -95,8 +96,15 @@ def _sizes(conn: sa.Connection) -> tuple[int, int]:
 def faults(url: str) -> list[str]:
     """Return what is wrong with the database, in words; [] when it is sound.
 
-    SQLite is asked for its whole integrity check, which reads every page.
+    SQLite is asked for its whole integrity check, which reads every page. Its log is checked where
+    no master writes to it.
     """
+    file = sqlite_file(url) if url.startswith("sqlite") else None
+    if file is not None and file.is_file():
+        in_use = checkup.is_locked(lock.path_of(file))
+        found = soundness.table_faults(file) if in_use else soundness.shape_faults(file)
+        if found:
+            return found
     try:
         with opened(url) as engine, engine.connect() as conn:
             if conn.dialect.name != "sqlite":

@@ -1,0 +1,61 @@
+"""What a master checks of its store before it opens it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.master.store import birth, schema, soundness, upkeep
+from catena.master.store.database import database_url
+
+LOG = logging.getLogger(__name__)
+
+
+def check(settings: MasterSettings, new_store: bool) -> birth.Note:
+    """Refuse a store that is damaged, or empty although the master's keys have served one.
+
+    Returns:
+        What the folder of the keys says of the store.
+
+    Raises:
+        StoreCorruptError: it is damaged.
+        StrangeStoreError: it is empty.
+    """
+    url, pki_dir = database_url(settings), Path(settings.pki_dir)
+    note = birth.read(pki_dir)
+    if note.damage:
+        LOG.warning("%s; it is written anew with the id of the store", note.damage)
+    if soundness.is_fresh(url):
+        if not new_store:
+            birth.refuse_empty(sa.make_url(url).render_as_string(), pki_dir)
+    elif url.startswith("sqlite"):
+        soundness.refuse_damaged(upkeep.sqlite_file(url))
+    return note
+
+
+def claim(settings: MasterSettings, note: birth.Note, new_store: bool) -> None:
+    """Bind the store and the master's keys to each other.
+
+    Raises:
+        StrangeStoreError: the store belongs to other keys.
+        CatenaError: the id of the store could not be written.
+    """
+    url, pki_dir = database_url(settings), Path(settings.pki_dir)
+    if soundness.is_fresh(url):
+        # The schema could not be made: `Store.open` says why.
+        return
+    with upkeep.opened(url) as engine:
+        if schema.current(engine) != schema.HEAD:
+            return
+        with engine.begin() as conn:
+            found = birth.claim(conn, note, new_store=new_store)
+    if found == note.store:
+        return
+    try:
+        birth.write(pki_dir, found)
+    except OSError as error:
+        raise CatenaError(f"{pki_dir}: the id of the store can't be noted: {error}") from None

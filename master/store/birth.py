@@ -1,0 +1,114 @@
+"""Tells a store from a new one that took its place.
+
+The store has an id, and the folder of the master's keys notes the id of the store that these keys
+serve. A store that is empty although the keys have served one is a lost database, not a first
+start.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from catena.core.digest import sha256
+from catena.core.errors import CatenaError
+from catena.core.files import private_folder, read_limited, write_durable
+from catena.master.store.tables import FACTS
+
+#: The file in `pki_dir`, and the fact in the store.
+FILE, FACT = "store.json", "store_id"
+#: A key older than this belongs to a master that has been started before, seconds.
+KEY_SECONDS = 3600.0
+_LIMIT = 4096
+_WAY_OUT = (
+    "restore a backup (catena store restore BACKUP), or begin anew, without jobs, events, chains "
+    "and accepted keys: catena master --new-store"
+)
+
+
+class StrangeStoreError(CatenaError):
+    """The store is not the one that the master's keys have served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the folder of the keys says of the store."""
+
+    #: "": nothing, as an older version left it.
+    store: str = ""
+    #: Why it can't be read; "": it can.
+    damage: str = ""
+
+
+def read(pki_dir: Path) -> Note:
+    """Return what the folder of the keys says of the store."""
+    path = pki_dir / FILE
+    try:
+        found = json.loads(read_limited(path, _LIMIT))
+        store, check = str(found["store"]), str(found["check"])
+    except FileNotFoundError:
+        return Note()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Note(damage=f"{path} is damaged ({error})")
+    if check != _check(store):
+        return Note(damage=f"{path} is damaged (its checksum is wrong)")
+    return Note(store)
+
+
+def _check(store: str) -> str:
+    return sha256(store.encode()).hexdigest()
+
+
+def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
+    """Refuse an empty store whose keys have served one.
+
+    Args:
+        place: of the store, for the message.
+        pki_dir: folder of the master's keys.
+        now: wall clock, seconds since the epoch.
+
+    Raises:
+        StrangeStoreError: it is empty, and should not be.
+    """
+    note = read(pki_dir)
+    key = pki_dir / "curve.key"
+    age = (time.time() if now is None else now) - key.stat().st_mtime if key.exists() else 0.0
+    if note.store or note.damage or age > KEY_SECONDS:
+        raise StrangeStoreError(
+            f"the store {place} is empty, but the keys in {pki_dir} are of a master that has "
+            f"served: {_WAY_OUT}"
+        )
+
+
+def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
+    """Return the id of the store, which gets one in the running transaction if it has none.
+
+    Raises:
+        StrangeStoreError: it is the store of other keys, and *new_store* does not say so.
+    """
+    query = sa.select(FACTS.c.value).where(FACTS.c.name == FACT)
+    found = conn.execute(query).scalar()
+    if found is None:
+        found = note.store if note.store and not new_store else uuid.uuid4().hex
+        conn.execute(sa.insert(FACTS).values(name=FACT, value=found))
+    if note.store and found != note.store and not new_store:
+        raise StrangeStoreError(
+            f"the store ({found}) is not the one that this master's keys serve ({note.store}): "
+            "check `database` and `state_dir`; if it is right: catena master --new-store"
+        )
+    return str(found)
+
+
+def write(pki_dir: Path, store: str) -> None:
+    """Note the id of the store in the folder of the keys.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    text = json.dumps({"store": store, "check": _check(store)})
+    write_durable(private_folder(pki_dir) / FILE, text.encode())

@@ -1,0 +1,156 @@
+"""Whether a database file may be served: its header, size, log, tables and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from catena.core.errors import CatenaError
+from catena.master.store import chain_tables, schema, ssh_tables, tables, wal
+from catena.master.store.database import StoreCorruptError
+from catena.master.store.metadata import METADATA
+
+#: Up to this size every page is read before the master serves anything, bytes.
+QUICK_BYTES = 200 * 1024 * 1024
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_FAULTS_SHOWN = 5
+#: Imported so that METADATA has every table.
+_TABLES = (tables, chain_tables, ssh_tables)
+
+
+def is_empty(database: Path) -> bool:
+    """Return whether there is no database yet: no file, or one without a byte."""
+    try:
+        return database.stat().st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def refuse_damaged(database: Path) -> None:
+    """Check a database that nobody has open; a large one only by its header, log and tables.
+
+    Raises:
+        StoreCorruptError: it is damaged; the message says what and what to do.
+    """
+    found = shape_faults(database)
+    if not found and database.stat().st_size <= QUICK_BYTES:
+        found = page_faults(database)
+    if found:
+        raise StoreCorruptError(
+            f"the database is damaged, and is not served: {found[0]}; "
+            "to go back to a backup: catena store restore BACKUP"
+        )
+
+
+def shape_faults(database: Path) -> list[str]:
+    """Return what is wrong with the shape of a file that nobody has open."""
+    if is_empty(database):
+        return [f"{database}: it is empty (0 bytes)"]
+    return _header_faults(database) or wal.faults(database) or table_faults(database)
+
+
+def _header_faults(database: Path) -> list[str]:
+    with database.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    size = database.stat().st_size
+    if header[:16] != _MAGIC or len(header) < _HEADER_BYTES:
+        return [f"{database}: it does not begin as an SQLite database"]
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    if page < 512 or page & (page - 1):
+        return [f"{database}: its header is damaged (page size {page})"]
+    log = database.with_name(f"{database.name}-wal")
+    if log.exists() and log.stat().st_size:
+        # Pages that are only in the log may lie behind the end of the file.
+        return []
+    # The page count is valid if the version that wrote it is the one that changed the file last.
+    pages = int.from_bytes(header[28:32], "big")
+    if header[24:28] == header[92:96] and pages * page != size:
+        return [f"{database}: it has {size} bytes where its header says {pages * page}"]
+    return []
+
+
+def table_faults(database: Path) -> list[str]:
+    """Return which tables of this version's schema are missing."""
+    try:
+        with closing(_connect(database)) as conn:
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            names = {str(row[0]) for row in conn.execute(query)}
+            if "alembic_version" not in names:
+                return [f"{database}: it holds no store of a master"]
+            row = conn.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        return [f"{database}: {error}"]
+    if row is None:
+        return [f"{database}: it does not say which schema it has"]
+    wanted = {table.name for table in METADATA.sorted_tables} if row[0] == schema.HEAD else set()
+    missing = sorted(wanted - names)
+    return [f"{database}: table {missing[0]} is missing"] if missing else []
+
+
+def page_faults(database: Path) -> list[str]:
+    """Return what SQLite's quick check finds; it reads every page."""
+    try:
+        with closing(_connect(database)) as conn:
+            rows = conn.execute(f"PRAGMA quick_check({_FAULTS_SHOWN})").fetchall()
+    except sqlite3.DatabaseError as error:
+        return [f"{database}: {error}"]
+    return [f"{database}: {row[0]}" for row in rows if row[0] != "ok"]
+
+
+def _connect(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(database))}?mode=rw", uri=True)
+
+
+async def look_behind(database: Path) -> list[str]:
+    """Return what `page_faults` finds, in a process of the lowest priority.
+
+    Raises:
+        CatenaError: the process failed.
+    """
+    argv = (sys.executable, "-I", "-c", f"from {__name__} import main; main()", str(database))
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe)
+    try:
+        out, err = await child.communicate()
+    except asyncio.CancelledError:
+        child.kill()
+        await child.wait()
+        raise
+    if child.returncode:
+        last = err.decode(errors="replace").strip().splitlines()[-1:]
+        raise CatenaError(f"the database could not be checked: {last}")
+    return out.decode(errors="replace").splitlines()
+
+
+def main() -> None:
+    """Print what `page_faults` finds in the file that the first argument names."""
+    os.nice(19)
+    for line in page_faults(Path(sys.argv[1])):
+        print(line)
+
+
+def is_fresh(url: str) -> bool:
+    """Return whether a database has no schema yet.
+
+    Raises:
+        CatenaError: it can't be reached.
+    """
+    made = sa.make_url(url)
+    if made.get_backend_name() == "sqlite":
+        return is_empty(Path(made.database or ""))
+    engine = sa.create_engine(made, poolclass=sa.pool.NullPool)
+    try:
+        return not schema.current(engine)
+    except sa.exc.SQLAlchemyError as error:
+        raise CatenaError(f"the database can't be reached: {error}") from None
+    finally:
+        engine.dispose()

@@ -1,0 +1,337 @@
+"""Damage of every file that a master keeps is named, and never served as if it were sound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.master import daemon, opening
+from catena.master.store import birth, soundness, upkeep, wal
+from catena.master.store.database import Store, StoreCorruptError
+from catena.master.store.tables import FACTS
+from catena.transport import keys
+from tests.integration.master.bench import a_master
+
+Damage = Callable[[bytes], bytes]
+PAGE = 4096
+
+
+def flipped(place: float) -> Damage:
+    def flip(data: bytes) -> bytes:
+        index = int((len(data) - 1) * place)
+        return data[:index] + bytes([data[index] ^ 0x10]) + data[index + 1 :]
+
+    return flip
+
+
+DAMAGES: dict[str, Damage] = {
+    "empty": lambda data: b"",
+    "zeroed": lambda data: bytes(len(data)),
+    "header zeroed": lambda data: bytes(100) + data[100:],
+    "first page zeroed": lambda data: bytes(PAGE) + data[PAGE:],
+    "all but the first page zeroed": lambda data: data[:PAGE] + bytes(max(0, len(data) - PAGE)),
+    "cut to half": lambda data: data[: len(data) // 2],
+    "cut by a byte": lambda data: data[:-1],
+    "cut by a page": lambda data: data[:-PAGE],
+    "bit of the magic": flipped(0.0),
+    "garbage": lambda data: b"\xa5" * len(data),
+    "text": lambda data: b"no database at all",
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> MasterSettings:
+    state, pki = tmp_path / "state", tmp_path / "pki"
+    settings = MasterSettings(state_dir=str(state), pki_dir=str(pki), run_dir=str(tmp_path))
+    keys.load_or_create(pki)
+    begin(settings)
+    return settings
+
+
+def database(settings: MasterSettings) -> Path:
+    return Path(settings.state_dir) / "master.db"
+
+
+def begin(settings: MasterSettings, *, new_store: bool = False) -> None:
+    """Do to the store what a start of the master does."""
+    note = opening.check(settings, new_store)
+
+    async def opened() -> None:
+        store = Store(f"sqlite:///{database(settings)}")
+        await store.open()
+        for number in range(50):
+            await store.write(partial(_put, name=f"fact {number}"))
+        await store.close()
+
+    asyncio.run(opened())
+    opening.claim(settings, note, new_store)
+
+
+def _put(conn: sa.Connection, name: str) -> None:
+    conn.execute(sa.delete(FACTS).where(FACTS.c.name == name))
+    conn.execute(sa.insert(FACTS).values(name=name, value="x" * 500))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_database_is_refused_by_start_check_and_doctor(
+    settings: MasterSettings, damage: str
+) -> None:
+    path = database(settings)
+    damaged = DAMAGES[damage](path.read_bytes())
+    path.write_bytes(damaged)
+    with pytest.raises(CatenaError, match=r"restore BACKUP"):
+        opening.check(settings, False)
+    assert upkeep.faults(f"sqlite:///{path}")
+    assert path.read_bytes() == damaged
+
+
+def test_zeroed_inner_page_is_refused_at_the_start(settings: MasterSettings) -> None:
+    path = database(settings)
+    data = path.read_bytes()
+    for page in range(1, len(data) // PAGE):
+        if data[page * PAGE : page * PAGE + PAGE].strip(b"\0"):
+            path.write_bytes(data[: page * PAGE] + bytes(PAGE) + data[(page + 1) * PAGE :])
+            with pytest.raises(StoreCorruptError, match="is not served"):
+                opening.check(settings, False)
+
+
+def test_flipped_bit_of_the_structure_is_refused_at_the_start(settings: MasterSettings) -> None:
+    """The first bytes of a page say what kind it is, and where its cells are."""
+    path = database(settings)
+    data = path.read_bytes()
+    for page in range(1, len(data) // PAGE):
+        if data[page * PAGE] in (2, 5, 10, 13):
+            at = page * PAGE
+            path.write_bytes(data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
+            with pytest.raises(StoreCorruptError, match="is not served"):
+                opening.check(settings, False)
+
+
+def test_database_without_a_table_or_a_store_is_refused(settings: MasterSettings) -> None:
+    path = database(settings)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DROP TABLE delivery")
+    with pytest.raises(StoreCorruptError, match="table delivery is missing"):
+        opening.check(settings, False)
+    path.unlink()
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("CREATE TABLE other (x)")
+    with pytest.raises(StoreCorruptError, match="holds no store of a master"):
+        opening.check(settings, False)
+
+
+# -- the log of writes ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crashed(settings: MasterSettings, tmp_path: Path) -> MasterSettings:
+    """A store whose master was killed: its last transactions are only in the log."""
+    path = database(settings)
+    conn = sqlite3.connect(path, isolation_level=None)
+    for number in range(20):
+        conn.execute("INSERT INTO fact VALUES (?, ?)", (f"late {number}", "y" * 3000))
+    kept = {suffix: path.with_name(path.name + suffix).read_bytes() for suffix in ("", "-wal")}
+    conn.close()
+    for suffix, data in kept.items():
+        path.with_name(path.name + suffix).write_bytes(data)
+    return settings
+
+
+def log_of(settings: MasterSettings) -> Path:
+    return database(settings).with_name("master.db-wal")
+
+
+def late_rows(settings: MasterSettings) -> int:
+    with closing(sqlite3.connect(database(settings))) as conn:
+        query = "SELECT count(*) FROM fact WHERE name LIKE 'late%'"
+        return int(conn.execute(query).fetchone()[0])
+
+
+def test_sound_log_is_replayed_at_the_start(crashed: MasterSettings) -> None:
+    with log_of(crashed).open("ab") as file:
+        file.write(bytes(3 * PAGE))
+    opening.check(crashed, False)
+    assert late_rows(crashed) == 20
+
+
+@pytest.mark.parametrize("place", [0.0, 0.0005, 0.1, 0.3, 0.5, 0.8])
+def test_damaged_log_is_refused_and_left_as_it_is(crashed: MasterSettings, place: float) -> None:
+    path = log_of(crashed)
+    damaged = flipped(place)(path.read_bytes())
+    path.write_bytes(damaged)
+    with pytest.raises(StoreCorruptError, match=r"master\.db-wal: "):
+        opening.check(crashed, False)
+    assert path.read_bytes() == damaged
+
+
+def test_zeroed_frame_in_the_middle_of_the_log_is_refused(crashed: MasterSettings) -> None:
+    path = log_of(crashed)
+    data = path.read_bytes()
+    start = 32 + 5 * (24 + PAGE)
+    path.write_bytes(data[:start] + bytes(24 + PAGE) + data[start + 24 + PAGE :])
+    with pytest.raises(StoreCorruptError, match="frame 6 is damaged"):
+        opening.check(crashed, False)
+
+
+@pytest.mark.parametrize("place", [0.999, 0.97])
+def test_torn_last_transaction_is_no_damage(crashed: MasterSettings, place: float) -> None:
+    """A power failure leaves it so; nobody was told that it was stored."""
+    path = log_of(crashed)
+    path.write_bytes(flipped(place)(path.read_bytes()))
+    opening.check(crashed, False)
+    assert late_rows(crashed) == 19
+
+
+def test_frames_of_an_earlier_round_of_the_log_are_no_damage(crashed: MasterSettings) -> None:
+    path = log_of(crashed)
+    data = path.read_bytes()
+    frame = 24 + PAGE
+    stale = bytearray(data[32 + 2 * frame : 32 + 9 * frame])
+    for start in range(0, len(stale), frame):
+        stale[start + 8 : start + 12] = b"\x01\x02\x03\x04"
+    path.write_bytes(data + bytes(stale))
+    assert wal.faults(database(crashed)) == []
+
+
+@pytest.mark.parametrize("damage", ["empty", "zeroed", "garbage", "cut to half"])
+def test_damaged_index_of_the_log_is_built_anew(crashed: MasterSettings, damage: str) -> None:
+    index = database(crashed).with_name("master.db-shm")
+    index.write_bytes(DAMAGES[damage](os.urandom(32768)))
+    opening.check(crashed, False)
+    assert late_rows(crashed) == 20
+
+
+# -- a store that is not the one of the keys ------------------------------------------------------
+
+
+def test_missing_store_of_keys_that_have_served_needs_a_word(settings: MasterSettings) -> None:
+    database(settings).unlink()
+    with pytest.raises(birth.StrangeStoreError, match="--new-store"):
+        begin(settings)
+    begin(settings, new_store=True)
+    begin(settings)
+
+
+def test_first_start_with_a_young_key_needs_no_word(tmp_path: Path) -> None:
+    keys.load_or_create(tmp_path)
+    birth.refuse_empty("x", tmp_path)
+    old = (tmp_path / "curve.key").stat().st_mtime + birth.KEY_SECONDS + 60
+    with pytest.raises(birth.StrangeStoreError, match="is empty"):
+        birth.refuse_empty("x", tmp_path, now=old)
+
+
+def test_store_of_other_keys_is_refused(settings: MasterSettings, tmp_path: Path) -> None:
+    other = MasterSettings(state_dir=str(tmp_path / "b"), pki_dir=str(tmp_path / "b-pki"))
+    begin(other)
+    database(settings).write_bytes(database(other).read_bytes())
+    with pytest.raises(birth.StrangeStoreError, match="is not the one"):
+        begin(settings)
+    begin(settings, new_store=True)
+    begin(settings)
+
+
+@pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"all but the first page zeroed"}))
+def test_damaged_note_of_the_store_is_named_and_mended(
+    settings: MasterSettings, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    path = Path(settings.pki_dir) / birth.FILE
+    whole = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](whole))
+    begin(settings)
+    assert "store.json is damaged" in caplog.text
+    assert path.read_bytes() == whole
+    path.write_bytes(DAMAGES[damage](whole))
+    database(settings).unlink()
+    with pytest.raises(birth.StrangeStoreError):
+        begin(settings)
+
+
+def test_note_with_a_flipped_bit_is_damaged(settings: MasterSettings) -> None:
+    path = Path(settings.pki_dir) / birth.FILE
+    text = path.read_bytes()
+    store = json.loads(text)["store"]
+    path.write_bytes(text.replace(store[:1].encode(), b"%x" % (int(store[0], 16) ^ 1), 1))
+    assert birth.read(Path(settings.pki_dir)).damage
+
+
+# -- the key --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["curve.key", "curve.pub"])
+@pytest.mark.parametrize("damage", ["empty", "zeroed", "cut by a byte", "garbage", "flipped"])
+def test_damaged_key_stops_the_start(tmp_path: Path, name: str, damage: str) -> None:
+    pair = keys.load_or_create(tmp_path)
+    keys.check_pair(tmp_path, pair)
+    path = tmp_path / name
+    data = path.read_bytes().strip()
+    other = b"a" if data[:1] != b"a" else b"b"
+    path.write_bytes(other + data[1:] if damage == "flipped" else DAMAGES[damage](data))
+    with pytest.raises(keys.UnsafeKeyError, match="curve"):
+        keys.check_pair(tmp_path, keys.load_or_create(tmp_path))
+
+
+# -- damage that shows while the master runs ------------------------------------------------------
+
+
+def test_damage_found_while_serving_stops_new_orders_and_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def found(database: Path) -> list[str]:
+        return [f"{database}: row 7 missing from index"]
+
+    monkeypatch.setattr(soundness, "look_behind", found)
+    monkeypatch.setattr(soundness, "QUICK_BYTES", 0)
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            (web1,) = await master.connect("web1")
+            done = await master.submit()
+            path = Path(master.settings.state_dir) / "master.db"
+
+            await master._look_behind()
+            with pytest.raises(StoreCorruptError, match=r"nothing new is begun: .*row 7 missing"):
+                await master.submit()
+            # What runs is stored all the same.
+            await web1.answer(done.jid, True)
+            assert await master.states(done.jid) == {"web1": "done"}
+            (event,) = await master.events("catena/store/damaged")
+            assert event.data["what"].startswith(str(path))
+
+    asyncio.run(scenario())
+    assert "the store is damaged, no new jobs are begun" in caplog.text
+
+
+def test_check_in_the_background_reads_every_page(settings: MasterSettings) -> None:
+    path = database(settings)
+    assert asyncio.run(soundness.look_behind(path)) == []
+    data = path.read_bytes()
+    path.write_bytes(data[:PAGE] + b"\xa5" * PAGE + data[2 * PAGE :])
+    assert asyncio.run(soundness.look_behind(path))
+
+
+def test_large_database_is_checked_by_its_shape_before_the_start(
+    settings: MasterSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(soundness, "QUICK_BYTES", PAGE)
+    path = database(settings)
+    opening.check(settings, False)
+    path.write_bytes(path.read_bytes()[:-PAGE])
+    with pytest.raises(StoreCorruptError, match="where its header says"):
+        opening.check(settings, False)
+
+
+def test_start_of_the_daemon_checks_its_store(settings: MasterSettings) -> None:
+    database(settings).write_bytes(b"")
+    with pytest.raises(birth.StrangeStoreError, match="is empty"):
+        asyncio.run(daemon._serve(settings, "/nowhere", False))
