@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Tuple
 
 import click
 
 from catena.cli.chain_actions import action, action_options
-from catena.cli.output.chains import chain_text, event_lines, listing
+from catena.cli.chain_watch import follow_chain
+from catena.cli.output.chains import chain_text, listing, named
 from catena.cli.output.plain import document
-from catena.cli.output.text import printable, wants_colour
+from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
@@ -27,7 +28,7 @@ from catena.client.requests import (
     ChainSchedule,
     JobWatch,
 )
-from catena.core.errors import UnreachableError, UsageError
+from catena.core.errors import UsageError
 
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
 
@@ -121,7 +122,7 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -
         client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
     else:
         click.echo(f"a draft; run it with: catena chain schedule {made['id']}", err=True)
-    return _follow(ctx, str(made["id"])) if watching else 0
+    return follow_chain(client, str(made["id"])) if watching else 0
 
 
 @chain.command()
@@ -137,7 +138,7 @@ def schedule(
     client = connect(ctx)
     line = client.request("chain.schedule", ChainSchedule(label, moment(at), approve_required))
     if watching:
-        return _follow(ctx, str(line["id"]))
+        return follow_chain(client, str(line["id"]))
     found = client.request("chain.show", ChainRef(str(line["id"])))
     print(chain_text(found, wants_colour()))
     return 0
@@ -174,55 +175,7 @@ def watch(ctx: click.Context, label: str, wait: bool) -> int:
 
     A draft ends this with exit code 2: nothing happens before it is scheduled.
     """
-    return _follow(ctx, label, wait)
-
-
-def _check_scheduled(view: Any, wait: bool) -> None:
-    """Raise UsageError for a draft, unless its schedule is waited for."""
-    if view["state"] == "draft" and not wait:
-        number = view["id"]
-        raise UsageError(
-            f"{_title(view, str(number))} is a draft: nothing runs before catena chain schedule "
-            f"{number}; --wait waits for that"
-        )
-
-
-def _follow(ctx: click.Context, label: str, wait: bool = True) -> int:
-    colour = wants_colour()
-    view: Dict[str, Any] = {}
-    try:
-        for item in connect(ctx).stream("chain.watch", ChainRef(label)):
-            if item["type"] == "chain":
-                if not view:
-                    _check_scheduled(item, wait)
-                    print(f"{_title(item, label)}: {item['state']}", flush=True)
-                view = item
-            else:
-                for line in event_lines(view, item, colour):
-                    print(line, flush=True)
-    except KeyboardInterrupt:
-        number = view.get("id", label)
-        click.echo(f"detached; the chain goes on: catena chain watch {number}", err=True)
-        return 130
-    except UnreachableError as error:
-        if not view:
-            raise
-        text = f"{error}; the chain goes on: catena chain watch {view['id']}"
-        raise UnreachableError(text) from None
-    print(f"\n{chain_text(view, colour)}")
-    return 0 if view["state"] == "done" else 1
-
-
-def _title(line: Any, ref: str) -> str:
-    """Return how a chain is named for people: two of one label differ by their number.
-
-    Args:
-        line: what the master answered; an older one says less.
-        ref: what the user called it.
-    """
-    if not isinstance(line, dict) or "id" not in line or "label" not in line:
-        return printable(ref)
-    return f"chain {line['id']} {printable(str(line['label']))}"
+    return follow_chain(connect(ctx), label, wait)
 
 
 def _simple(name: str, verb: str, text: str, say: str) -> None:
@@ -233,7 +186,7 @@ def _simple(name: str, verb: str, text: str, say: str) -> None:
     @click.pass_context
     def command(ctx: click.Context, label: str) -> None:
         line = connect(ctx).request(verb, ChainRef(label))
-        print(f"{_title(line, label)}: {say}")
+        print(f"{named(line, label)}: {say}")
 
 
 _simple("approve", "chain.approve", "Approve a scheduled chain.", "approved")
@@ -261,7 +214,7 @@ def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdi
         raise UsageError("say one of --mark-done, --retry, --cancel")
     request = ChainResolve(label, given[0], minions)
     line = connect(ctx).request("chain.resolve", request)
-    print(f"{_title(line, label)}: {line['state']}")
+    print(f"{named(line, label)}: {line['state']}")
 
 
 @chain.command()

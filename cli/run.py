@@ -106,7 +106,13 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
     timeout = options["timeout"]
     return follow(
         client.stream("job.run", request, timeout),
-        Shown(options["out"] or "", style(options), options["static"], options["summary"]),
+        Shown(
+            options["out"] or "",
+            style(options),
+            options["static"],
+            options["summary"],
+            f"{request.fun} on {request.tgt}" if request.batch else "",
+        ),
         timeout,
     )
 

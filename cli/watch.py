@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+from contextlib import closing
+from typing import Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional
 
 from catena.cli.output.answers import answer
 from catena.cli.output.style import FULL, StateStyle
@@ -80,6 +81,8 @@ class Shown(NamedTuple):
     static: bool = False
     #: Whether the numbers of minions are printed at the end, as Salt's --summary does.
     summary: bool = False
+    #: First line of a live view on a terminal; "": there is none.
+    title: str = ""
 
 
 def follow(
@@ -97,12 +100,12 @@ def follow(
     printer = JobPrinter(shown.out, shown.style, shown.static)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
-        for item in items:
-            follower.feed(item)
-            if item.get("type") == "return":
-                printer.show(item["minion"], item["ret"])
-            if follower.finished or (deadline is not None and time.monotonic() > deadline):
-                break
+        with closing(_fed(items, follower, shown.title)) as fed:
+            for item in fed:
+                if item.get("type") == "return":
+                    printer.show(item["minion"], item["ret"])
+                if follower.finished or (deadline is not None and time.monotonic() > deadline):
+                    break
     except KeyboardInterrupt:
         printer.finish()
         if follower.jid:
@@ -123,6 +126,20 @@ def follow(
     if shown.summary:
         _say(_summary(follower))
     return code
+
+
+def _fed(
+    items: Iterator[Mapping[str, Any]], follower: JobFollower, title: str
+) -> Generator[Mapping[str, Any], None, None]:
+    """Yield *items* once *follower* knows them; with a title there may be a live view."""
+    if title:
+        from catena.cli.job_view import watched
+
+        yield from watched(items, follower, title)
+        return
+    for item in items:
+        follower.feed(item)
+        yield item
 
 
 def _summary(follower: JobFollower) -> str:

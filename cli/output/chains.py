@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 from catena.cli.output.table import clock, table
+from catena.cli.output.tags import spoken
 from catena.cli.output.text import paint, printable
 
 _HUES = {"Completed": "green", "Failed": "light_red", "Picked Up": "yellow", "Queued": "dim"}
@@ -35,6 +36,18 @@ def listing(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     columns = ("id", "label", "state", "due", "actions", "minions", "executions", "user")
     return table(columns, shown)
+
+
+def named(line: Any, ref: str) -> str:
+    """Return how a chain is named for people: two of one label differ by their number.
+
+    Args:
+        line: what the master answered; an older one says less.
+        ref: what the user called it.
+    """
+    if not isinstance(line, dict) or "id" not in line or "label" not in line:
+        return printable(ref)
+    return f"chain {line['id']} {printable(str(line['label']))}"
 
 
 def chain_text(view: Mapping[str, Any], colour: bool, full: bool = False) -> str:
@@ -71,7 +84,7 @@ def _action(action: Mapping[str, Any], colour: bool, full: bool) -> Iterator[str
     )
     # What went well needs no words; what did not, or waits, says why.
     said = action["comment"] if action["status"] == "Failed" else ""
-    for line in (printable(said or action["reason"])).splitlines()[: None if full else 12]:
+    for line in printable(spoken(said or action["reason"])).splitlines()[: None if full else 12]:
         if action["status"] != "Completed":
             yield f"       {line}"
     # The comment of a failed action ends with the last lines already.

@@ -1,0 +1,20 @@
+"""Tags of states in texts (`cmd_|-id_|-name_|-run`), as people read them."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from catena.core.patterns import lazy_pattern
+
+_TAG = lazy_pattern(r"([A-Za-z]\w*)_\|-((?:(?!_\|-).)*)_\|-((?:(?!_\|-).)*)_\|-(\w+)")
+
+
+def spoken(text: str) -> str:
+    """Return *text* with each tag of a state as its id and its function."""
+    return _TAG.sub(lambda found: f"{found[2]} ({found[1]}.{found[4]})", text)
+
+
+def parts(tag: str) -> Tuple[str, str]:
+    """Return the id and the function of the state that *tag* names; itself and "" for others."""
+    found = _TAG.match(tag)
+    return (found[2], f"{found[1]}.{found[4]}") if found else (tag, "")

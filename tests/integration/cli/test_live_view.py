@@ -1,0 +1,277 @@
+"""The live view of the real command on a real pseudo-terminal, against a scripted master."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.job import JobReturn
+from catena.core.records import encode
+from catena.transport.local_server import LocalConnection, LocalServer
+from catena.transport.messages import ClientItem, ClientReply, Envelope
+
+PATIENCE_SECONDS = 60.0
+TAG = "cmd_|-make the site_|-false_|-run"
+STAMP = "2026-03-01T12:00:00.000000"
+
+
+def action(number: int, status: str = "Queued", comment: str = "") -> dict[str, Any]:
+    return {
+        "action_id": number, "sort_order": number % 3, "title": "Run script a.sh",
+        "status": status, "state": "NEW", "reason": "", "comment": comment, "summary": "",
+        "changes": {}, "started": 0.0, "ended": 0.0, "waits": "", "until": 0.0,
+    }  # fmt: skip
+
+
+def chain(minions: int, state: str) -> dict[str, Any]:
+    """Return a chain of three actions in which the last minion has failed."""
+    rows = [
+        {"minion": f"web{n:04}", "status": "Queued", "note": "", "actions": [
+            action(3 * n), action(3 * n + 1), action(3 * n + 2)]}
+        for n in range(minions)
+    ]  # fmt: skip
+    comment = f"what failed in it:\n{TAG}: \x1b[31mEVIL\x1b]0;title\x07 exit code 1"
+    rows[-1]["actions"][0] = action(3 * minions - 3, "Failed", comment)  # type: ignore[index]
+    return {
+        "id": 7, "label": "patch", "state": state, "reason": "", "user": "anna", "due": 0.0,
+        "ended": 0.0, "epoch": 1, "jids": [], "minions": rows,
+    }  # fmt: skip
+
+
+class Master:
+    """Serves a chain or a job whose end waits for `go_on`."""
+
+    def __init__(self, folder: Path, minions: int) -> None:
+        self.etc = folder / "etc"
+        self.etc.mkdir()
+        (self.etc / "master").write_text(f"root_dir: {folder}\n")
+        self._minions = minions
+        self._path = folder / "run/catena/master/master.sock"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._gate = asyncio.Event()
+
+    def start(self) -> None:
+        self._path.parent.mkdir(parents=True)
+        self._path.parent.chmod(0o700)
+        self._server = LocalServer(self._path, self._answer, lambda peer: True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._server.start(), self._loop).result(10)
+
+    def go_on(self) -> None:
+        self._loop.call_soon_threadsafe(self._gate.set)
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _answer(self, connection: LocalConnection, envelope: Envelope) -> None:
+        verb = envelope.message.verb
+        if verb == "chain.show":
+            found = chain(self._minions, "running")
+            found["minions"][0]["actions"][0]["status"] = "Picked Up"
+            await connection.send(ClientReply(found), envelope.msg_id)
+            return
+        items = self._chain() if verb == "chain.watch" else self._job()
+        for item in items:
+            if item is None:
+                await self._gate.wait()
+            else:
+                await connection.send(ClientItem(item), envelope.msg_id)
+        await connection.send(ClientReply(None), envelope.msg_id)
+
+    def _chain(self) -> Iterator[dict[str, Any] | None]:
+        yield {"type": "chain", **chain(self._minions, "running")}
+        data = {"action": 0, "minion": "web0000", "status": "Picked Up", "reason": ""}
+        yield {"type": "event", "tag": "catena/chain/7/action/0", "data": data, "stamp": STAMP}
+        yield None
+        yield {"type": "chain", **chain(self._minions, "failed")}
+
+    def _job(self) -> Iterator[dict[str, Any] | None]:
+        names = [f"web{n:04}" for n in range(self._minions)]
+        yield {"type": "new", "jid": "20260301120000000000", "minions": names, "missing": []}
+        value = {TAG: {"result": False, "comment": "exit code 1", "__id__": "make the site"}}
+        ret = JobReturn("20260301120000000000", "state.apply", (), False, 2, value, 1.0, 0.5)
+        yield {"type": "delivery", "minion": names[1], "state": "received", "detail": ""}
+        yield {"type": "return", "minion": names[0], "ret": encode(ret)}
+        yield None
+        for name in names[1:]:
+            yield {"type": "delivery", "minion": name, "state": "cancelled", "detail": "by anna"}
+
+
+@pytest.fixture
+def master(request: pytest.FixtureRequest) -> Iterator[Master]:
+    with tempfile.TemporaryDirectory(prefix="cl") as folder:
+        made = Master(Path(folder), request.param)
+        made.start()
+        yield made
+        made.stop()
+
+
+class Terminal:
+    """The command on a pseudo-terminal."""
+
+    def __init__(self, master: Master, columns: int, rows: int, *words: str, term: str) -> None:
+        self.seen = b""
+        self._end, inner = pty.openpty()
+        self.resize(columns, rows)
+        command = [sys.executable, "-m", "catena", "-c", str(master.etc), *words]
+        environment = {**os.environ, "TERM": term}
+        environment.pop("COLUMNS", None)
+        environment.pop("LINES", None)
+        self.process = subprocess.Popen(
+            command, stdin=inner, stdout=inner, stderr=inner, env=environment
+        )
+        os.close(inner)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, found: Callable[[str], object]) -> str:
+        """Read until what was written since the last call has it; return that."""
+        text, deadline = "", time.monotonic() + PATIENCE_SECONDS
+        while not found(text):
+            assert time.monotonic() < deadline, text[-3000:]
+            if select.select([self._end], [], [], 0.2)[0]:
+                try:
+                    data = os.read(self._end, 65536)
+                except OSError:  # the other side is closed
+                    assert found(text), text[-3000:]
+                    break
+                self.seen += data
+                text += data.decode("utf-8", "replace")
+        return text
+
+    def rest(self) -> int:
+        """Read to the end; return the exit code."""
+        try:
+            while data := os.read(self._end, 65536):
+                self.seen += data
+        except OSError:  # the other side is closed
+            pass
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._end)
+
+
+@pytest.fixture
+def terminal(master: Master) -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def opener(*words: str, size: tuple[int, int] = (100, 24), term: str = "xterm") -> Terminal:
+        opened.append(Terminal(master, *size, *words, term=term))
+        return opened[-1]
+
+    yield opener
+    for one in opened:
+        one.close()
+
+
+def plain(text: str) -> str:
+    """Return what a terminal would show of *text*, without the cursor's ways."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+@pytest.mark.parametrize("master", [2000], indirect=True)
+def test_watch_shows_counts_and_the_interesting_of_thousands(
+    master: Master, terminal: Callable[..., Terminal]
+) -> None:
+    view = terminal("chain", "watch", "patch")
+    frame = plain(view.until(lambda text: "and 1" in text and "1 running" in plain(text)))
+    assert "1 failed" in frame and "1998 waiting" in frame
+    assert "web1999" in frame and "web0000" in frame
+    assert len(set(re.findall(r"web\d{4}", frame))) <= 24
+    view.resize(40, 10)
+    view.until(lambda text: len(text) > 400)
+    master.go_on()
+    assert view.rest() == 1
+    # The cursor is visible again, and the whole chain is below.
+    assert view.seen.rstrip().endswith(b"Run script a.sh")
+    assert view.seen.rindex(b"\x1b[?25h") > view.seen.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+@pytest.mark.parametrize("size", [(100, 24), (30, 6), (12, 3)])
+def test_failures_are_written_for_people_and_escaped(
+    master: Master, terminal: Callable[..., Terminal], size: tuple[int, int]
+) -> None:
+    view = terminal("chain", "watch", "patch", size=size)
+    frame = plain(view.until(lambda text: "1 running" in plain(text) or "web0002" in text))
+    if size[0] == 100:
+        assert "web0002: Run script a.sh: make the site (cmd.run): \\x1b[31mEVIL" in frame
+    master.go_on()
+    assert view.rest() == 1
+    assert b"_|-" not in view.seen
+    assert b"\x1b[31mEVIL" not in view.seen and b"\x1b]0;" not in view.seen
+    assert b"\\x1b[31mEVIL\\x1b]0;title\\x07" in view.seen
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+def test_ctrl_c_detaches_and_leaves_the_terminal_as_it_was(
+    master: Master, terminal: Callable[..., Terminal]
+) -> None:
+    view = terminal("chain", "watch", "patch")
+    view.until(lambda text: "1 running" in plain(text))
+    os.kill(view.process.pid, 2)
+    assert view.rest() == 130
+    assert b"detached; the chain goes on: catena chain watch 7" in view.seen
+    assert view.seen.rindex(b"\x1b[?25h") > view.seen.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+def test_batch_has_a_live_view_below_its_answers(
+    master: Master, terminal: Callable[..., Terminal]
+) -> None:
+    view = terminal("run", "*", "state.apply", "--batch", "1")
+    frame = plain(view.until(lambda text: "1 running" in plain(text)))
+    assert "state.apply on * (job 20260301120000000000)" in frame
+    view.until(lambda text: "make the site (cmd.run): exit code 1" in plain(text))
+    master.go_on()
+    assert view.rest() == 1
+    assert b"failed: web0000 (code 2)" in view.seen
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+def test_terminal_that_can_not_redraw_gets_lines(
+    master: Master, terminal: Callable[..., Terminal]
+) -> None:
+    view = terminal("chain", "watch", "patch", term="dumb")
+    frame = view.until(lambda text: "Picked Up" in text)
+    assert "web0000" in frame and "\x1b[?25l" not in frame
+    master.go_on()
+    assert view.rest() == 1
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+def test_pipe_gets_lines_and_nothing_of_rich_is_imported(master: Master) -> None:
+    master.go_on()
+    words = ["-X", "importtime", "-m", "catena", "-c", str(master.etc), "chain", "watch", "7"]
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
+    assert done.returncode == 1
+    assert re.search(r"web0000 +Picked Up +0 Run script a\.sh", done.stdout)
+    assert not re.search(r"\| +rich", done.stderr)
+    assert "\x1b" not in done.stdout

@@ -1,0 +1,109 @@
+"""What a live view shows, without a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catena.cli.output import board as boards
+from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, ChainBoard, JobBoard
+from catena.cli.output.tags import parts, spoken
+from catena.client.follow import JobFollower
+
+STAMP = "2026-03-01T12:00:00.000000"
+
+
+def action(number: int, status: str, **more: Any) -> dict[str, Any]:
+    words = {"reason": "", "comment": "", "waits": "", "started": 0.0}
+    return {"action_id": number, "title": f"Run {number}", "status": status, **words, **more}
+
+
+def chain(**minions: list[dict[str, Any]]) -> ChainBoard:
+    board = ChainBoard()
+    rows = [{"minion": name, "actions": some} for name, some in minions.items()]
+    board.feed({"type": "chain", "id": 7, "label": "a\x1b", "state": "running", "minions": rows})
+    return board
+
+
+def event(board: ChainBoard, number: int, status: str, **more: Any) -> None:
+    data = {"action": number, "minion": "m", "status": status, **more}
+    board.feed({"type": "event", "tag": "x", "data": data, "stamp": STAMP})
+
+
+def test_failed_minions_come_first_and_what_has_no_room_is_counted() -> None:
+    board = chain(
+        done=[action(1, "Completed")],
+        waits=[action(2, "Queued", waits="behind chain 6")],
+        works=[action(3, "Completed"), action(4, "Picked Up", started=5.0)],
+        fails=[action(5, "Failed", comment="no")],
+    )
+    found = board.board(2, 1)
+    assert [(line.minion, line.kind) for line in found.lines] == [
+        ("fails", FAILED),
+        ("works", ACTIVE),
+    ]
+    assert found.hidden == {FAILED: 0, ACTIVE: 0, WAITING: 1, DONE: 1}
+    assert (found.done, found.total, found.title) == (2, 5, "Chain 7 a\\x1b: running")
+    assert found.lines[1].text == "Run 4" and found.lines[1].since == 5.0
+    assert board.board(9, 0).lines[2].text == "Run 2: behind chain 6"
+
+
+def test_event_moves_its_action_and_a_later_look_says_why_it_failed() -> None:
+    board = chain(m=[action(1, "Queued", waits="x"), action(2, "Queued")])
+    event(board, 1, "Picked Up", reason="reboot")
+    assert board.board(1, 0).lines[0].text == "Run 1: waits for the boot"
+    event(board, 1, "Failed", reason="retcode 1")
+    assert board.board(1, 3).failures == ["m: Run 1: retcode 1"]
+    tag = "file_|-the conf_|-/etc/x_|-managed"
+    failed = action(1, "Failed", comment=f"{tag}: no\nsuch file")
+    row = {"minion": "m", "actions": [failed, action(2, "Queued")]}
+    board.feed({"type": "chain", "id": 7, "label": "a", "state": "failed", "minions": [row]})
+    assert board.board(1, 3).failures == ["m: Run 1: the conf (file.managed): no such file"]
+    assert board.has_ended
+
+
+def test_events_of_unknown_actions_change_nothing() -> None:
+    board = chain(m=[action(1, "Queued")])
+    event(board, 99, "Failed", reason="x")
+    assert board.board(1, 3).failures == []
+
+
+def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "_KEPT_FAILURES", 2)
+    board = chain(m=[action(n, "Queued") for n in range(1, 6)])
+    for number in range(1, 6):
+        event(board, number, "Failed", reason="no")
+    assert board.board(1, 9).failures == ["m: Run 4: no", "m: Run 5: no"]
+
+
+def test_job_board_follows_a_batch() -> None:
+    follower = JobFollower()
+    board = JobBoard(follower, "test.ping on *")
+    ret = {"success": False, "retcode": 2, "value": ["no such\x07 file"]}
+    for item in (
+        {"type": "new", "jid": "1", "minions": ["a", "b", "c", "d"]},
+        {"type": "delivery", "minion": "b", "state": "received", "detail": "step 2"},
+        {"type": "delivery", "minion": "c", "state": "held", "detail": ""},
+        {"type": "delivery", "minion": "d", "state": "expired", "detail": "too late"},
+        {"type": "return", "minion": "a", "ret": ret},
+    ):
+        follower.feed(item)
+        board.feed(item, 7.0)
+    found = board.board(9, 9)
+    assert [(line.minion, line.kind, line.text) for line in found.lines] == [
+        ("d", FAILED, "expired: too late"),
+        ("a", FAILED, "exit code 2"),
+        ("b", ACTIVE, "received: step 2"),
+        ("c", WAITING, "held"),
+    ]
+    assert (found.done, found.total, found.title) == (2, 4, "test.ping on * (job 1)")
+    assert found.failures == ["a: no such\\x07 file"]
+
+
+def test_tags_of_states_become_id_and_function() -> None:
+    tag = "file_|-a b_|-/etc/x_|-managed"
+    assert spoken(f"x {tag}: no") == "x a b (file.managed): no"
+    assert spoken("no tag: a_|-b") == "no tag: a_|-b"
+    assert parts(tag) == ("a b", "file.managed")
+    assert parts("else") == ("else", "")
