@@ -140,6 +140,7 @@ RUNS = sa.Table(
 for _name, _ordered, _which in (
     ("ix_chain_run_open_jid", RUNS.c.jid, RUNS.c.open),
     ("ix_chain_run_fence_chain_id", RUNS.c.chain_id, RUNS.c.fence),
+    ("ix_chain_run_fence_minion", RUNS.c.minion, RUNS.c.fence),
 ):
     sa.Index(
         _name, _ordered, sqlite_where=_which == sa.true(), postgresql_where=_which == sa.true()

@@ -80,7 +80,14 @@ def test_runs_that_are_over_are_not_read_to_find_those_that_are_not(tmp_path: Pa
     runs = chain_tables.RUNS
     asked = {
         "ix_chain_run_open_jid": sa.select(runs).where(runs.c.open == sa.true()),
-        "ix_chain_run_fence_chain_id": sa.select(runs).where(runs.c.fence == sa.true()),
+        "ix_chain_run_fence_chain_id": sa.select(runs).where(
+            runs.c.fence == sa.true(), runs.c.chain_id == 1
+        ),
+        "ix_chain_run_fence_minion": sa.select(runs).where(
+            runs.c.fence == sa.true(), runs.c.minion == "web1"
+        ),
+        # Whichever of both: it has the few that are meant.
+        "ix_chain_run_fence_": sa.select(runs).where(runs.c.fence == sa.true()),
     }
 
     async def scenario(store: Store) -> None:
