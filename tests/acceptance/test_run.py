@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,26 @@ def test_arguments_arrive_as_typed(fleet: Fleet) -> None:
     found = answers(fleet, "web1", "test.arg", "007", "word", "a=[1, x]")["web1"]
     assert found["args"] == [7, "word"]
     assert found["kwargs"]["a"] == [1, "x"]
+
+
+def test_job_id_as_an_argument_stays_text(fleet: Fleet, tmp_path: Path) -> None:
+    jid = "20261122144001123456"
+    found = answers(fleet, "web1", "test.arg", jid, f"[{jid}, 1]", f"jid={jid}")["web1"]
+    assert found["args"] == [jid, [jid, 1]]
+    assert found["kwargs"]["jid"] == jid
+    answers(fleet, "web1", "test.ping")
+    (real, *_) = json.loads(fleet.catena("job", "list", "--out", "json").stdout)
+    shown = fleet.catena("runner", "jobs.lookup_jid", real["jid"], "--out", "json").stdout
+    assert json.loads(shown) == {"web1": True}
+    killed = fleet.catena("run", "web1", "saltutil.kill_job", jid, check=False)
+    assert "64 bits" not in killed.stdout + killed.stderr
+    chain = tmp_path / "chain.yaml"
+    chain.write_text(
+        f"label: jids\nactions:\n- call: test.arg\n  target: web1\n  args: [{jid}, [{jid}]]\n"
+    )
+    fleet.catena("chain", "apply", str(chain), "--schedule", "now", "--watch")
+    shown = fleet.catena("chain", "show", "jids", "--out", "json").stdout
+    assert f'"{jid}"' in shown and f" {jid}," not in shown
 
 
 @pytest.mark.parametrize(

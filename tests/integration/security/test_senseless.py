@@ -1,0 +1,190 @@
+"""Grammatical values that make no sense, in every field that a peer fills, against a real master.
+
+The rule: the master lives, nothing is an error of its own program, the next start works, and an
+honest minion and the command line are served.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import is_dataclass, replace
+from typing import Any, get_type_hints
+
+import pytest
+
+from catena.client.connection import MasterClient
+from catena.client.requests import VERBS, record
+from catena.core.errors import CatenaError
+from catena.core.job import JobProgress
+from catena.transport.messages import (
+    ALLOWED,
+    ChunkRequest,
+    EnrolProbe,
+    EnrolRequest,
+    EventFired,
+    FilePush,
+    FilesRequest,
+    Goodbye,
+    GrainsUpdate,
+    JobProgressed,
+    JobReceived,
+    JobRejected,
+    JobReturned,
+    KeyAnnounce,
+    ManifestRequest,
+    PillarRequest,
+    Ping,
+    Pong,
+    ReturnPart,
+    Welcome,
+)
+from tests.integration.security.hostile import Hostile, SilenceError, Site
+
+INF = float("inf")
+#: By the type of a field: times, job ids, names, numbers and lengths at their ends.
+EXTREMES: dict[type, tuple[Any, ...]] = {
+    str: (
+        "", "0", "9" * 20, "0" * 20, "00010101000000000000", "99991231235959999999",
+        "19700101000000000000", "20991122100099999999", "-1", str(2**63), "boot-of-the-future",
+        "NaN", "x" * 253, time.strftime("%Y%m%d%H", time.gmtime()) + "9" * 10,
+    ),
+    int: (0, 1, -1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
+    float: (0.0, -1.0, -62135596800.0, 253402300799.0, 1e11, 1e18, 1e300, -INF, INF, float("nan")),
+    bool: (True, False),
+    bytes: (b"", b"\xff" * 9),
+}  # fmt: skip
+FAULTS = ("internal error", "its log says why", "can't be used now")
+#: What they do is decided by other fields than these, or ends what the test needs.
+LEFT_OUT = {"chain.watch", "job.watch", "event.watch", "blob.put"}
+_numbers = itertools.count(1)
+
+
+def base(kind: str, minion: Hostile, jid: str) -> Any:
+    """Return a message of a kind, all in order."""
+    made: dict[str, Any] = {
+        "Hello": minion.hello(),
+        "Ping": Ping(1),
+        "Pong": Pong(1),
+        "GrainsUpdate": GrainsUpdate({"id": minion.name}),
+        "Goodbye": Goodbye("stops"),
+        "JobReceived": JobReceived(jid, 1),
+        "JobRejected": JobRejected(jid, "no"),
+        "JobProgressed": JobProgressed(JobProgress(jid, 1, "started", {}, 1.0)),
+        "JobReturned": JobReturned(minion.ret(jid)),
+        "EventFired": EventFired("e", "app/x", {}),
+        "PillarRequest": PillarRequest("base", "", {}),
+        "KeyAnnounce": KeyAnnounce(minion.pair.public),
+        "ManifestRequest": ManifestRequest("base"),
+        "ChunkRequest": ChunkRequest("base", "site.sls", "0" * 64, 0),
+        "FilesRequest": FilesRequest("base", ("site.sls",), ("0" * 64,)),
+        "ReturnPart": ReturnPart(jid, "0" * 64, 0, 2, b"x"),
+        "FilePush": FilePush("x", "0" * 64, 0, 1, b"x"),
+        "EnrolProbe": EnrolProbe(),
+        "EnrolRequest": EnrolRequest(minion.name, "m", "1"),
+    }
+    return made[kind]
+
+
+def changed(message: Any) -> Iterator[Any]:
+    """Yield *message* with each of its fields at each of its extremes, one at a time."""
+    hints = get_type_hints(type(message))
+    for name, value in vars(message).items():
+        if is_dataclass(value):
+            for inner in changed(value):
+                yield replace(message, **{name: inner})
+        elif hints[name] == tuple[str, ...]:
+            for text in EXTREMES[str]:
+                yield replace(message, **{name: (text,) * 3})
+        else:
+            for extreme in EXTREMES.get(getattr(hints[name], "__supertype__", hints[name]), ()):
+                yield replace(message, **{name: extreme})
+    if "jid" in vars(message) and "fun" in vars(message):
+        # Returns of jobs of its own, as of startup_states.
+        for number in range(3):
+            yield replace(message, jid=f"2026010100000000000{number}", fun="x.y")
+
+
+def kinds(socket: str) -> list[str]:
+    return sorted(ALLOWED[socket, "master"])
+
+
+@pytest.fixture(autouse=True)
+def _master_serves(site: Site, victim: Hostile) -> Iterator[None]:
+    before = len(site.log)
+    yield
+    new = site.log[before:]
+    assert "Traceback" not in new, new[new.find("Traceback") :][:4000]
+    assert site.fleet._master is not None and site.fleet._master.poll() is None
+    victim.ping()
+    assert site.ask("job.list", record("JobList")()) is not None
+
+
+def send(site: Site, minion: Hostile, message: Any, socket: str) -> None:
+    msg_id = minion.say(message, socket)
+    # The same connection is served in order: what came before this has been looked at.
+    minion.ask(EventFired(f"s{next(_numbers)}", "app/senseless", {}))
+    try:
+        answer = minion.answer(msg_id, socket, 0.001)
+    except SilenceError:
+        return
+    text = getattr(answer, "message", "")
+    assert not any(fault in text for fault in FAULTS), (message, answer)
+
+
+@pytest.mark.parametrize("socket", ["control", "bulk"])
+def test_no_field_of_an_accepted_minion_harms_the_master(site: Site, socket: str) -> None:
+    for kind in kinds(socket):
+        minion = site.minion(f"odd-{kind.lower()}")
+        jid = str(site.ask("job.run", record("RunJob")(tgt=minion.name, fun="test.ping"))["jid"])
+        for message in changed(base(kind, minion, jid)):
+            if kind in ("Hello", "Goodbye"):
+                minion.say(message)
+            else:
+                send(site, minion, message, socket)
+        minion.close()
+
+
+def test_no_field_of_an_unaccepted_peer_harms_the_master(site: Site) -> None:
+    for number, kind in enumerate(kinds("enrol")):
+        for place, message in enumerate(changed(base(kind, site.stranger("odd"), ""))):
+            stranger = site.stranger("odd")
+            # Addresses of their own: the rate of one address is not the question.
+            stranger.address = f"127.0.{40 + number}.{place % 250 + 1}"
+            answer = stranger.ask(message, "enrol")
+            assert not any(fault in getattr(answer, "message", "") for fault in FAULTS)
+            stranger.close()
+
+
+def test_no_field_of_a_local_request_harms_the_master(site: Site) -> None:
+    client = MasterClient(site.socket)
+    for verb in sorted(VERBS.keys() - LEFT_OUT):
+        for name, hint in get_type_hints(record(VERBS[verb])).items():
+            kind = str if hint == tuple[str, ...] else hint
+            for extreme in EXTREMES.get(kind, ()) if isinstance(kind, type) else EXTREMES[str]:
+                params = {name: extreme if kind is hint else [extreme]}
+                try:
+                    client.request(verb, _Params(params))
+                except CatenaError as error:
+                    assert not any(fault in str(error) for fault in FAULTS), (verb, params)
+
+
+class _Params(dict[str, Any]):
+    """Parameters as they are, for a request that no record would make."""
+
+
+def test_master_starts_again_and_serves_after_all_of_it(site: Site, victim: Hostile) -> None:
+    refusals = site.log.count(" refused: ")
+    assert refusals > 10
+    site.fleet.stop_master()
+    site.fleet.start_master()
+    honest = site.minion("honest")
+    jid = str(site.ask("job.run", record("RunJob")(tgt="honest", fun="test.ping"))["jid"])
+    assert jid < "2099"
+    assert honest.ask(JobReturned(honest.ret(jid))).jid == jid
+    assert site.fleet.catena("doctor", check=False).stdout
+    shown = site.fleet.catena("runner", "jobs.lookup_jid", jid)
+    assert "honest" in shown.stdout
+    victim.drop("control")
+    assert isinstance(victim.ask(victim.hello()), Welcome)
