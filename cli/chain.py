@@ -110,12 +110,13 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -
     While a chain of the same label has not ended this is an error that names its number, so that
     a command that is repeated runs nothing twice. A draft of that label is replaced.
     """
+    from catena.cli.output.transfer import upload
     from catena.core.frozen import replace
     from catena.master.chains.document import read
 
     client, found = connect(ctx), read(Path(file))
     for path in found.uploads.values():
-        client.upload(path.read_bytes())
+        upload(client, path, path.read_bytes())
     made = client.request("chain.apply", replace(found.request, again=again))
     print(f"chain {made['id']}: {made['label']}")
     if at or watching:

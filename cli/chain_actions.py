@@ -141,4 +141,6 @@ def upload(client: MasterClient, path: Path) -> Dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    return {"sha256": client.upload(content), "name": path.name}
+    from catena.cli.output.transfer import upload as send
+
+    return {"sha256": send(client, path, content), "name": path.name}

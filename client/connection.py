@@ -179,13 +179,19 @@ class MasterClient:
             )
         return LocalClient(self._path)
 
-    def upload(self, content: bytes) -> str:
-        """Send a file's bytes ahead of the request that names it; return its SHA-256."""
+    def upload(self, content: bytes, sent: Callable[[int], object] = lambda count: None) -> str:
+        """Send a file's bytes ahead of the request that names it; return its SHA-256.
+
+        Args:
+            content: the bytes.
+            sent: called with the number of bytes that the master has, after each piece.
+        """
         digest = sha256(content).hexdigest()
         count = max(1, -(-len(content) // PIECE_BYTES))
         for index in range(count):
             piece = content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
             self.request("blob.put", record_of("BlobPut")(digest, index, count, piece))
+            sent(index * PIECE_BYTES + len(piece))
         return digest
 
 

@@ -85,6 +85,12 @@ class Master:
 
     async def _answer(self, connection: LocalConnection, envelope: Envelope) -> None:
         verb = envelope.message.verb
+        if verb == "blob.put":
+            await connection.send(ClientReply({"whole": False}), envelope.msg_id)
+            return
+        if verb == "chain.edit":
+            await connection.send(ClientReply({}), envelope.msg_id)
+            return
         if verb == "chain.show":
             found = chain(self._minions, "running")
             found["minions"][0]["actions"][0]["status"] = "Picked Up"
@@ -218,7 +224,8 @@ def test_failures_are_written_for_people_and_escaped(
     master: Master, terminal: Callable[..., Terminal], size: tuple[int, int]
 ) -> None:
     view = terminal("chain", "watch", "patch", size=size)
-    frame = plain(view.until(lambda text: "1 running" in plain(text) or "web0002" in text))
+    shown = "exit code 1" if size[0] == 100 else "web0002"
+    frame = plain(view.until(lambda text: shown in text))
     if size[0] == 100:
         assert "web0002: Run script a.sh: make the site (cmd.run): \\x1b[31mEVIL" in frame
     master.go_on()
@@ -275,3 +282,16 @@ def test_pipe_gets_lines_and_nothing_of_rich_is_imported(master: Master) -> None
     assert re.search(r"web0000 +Picked Up +0 Run script a\.sh", done.stdout)
     assert not re.search(r"\| +rich", done.stderr)
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+def test_large_file_shows_how_much_of_it_the_master_has(
+    master: Master, terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    wheel = tmp_path / "catena-9.9-py3-none-any.whl"
+    with wheel.open("wb") as stream:
+        stream.truncate(20 * 1024 * 1024)
+    view = terminal("chain", "edit", "patch", "0", "--upgrade-agent", str(wheel))
+    frames = plain(view.until(lambda text: "20.0/20.0 MiB" in plain(text)))
+    assert "sending catena-9.9-py3-none-any.whl" in frames
+    assert view.rest() == 0
