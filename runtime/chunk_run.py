@@ -130,12 +130,14 @@ class ChunkHooks:
             return work()
         from catena.runtime import transaction
 
-        def quietly() -> Row:
-            self._host.mute()
-            return work()
-
         try:
-            return transaction.perform(quietly, self.cancelled)
+            with self._host.moving() as moved:
+
+                def inside() -> Row:
+                    moved()
+                    return work()
+
+                return transaction.perform(inside, self.cancelled)
         except (CommandExecutionError, OSError) as error:
             return _row(low, False, str(error))
 

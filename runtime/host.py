@@ -9,10 +9,23 @@ return is safe (`After`).
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+)
 
 import catena
 from catena.core import frozen
@@ -170,6 +183,9 @@ class AgentService(Protocol):
     def signal(self, jid: str, signal: int) -> str:
         """Signal a job's process tree (or drop it from the queue); return a sentence."""
 
+    def moving(self) -> ContextManager[Callable[[], None]]:
+        """Yield what a copy of this process calls to reach the agent from another root."""
+
 
 class BaseHost:
     """What both hosts share: folders, boot, armed reboot, custom files.
@@ -243,9 +259,17 @@ class BaseHost:
                 return [found, *command[1:]]
         raise InvalidStateError("nothing on this host reboots it; set reboot_command")
 
-    def mute(self) -> None:
-        """Report no more progress; for a copy of the job's process, which can't number it."""
-        self._muted = True
+    @contextmanager
+    def moving(self) -> Iterator[Callable[[], None]]:
+        """Yield what a copy of the job's process calls once it has entered another root.
+
+        The copy reports no progress: it can't number it.
+        """
+
+        def moved() -> None:
+            self._muted = True
+
+        yield moved
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell nobody of a step; both kinds of host know better."""
@@ -344,6 +368,17 @@ class RemoteHost(BaseHost):
         self._seq += 1
         when = self.clock.now().timestamp()
         self._service.progress(JobProgress(self._spec.jid, self._seq, kind, data, when))
+
+    @contextmanager
+    def moving(self) -> Iterator[Callable[[], None]]:
+        """Yield what a copy of the job's process calls once it has entered another root."""
+        with super().moving() as muted, self._service.moving() as reached:
+
+            def moved() -> None:
+                muted()
+                reached()
+
+            yield moved
 
     def running(self) -> List[Dict[str, Any]]:
         """Return the agent's running and queued jobs."""

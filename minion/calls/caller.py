@@ -7,12 +7,29 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple, Type
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Sequence,
+    Tuple,
+    Type,
+)
 
 import zmq
 
 import catena
-from catena.core.errors import CatenaError, NotAllowedError, TryLaterError, UnreachableError
+from catena.core.errors import (
+    CatenaError,
+    InvalidStateError,
+    NotAllowedError,
+    TryLaterError,
+    UnreachableError,
+)
 from catena.core.job import JobProgress
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.link.master import link_config
@@ -124,6 +141,16 @@ class CallerService:
     def signal(self, jid: str, signal: int) -> str:
         """Say that there is no such job."""
         return f"no job {jid} runs here"
+
+    def moving(self) -> ContextManager[Callable[[], None]]:
+        """Refuse: a copy of this process can't use its connection.
+
+        Raises:
+            InvalidStateError: always; the message says what to do.
+        """
+        raise InvalidStateError(
+            "chains of a transactional system run in jobs of the agent; start them by the master"
+        )
 
     def close(self) -> None:
         """Hang up."""

@@ -11,7 +11,18 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
@@ -55,11 +66,25 @@ class SocketService:
     """
 
     def __init__(self, run_dir: Path, patience: float = PATIENCE) -> None:
-        path = f"{run_dir}/{SOCKET}"  # for each job: no Path needed
-        self._patience = patience
+        self._run_dir, self._patience = run_dir, patience
+        self._reach(f"{run_dir}/{SOCKET}")  # for each job: no Path needed
+
+    def _reach(self, path: str) -> None:
         self._client = LocalClient(path, "job")
         self._progress = ProgressPipe(path)
         self._events = EventSender(self._client, self._keep)
+
+    @contextlib.contextmanager
+    def moving(self) -> Iterator[Callable[[], None]]:
+        """Yield what a copy of this process calls to reach the daemon from another root.
+
+        The socket's folder is held open: its name means another folder there, or none.
+        """
+        folder = os.open(self._run_dir, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield lambda: self._reach(f"/proc/self/fd/{folder}/{SOCKET}")
+        finally:
+            os.close(folder)
 
     def pillar(
         self, saltenv: str, pillarenv: str, override: Mapping[str, Any]

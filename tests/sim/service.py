@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,10 @@ class Service:
     def signal(self, jid: str, signal: int) -> str:
         """As AgentService."""
         return ""
+
+    def moving(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """As AgentService."""
+        return contextlib.nullcontext(lambda: None)
 
     def close(self) -> None:
         """Hang up."""

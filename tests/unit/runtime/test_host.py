@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from catena.runtime import host as hosts
 from catena.runtime.executor import execute
 from catena.runtime.host import AgentService, Place, RemoteHost
 from catena.runtime.session import remote_session
+
+#: A job that the agent runs.
+OTHER = "20260202000000000000"
 
 
 class Agent:
@@ -47,10 +51,13 @@ class Agent:
         return True
 
     def running(self) -> list[dict[str, Any]]:
-        return [{"jid": "2" * 20, "fun": "cmd.run"}]
+        return [{"jid": OTHER, "fun": "cmd.run"}]
 
     def signal(self, jid: str, signal: int) -> str:
         return f"{jid} {signal}"
+
+    def moving(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        return contextlib.nullcontext(lambda: self.asked.append(("moved",)))
 
 
 @pytest.fixture
@@ -78,8 +85,8 @@ def test_pillar_is_asked_for_once_by_its_first_reader(agent: Agent, place: Place
 
 
 def test_what_only_the_agent_knows_is_asked_of_it(agent: Agent, place: Place) -> None:
-    assert call(agent, place, "saltutil.find_job", "2" * 20)["fun"] == "cmd.run"
-    assert call(agent, place, "saltutil.kill_job", "2" * 20) == "2" * 20 + " 9"
+    assert call(agent, place, "saltutil.find_job", OTHER)["fun"] == "cmd.run"
+    assert call(agent, place, "saltutil.kill_job", OTHER) == f"{OTHER} 9"
     assert call(agent, place, "saltutil.refresh_grains") is True
     assert agent.asked == [("grains", "web1")]
 
