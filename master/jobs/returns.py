@@ -216,7 +216,7 @@ class Returns:
     def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
         row = job_rows.delivery(conn, progress.jid, minion)
         if row is None:
-            if job_rows.is_known(conn, progress.jid):
+            if job_rows.holder(conn, progress.jid) is not job_rows.Holder.nobody:
                 raise NotAllowedError(_NO_JOB)
             # A job that began on the minion (`catena call`): its return makes it known here.
             return
@@ -283,6 +283,8 @@ class Returns:
 
         A jid that this master's clock has not reached gets a number of this master's: the return
         of a host whose clock is ahead is kept, and can't take a number that the master will make.
+        So does a jid under which another minion has brought a job of its own: nobody can keep the
+        return of a host away by taking its number first.
 
         Returns:
             The return as it is stored; None: that was done before.
@@ -294,19 +296,17 @@ class Returns:
         own = job_rows.OwnJob(minion, ret)
         if job_rows.adopted(conn, own):
             return None
-        if job_rows.is_known(conn, ret.jid):
+        holder = job_rows.holder(conn, ret.jid)
+        if holder is job_rows.Holder.master:
             raise NotAllowedError(_NO_JOB)
         if not self._adopted.allow(minion):
             raise TryLaterError("too many jobs that this master did not give")
-        if ret.jid >= jid_at(self._parts.clock.now()):
+        is_ahead = ret.jid >= jid_at(self._parts.clock.now())
+        if is_ahead or holder is job_rows.Holder.minion:
+            why = "at a time that is not yet; check its clock" if is_ahead else "as another's did"
             given = self._parts.new_jid()
-            log.warning(
-                "%s: job %s began on the minion at a time that is not yet; it is stored as %s. "
-                "Check the minion's clock",
-                minion,
-                ret.jid,
-                given,
-            )
+            text = "%s: job %s began on the minion %s; it is stored as %s"
+            log.warning(text, minion, ret.jid, why, given)
             ret = replace(ret, jid=given)
         job_rows.adopt(conn, own, ret.jid, now)
         return ret

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -244,14 +245,27 @@ def adopt(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
     conn.execute(sa.insert(DELIVERIES).values(delivered))
 
 
+class Holder(Enum):
+    """Whose job a jid is."""
+
+    nobody = "nobody"
+    #: A job that this master gave.
+    master = "master"
+    #: A job that began on a minion (`OwnJob`).
+    minion = "minion"
+
+
+def holder(conn: sa.Connection, jid: str) -> Holder:
+    """Return whose job *jid* is."""
+    row = conn.execute(sa.select(JOBS.c.idempotency).where(JOBS.c.jid == jid)).first()
+    if row is None:
+        return Holder.nobody
+    return Holder.minion if (row.idempotency or "").startswith("\n") else Holder.master
+
+
 def adopted(conn: sa.Connection, job: OwnJob) -> bool:
     """Return whether *job* is stored already."""
     return _REPEATED.one(conn, {"b_key": job.key}) is not None
-
-
-def is_known(conn: sa.Connection, jid: str) -> bool:
-    """Return whether a job of that id is stored, whoever it was given to."""
-    return conn.execute(sa.select(JOBS.c.jid).where(JOBS.c.jid == jid)).first() is not None
 
 
 def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:

@@ -308,6 +308,24 @@ def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_mast
     assert f"{jid} began on the minion" in caplog.text
 
 
+def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            evil, web1 = await master.connect("evil", "web1")
+            jid = "20260301115900000000"
+            await evil.answer(jid, "evil")
+            for _ in range(2):
+                await web1.answer(jid, "mine")
+            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
+            jobs = {job["user"]: job["jid"] for job in await master.views.list(JobList())}
+            assert jobs["evil"] == jid and len(jobs) == 2
+            shown = await master.views.show(jobs["web1"])
+            assert shown["metadata"] == {"own_jid": jid}
+            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])
 def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
     async def scenario() -> None:
