@@ -39,6 +39,8 @@ ATTEMPTS: Dict[ActionKind, int] = {
 #: Of one action's result in the journal, bytes; the return carries the rest.
 RET_LIMIT = 1024 * 1024
 _COMMENT_SHOWN = 2000
+#: Maximum length of the reason for which a reboot is called off, characters.
+_WHY = 300
 
 INTERRUPTED = (
     "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
@@ -346,7 +348,9 @@ class ChunkRunner:
         """Return why the chain must not go on, or ""."""
         for row in rows.values():
             if row.get("result") is False:
-                return f"{row.get('__id__') or row.get('name')} failed"
+                name, comment = row.get("__id__") or row.get("name"), str(row.get("comment", ""))
+                why = comment.strip().partition("\n")[0].rstrip(".")[:_WHY]
+                return f"{name} failed: {why}" if why else f"{name} failed"
         if self._host.cancelled():
             return "the job was cancelled"
         ran = {str(row.get("__id__")) for row in rows.values()}

@@ -16,6 +16,7 @@ from catena.core.job import ActionKind
 from catena.runtime import chain_run
 from catena.runtime.host import AfterKind, BaseHost
 from catena.runtime.journal import Journal
+from catena.runtime.resume_file import ResumeFile
 
 IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
 REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
@@ -129,6 +130,21 @@ def test_a_reboot_whose_chunk_fails_after_it_is_called_off_and_shown_as_failed(h
     outcome = host.start()
     assert outcome.ret.retcode != 0
     assert outcome.after is None
+
+
+def test_reboot_that_is_called_off_says_what_failed_and_why(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "_mgractionchains.conf")
+
+    monkeypatch.setattr(ResumeFile, "write", write)
+    reference(host)
+    outcome = host.start()
+    assert outcome.after is None
+    comments = [row["comment"] for row in outcome.ret.value.values()]
+    (called_off,) = [text for text in comments if "called off" in text]
+    assert "schedule_next_chunk failed: " in called_off and "Read-only file system" in called_off
 
 
 def test_a_final_reboot_is_handed_out_and_closes_the_chain_when_it_has_happened(
