@@ -25,6 +25,8 @@ PREVIEW_SECONDS = 24 * 3600
 UPLOADING = (ActionType.script, ActionType.upgrade_agent)
 
 _OVER = (ChunkState.applied.value, ChunkState.failed.value)
+# Built once: every tick of the scheduler asks, and building costs more than running it.
+_FIRST_OVER = sa.select(CHUNKS).where(CHUNKS.c.state.in_(_OVER)).limit(BATCH)
 _IN_USE = (ChunkState.rendered.value, ChunkState.shipped.value)
 _DROPPED = (ChainState.done.value, ChainState.cancelled.value)
 
@@ -49,8 +51,7 @@ async def clear_files(parts: ChainParts) -> None:
 
 
 def _over(conn: sa.Connection) -> list[Any]:
-    query = sa.select(CHUNKS).where(CHUNKS.c.state.in_(_OVER)).limit(BATCH)
-    return list(conn.execute(query).all())
+    return list(conn.execute(_FIRST_OVER).all())
 
 
 def _in_use(some: Collection[Any], conn: sa.Connection) -> set[str]:

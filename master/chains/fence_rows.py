@@ -18,6 +18,26 @@ _WHY_LIMIT = 2000
 _OWED = RUNS.c.fence == sa.true()
 
 
+def _fences() -> sa.Select[Any]:
+    """Return the query for fences, with what each minion's agent understands."""
+    newer = RUNS.alias()
+    replaced = (
+        sa.exists()
+        .where(newer.c.chain_id == RUNS.c.chain_id, newer.c.minion == RUNS.c.minion)
+        .where(newer.c.epoch > RUNS.c.epoch)
+    )
+    return (
+        sa.select(RUNS, sa.func.coalesce(MINIONS.c.wire, 1).label("wire"))
+        .add_columns(replaced.label("replaced"))
+        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
+        .where(_OWED)
+    )
+
+
+# Built once: every tick of the scheduler asks, and building costs more than running it.
+_FENCES = _fences()
+
+
 def of_run(run: RunRef, minion: str) -> sa.ColumnElement[bool]:
     """Return the rule that picks a run of a minion."""
     rule = (RUNS.c.chain_id == run.chain_id) & (RUNS.c.epoch == run.epoch)
@@ -31,20 +51,8 @@ def owe(conn: sa.Connection, rule: sa.ColumnElement[bool]) -> None:
 
 def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
     """Return what minions have to forget and have not, by minion."""
-    newer = RUNS.alias()
-    replaced = (
-        sa.exists()
-        .where(newer.c.chain_id == RUNS.c.chain_id, newer.c.minion == RUNS.c.minion)
-        .where(newer.c.epoch > RUNS.c.epoch)
-    )
-    query = (
-        sa.select(RUNS, sa.func.coalesce(MINIONS.c.wire, 1).label("wire"))
-        .add_columns(replaced.label("replaced"))
-        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
-        .where(_OWED)
-    )
     found: defaultdict[str, list[Fence]] = defaultdict(list)
-    for row in conn.execute(query):
+    for row in conn.execute(_FENCES):
         # What runs over SSH came from this master.
         named = row.over_ssh or row.wire >= NAMED_RUNS
         run = RunRef(row.chain_id, row.epoch)

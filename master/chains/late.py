@@ -23,6 +23,15 @@ from catena.master.chains.parts import ChainParts, KnownHost
 from catena.master.jobs.model import Submitted
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 
+# Built once: every tick of the scheduler asks, and building costs more than running it.
+_AWAITED = (
+    sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.minion)
+    .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
+    .where(EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
+    .where(CHAINS.c.state.in_([state.value for state in ACTIVE_CHAINS]))
+    .distinct()
+)
+
 _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
 
 
@@ -38,15 +47,8 @@ async def join(parts: ChainParts) -> None:
 
 def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
     """Return who has open actions in a chain that was dispatched, and none of them dispatched."""
-    query = (
-        sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.minion)
-        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
-        .where(EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
-        .where(CHAINS.c.state.in_([state.value for state in ACTIVE_CHAINS]))
-        .distinct()
-    )
     found: defaultdict[int, list[str]] = defaultdict(list)
-    for row in conn.execute(query):
+    for row in conn.execute(_AWAITED):
         found[row.chain_id].append(row.minion)
     return dict(found)
 

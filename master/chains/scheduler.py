@@ -29,6 +29,35 @@ TICK_SECONDS = 5.0
 #: How often files and old chains are looked through.
 SWEEP_SECONDS = 60.0
 
+# Statements of each tick are built once: building one costs more than running it.
+_SCHEDULED = CHAINS.c.state == ChainState.scheduled.value
+#: When the next chain is due after the last look.
+_NEXT = sa.select(sa.func.min(CHAINS.c.due)).where(
+    _SCHEDULED, CHAINS.c.due > sa.bindparam("b_looked")
+)
+#: The first reading of both clocks in a boot.
+_FIRST = sa.select(CLOCKS).where(CLOCKS.c.boot_id == sa.bindparam("b_boot"))
+_BY_BOOT_CLOCK = (
+    CHAINS.c.anchor_wall - CHAINS.c.anchor_mono + sa.bindparam("b_mono", type_=sa.Double)
+)
+#: Chains that are due by either clock, and those that a clock set back would keep waiting.
+_DUE = (
+    sa.select(CHAINS)
+    .where(_SCHEDULED)
+    .where(
+        (CHAINS.c.due <= sa.bindparam("b_latest"))
+        | ((CHAINS.c.anchor_boot == sa.bindparam("b_boot")) & (CHAINS.c.due <= _BY_BOOT_CLOCK))
+        | (CHAINS.c.anchor_wall > sa.bindparam("b_wall"))
+    )
+    .order_by(CHAINS.c.due, CHAINS.c.id)
+)
+#: Actions that wait for the proof of a boundary.
+_WAITING = (
+    sa.select(EXECUTIONS)
+    .where(EXECUTIONS.c.state == ExecutionState.RUNNING.value, EXECUTIONS.c.picked_up.is_not(None))
+    .order_by(EXECUTIONS.c.sort_order.desc())
+)
+
 _OVERDUE = {
     Boundary.reboot: "the host did not come back with a new boot within {minutes:.0f} minutes",
     Boundary.agent_upgrade: "the new agent did not report within {minutes:.0f} minutes",
@@ -81,10 +110,8 @@ class Scheduler:
 
     async def _delay(self) -> float:
         # What was due and could not be started has its time with the next tick, not at once.
-        query = sa.select(sa.func.min(CHAINS.c.due)).where(
-            CHAINS.c.state == ChainState.scheduled.value, CHAINS.c.due > self._looked
-        )
-        due = await self._parts.store.read(lambda conn: conn.execute(query).scalar())
+        looked = {"b_looked": self._looked}
+        due = await self._parts.store.read(lambda conn: conn.execute(_NEXT, looked).scalar())
         if due is None:
             return TICK_SECONDS
         return min(TICK_SECONDS, max(0.05, float(due) - self._parts.clocks.read().wall))
@@ -173,23 +200,18 @@ class Scheduler:
 
 def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], ClockReading | None]]:
     """Return chains that are due by either clock, each with its `decide.anchor_of`."""
-    kept = conn.execute(sa.select(CLOCKS).where(CLOCKS.c.boot_id == now.boot)).first()
+    kept = conn.execute(_FIRST, {"b_boot": now.boot}).first()
     first = ClockReading(kept.wall, kept.mono, kept.boot_id) if kept else None
     # What the wall clock would show, had nobody set it in this boot.
     unset = now.wall if first is None else first.wall + now.mono - first.mono
-    by_boot_clock = CHAINS.c.anchor_wall - CHAINS.c.anchor_mono + now.mono
-    query = (
-        sa.select(CHAINS)
-        .where(CHAINS.c.state == ChainState.scheduled.value)
-        .where(
-            (CHAINS.c.due <= max(now.wall, unset))
-            | ((CHAINS.c.anchor_boot == now.boot) & (CHAINS.c.due <= by_boot_clock))
-            | (CHAINS.c.anchor_wall > now.wall)
-        )
-        .order_by(CHAINS.c.due, CHAINS.c.id)
-    )
+    clocks = {
+        "b_latest": max(now.wall, unset),
+        "b_wall": now.wall,
+        "b_mono": now.mono,
+        "b_boot": now.boot,
+    }
     found: list[tuple[sa.Row[Any], ClockReading | None]] = []
-    for row in conn.execute(query).all():
+    for row in conn.execute(_DUE, clocks).all():
         scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
         found.append((row, decide.anchor_of(row.due, scheduled, first, now)))
     return found
@@ -202,7 +224,4 @@ def _reject(ledger: Ledger, row: sa.Row[Any], reason: str) -> None:
 
 
 def _waiting(conn: sa.Connection) -> list[Any]:
-    query = sa.select(EXECUTIONS).where(
-        EXECUTIONS.c.state == ExecutionState.RUNNING.value, EXECUTIONS.c.picked_up.is_not(None)
-    )
-    return list(conn.execute(query.order_by(EXECUTIONS.c.sort_order.desc())).all())
+    return list(conn.execute(_WAITING).all())
