@@ -11,9 +11,8 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -31,6 +30,8 @@ REASONS = re.compile(
     "was told to fail|Prerequisite failed|cancelled by|chain [0-9]+ has ended|[Ii]nterrupted"
     "|Given up|it waited too long in the queue|it came too late|No space left"
     "|did not come back with a new boot|set (forward|back) by|the store was restored from a backup"
+    "|malformed resume file|Read-only file system|Is a directory"
+    "|given up on the minion by mgractionchains.clean"
 )
 _CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
 _EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name
@@ -40,6 +41,14 @@ ENDED = {"done", "failed", "cancelled"}
 #: States in which a chain may rest: ended, or waiting for a person in sight of everybody.
 RESTING = {*ENDED, "draft", "pending_approval", "waiting"}
 FINAL = {state.value for state in ExecutionState if EXECUTION.is_final(state)}
+
+
+class Run(NamedTuple):
+    """One action of one run of a chain."""
+
+    chain_id: int
+    action_id: int
+    epoch: int
 
 
 class Checker:
@@ -52,6 +61,9 @@ class Checker:
     def __init__(self, world: Any) -> None:
         self._world = world
         self.violations: list[str] = []
+        self._base: sqlite3.Connection | None = None
+        #: Number of the file that the connection has open.
+        self._base_file = 0
         world.stage.on_effect = self.at_effect
         for host in world.hosts.values():
             host.epoch_of = partial(self._epoch, host)
@@ -70,13 +82,13 @@ class Checker:
         wish = self._wish(key)
         if host.name not in wish.minions:
             self.wrong("I8", f"{key} runs on {host.name}, which is no target of it")
-        order = next(o for o in self._world.orders if wish in o.wishes)
-        self._judge_end(host, order, key)
-        view, ids = self._durable_chain(host, order.chain_id, key)
+        run = self.run_of(host, key)
+        self._judge_end(host, run, key)
+        view, ids = self._durable_chain(host, run.chain_id, key)
         if view is None:
             self.wrong("I3", f"{key} begins on {host.name} and its chain is not durable there")
             return
-        mine = self._action(order.chain_id, host.name, wish.order)
+        mine = run.action_id
         state = view.action(mine).state
         if state is not ActionState.begun:
             self.wrong("I2", f"{key} begins on {host.name}; durable is only: {state.value}")
@@ -87,7 +99,7 @@ class Checker:
         if view.action(mine).attempt > (1 if wish.kind == "once" else 3):
             self.wrong("I2", f"{key} begins on {host.name}, attempt {view.action(mine).attempt}")
 
-    def _judge_end(self, host: Host, order: Any, key: str) -> None:
+    def _judge_end(self, host: Host, mine: Run, key: str) -> None:
         """I7: nothing of a run begins once its minion has said that it knows of its end."""
         query = (
             f"SELECT j.metadata FROM {_JOB} j JOIN {_RETURN} r ON r.jid = j.jid"
@@ -95,13 +107,22 @@ class Checker:
         )
         for row in self.ask(query, host.name):
             run = msgpack.unpackb(row["metadata"])
-            if run["chain"] == order.chain_id and run["epoch"] >= self._epoch(host, key):
+            if run.get("chain") == mine.chain_id and run["epoch"] >= mine.epoch:
                 self.wrong("I7", f"{key} begins on {host.name} after its run was ended there")
 
-    def _epoch(self, host: Host, key: str) -> int:
-        order = next(o for o in self._world.orders for w in o.wishes if w.key == key)
-        path = host.disk.root / "cache" / "chains" / str(order.chain_id) / "manifest.json"
+    def run_of(self, host: Host, key: str) -> Run:
+        """Return of which run an action is that runs on a host at this moment."""
+        order, wish = next((o, w) for o in self._world.orders for w in o.wishes if w.key == key)
+        action = self._action(order.chain_id, host.name, wish.order)
+        return Run(order.chain_id, action, self.epoch_at(host, order.chain_id))
+
+    def epoch_at(self, host: Host, chain_id: int) -> int:
+        """Return the epoch of a chain that a host has."""
+        path = host.disk.root / "cache" / "chains" / str(chain_id) / "manifest.json"
         return int(json.loads(path.read_bytes())["epoch"])
+
+    def _epoch(self, host: Host, key: str) -> int:
+        return self.run_of(host, key).epoch
 
     def _wish(self, key: str) -> Any:
         return next(w for o in self._world.orders for w in o.wishes if w.key == key)
@@ -142,9 +163,22 @@ class Checker:
 
     def ask(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Return rows of the master's database as it is committed."""
-        with closing(sqlite3.connect(self._world.master.database)) as base:
-            base.row_factory = sqlite3.Row
-            return base.execute(query, values).fetchall()
+        path = self._world.master.database
+        found = path.stat().st_ino
+        if self._base is None or found != self._base_file:
+            # The first question, or the first one to a restored store.
+            self.close()
+            # Witnesses ask in the threads of their jobs, of which one runs at a time.
+            self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._base_file = found
+            self._base.row_factory = sqlite3.Row
+        return self._base.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._base is not None:
+            self._base.close()
+        self._base = None
 
     # -- is it over? ---------------------------------------------------------------------------
 
@@ -190,7 +224,7 @@ class Checker:
             if order.chain_id in chains:
                 self._judge_chain(order, chains[order.chain_id]["state"])
         self._judge_interleaving()
-        self._judge_reboots()
+        self.judge_reboots()
         for host in self._world.hosts.values():
             self._judge_disk(host)
 
@@ -237,7 +271,7 @@ class Checker:
             if row["state"] not in FINAL and state in ENDED:
                 self.wrong("I1", f"{order.label} is {state}, an action is {row['state']}")
             text = f"{row['reason']} {row['comment']}"
-            if row["state"] in FINAL - {"DONE"} and not REASONS.search(text):
+            if row["state"] in FINAL - {"DONE"} and not self.explains(order, text):
                 self.wrong("I11", f"{order.label}.{row['sort_order']} failed for {text[:300]!r}")
         for wish in order.wishes:
             for minion in wish.minions:
@@ -250,6 +284,10 @@ class Checker:
         if state == "done" and any(row["state"] != "DONE" for row in newest.values()):
             self.wrong("I1", f"{order.label} is done, not all of its actions are")
         self._judge_order(order, newest)
+
+    def explains(self, order: Any, text: str) -> bool:
+        """Return whether *text* is a reason why an action may end otherwise than well."""
+        return REASONS.search(text) is not None
 
     def _judge_order(self, order: Any, newest: dict[tuple[str, int], sqlite3.Row]) -> None:
         """I3: nothing is skipped."""
@@ -268,7 +306,7 @@ class Checker:
         most = runs * (1 if wish.kind == "once" else 3)
         if len(begins) > most and not forgets:
             self.wrong("I2", f"{wish.key} on {row['minion']} began {len(begins)} times")
-        if row["state"] == "LOST":
+        if row["state"] == "LOST" and not forgets:
             self.wrong("I1", f"{wish.key} on {row['minion']} is lost: {row['reason']}")
         if row["state"] == "DONE" and not ends:
             self.wrong("I5", f"{wish.key} on {row['minion']} is DONE and never happened")
@@ -294,7 +332,8 @@ class Checker:
                     left.add(last)
                 last = now
 
-    def _judge_reboots(self) -> None:
+    def judge_reboots(self) -> None:
+        """I2: a host boots anew once for each run of an action that reboots."""
         for host in self._world.hosts.values():
             asked = f"SELECT count(*) AS n FROM {_HISTORY} h JOIN {_ACTION} a ON a.id=h.number"
             asked += " WHERE h.subject='action' AND h.minion=? AND a.kind='reboot'"

@@ -39,14 +39,14 @@ class RoughWorld(World):
         troubled = self.size.troubled_seconds
         self.hostile: Hostile | None = None
         if luck.random() < 0.5:
-            self.hostile = Hostile(self, key_of(EVIL), troubled + 30.0)
+            self.hostile = Hostile(self, key_of(EVIL), troubled + 10.0)
         self._baited = self.hostile is not None and luck.random() < 0.5
         #: Hosts on which a person runs the cure that the errors name.
         self.to_cure: set[str] = set()
 
     def drawn_size(self, seed: int) -> Size:
         """As World."""
-        return Size((1, 1, 1, 2), (2, 3, 3, 4), 20.0, 45.0, 5.0)
+        return Size((1, 1, 1, 2), (2, 2, 3, 4), 14.0, 35.0, 4.0)
 
     def judge(self) -> RoughChecker:
         """As World."""
@@ -67,7 +67,7 @@ class RoughWorld(World):
             seconds = rng.choice((0.0, 0.5, 6.0))
             fails = kind != "reboot" and rng.random() < 0.2
             wishes.append(Wish(f"{label}.{order}", order, some, kind, seconds, fails))
-        cancel = rng.uniform(0.2, 30) if rng.random() < 0.4 else None
+        cancel = rng.uniform(0.2, 25) if rng.random() < 0.4 else None
         retries = rng.choice((0, 1, 2, 3))
         return Order(label, wishes, rng.uniform(0.5, self.size.wanted_seconds), cancel, retries)
 
@@ -92,9 +92,9 @@ class RoughWorld(World):
         if order.cancel_at is not None:
             await asyncio.sleep(order.cancel_at)
             await self._try(order, "cancel", lambda s, ref: s.cancel(ref, "root"))
-        end = self.size.troubled_seconds + 60.0
+        end = self.size.troubled_seconds + 30.0
         while order.retries and self.stage.loop.now < end:
-            await asyncio.sleep(self.luck.uniform(1, 30))
+            await asyncio.sleep(self.luck.uniform(1, 20))
             done = await self._try(order, "retry", lambda s, ref: s.retry(ref, "root"))
             order.retries -= done
             if self.luck.random() < 0.5:

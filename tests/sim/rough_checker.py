@@ -9,18 +9,25 @@ says otherwise.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from catena.master.store import chain_tables as ct
 from catena.master.store import restored, tables
-from tests.sim.checker import Checker
+from tests.sim.checker import Checker, Run
+from tests.sim.host import Host
 from tests.sim.hostile import NAME as EVIL
 
 _CHAIN, _RUN = ct.CHAINS.name, ct.RUNS.name
 _JOB, _DELIVERY = tables.JOBS.name, tables.DELIVERIES.name
 _CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
+_STATE = re.compile(r"^mgr_actionchain_(\d+)_action_(\d+)_chunk_\d+:$", re.MULTILINE)
+#: Why an action ends in a restored store.
+_FORGOTTEN = re.compile(
+    "restored from a backup|No job return event was received|is not on the file server"
+)
 #: Jobs of one kind that each of their causes may make: a clean that fails comes again, after
 #: growing pauses, for as long as a world lasts.
 _EACH = 12
@@ -32,6 +39,17 @@ _HELD = ("waiting", "pending_approval")
 
 class RoughChecker(Checker):
     """See the module."""
+
+    def run_of(self, host: Host, key: str) -> Run:
+        """As Checker, by the pinned chunks: a restored store may have forgotten the chain."""
+        found = []
+        for path in host.disk.root.glob("cache/chains/[0-9]*/*.sls"):
+            before, named, _ = path.read_text().partition(f"key: {key}\n")
+            if named:
+                chain_id, action_id = map(int, _STATE.findall(before)[-1])
+                found.append((path.stat().st_mtime_ns, chain_id, action_id))
+        _, chain_id, action_id = max(found)
+        return Run(chain_id, action_id, self.epoch_at(host, chain_id))
 
     def storm(self) -> bool:
         """Return whether there are more jobs than anything explains (I13)."""
@@ -68,6 +86,11 @@ class RoughChecker(Checker):
         self._judge_runs()
         self._judge_held()
 
+    def judge_reboots(self) -> None:
+        """As Checker, unless the store has forgotten runs."""
+        if not self._world.master.forgotten:
+            super().judge_reboots()
+
     def _judge_runs(self) -> None:
         """I2: an action that is to run once begins at most once in each run."""
         kinds = {wish.key: wish.kind for order in self._world.orders for wish in order.wishes}
@@ -86,13 +109,23 @@ class RoughChecker(Checker):
                 self.wrong("I14", f"chain {row['id']} is {row['state']} and does not say why")
 
     def lost_deliveries(self) -> list[Any]:
-        """As Checker, without the hostile minion's jobs and those that a restored store ends."""
-        query = f"SELECT jid, minion FROM {_DELIVERY} WHERE detail = ?"
-        restored_ends = {tuple(row) for row in self.ask(query, restored.REASON)}
-        if restored_ends and not self._world.master.forgotten:
-            self.wrong("I1", "jobs ended for a restore that did not happen")
-        lost = [row for row in super().lost_deliveries() if row["minion"] != EVIL]
-        return [row for row in lost if tuple(row) not in restored_ends]
+        """As Checker, without the hostile minion's jobs and those that a restored store ends.
+
+        A restored store takes for open what a minion has returned to the lost one, and learns of
+        it from the minion's greeting.
+        """
+        query = f"SELECT count(*) AS n FROM {_DELIVERY} WHERE detail = ?"
+        ended = self.ask(query, restored.REASON)[0]["n"]
+        if self._world.master.forgotten:
+            return []
+        if ended:
+            self.wrong("I1", f"{ended} jobs ended for a restore that did not happen")
+        return [row for row in super().lost_deliveries() if row["minion"] != EVIL]
+
+    def explains(self, order: Any, text: str) -> bool:
+        """As Checker; a restored store may say that it is one."""
+        found = super().explains(order, text)
+        return found or (self.forgets(order) and _FORGOTTEN.search(text) is not None)
 
     def forgets(self, order: Any) -> bool:
         """Return whether a restored store may know nothing of a chain, or of runs of it."""

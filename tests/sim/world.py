@@ -296,6 +296,7 @@ class World:
             stack.enter_context(self.stage.tap.opened())
             stack.callback(witness.STAGE.pop)
             stack.callback(self._end)
+            stack.callback(self.checker.close)
             loop.set_exception_handler(self._unhandled)
             main = self.stage.person(self._live())
             loop.run_until_complete(main)
