@@ -11,6 +11,7 @@ import click
 from catena.cli import completion
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
+from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import answer, state_options, style
 from catena.cli.output.plain import document
@@ -31,6 +32,7 @@ from catena.cli.output.text import printable, wants_colour
 @click.option(
     "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of the answer."
 )
+@hidden_options
 @state_options
 @click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's own code.")
 @click.pass_context
@@ -40,6 +42,7 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
 
     check_function(function)
     args, kwargs = split(arguments)
+    kwargs = with_hidden(kwargs, options)
     outcome = call_here(
         Path(options["config_dir"] or ctx.find_root().obj),
         function,

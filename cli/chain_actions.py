@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
 import click
 
 from catena.cli.arguments import split, value
+from catena.cli.hidden_arguments import HIDDEN_OPTIONS, any_hidden, read_mapping, with_hidden
 from catena.client.connection import MasterClient
 from catena.client.requests import ChainAction
 from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
@@ -30,6 +31,8 @@ _OPTIONS = (
     click.option("--upgrade-agent", metavar="WHEEL|VERSION", help="Upgrade catena on the minion."),
     click.option("--reboot", is_flag=True, help="Reboot; the chain goes on after the boot."),
     click.option("--call", metavar="FUN [ARGS]", help="Call an execution function."),
+    *HIDDEN_OPTIONS,
+    click.option("--pillar-file", metavar="FILE", help="Pillar for --apply from a file (YAML)."),
     click.option("--runas", help="User for --script and --cmd."),
     click.option("--timeout", type=click.IntRange(min=1), help="Seconds for --script and --cmd."),
     click.option("--pillar", help="Pillar for --apply, as YAML or JSON."),
@@ -75,6 +78,7 @@ def _refuse_strays(kind: str, options: Mapping[str, Any]) -> None:
         "runas": ("script", "cmd"),
         "timeout": ("script", "cmd"),
         "pillar": ("apply",),
+        "pillar_file": ("apply",),
         "at_time": ("reboot",),
     }
     for name, kinds in homes.items():
@@ -82,6 +86,8 @@ def _refuse_strays(kind: str, options: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} goes with {' or '.join('--' + k for k in kinds)}"
             )
+    if kind != "call" and any_hidden(options):
+        raise UsageError("--kwargs-file, --stdin and --kwarg-env go with --call")
 
 
 def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -91,7 +97,7 @@ def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[s
         body = upload(client, Path(given)) if kind == "script" else {"cmd": given}
         return {**body, **extra}
     if kind == "apply":
-        pillar = _pillar(options.get("pillar"))
+        pillar = _pillar(options.get("pillar"), options.get("pillar_file"))
         return {"mods": given.split(","), **({"pillar": pillar} if pillar else {})}
     if kind in {"install", "upgrade", "remove"}:
         return {"packages": packages(given)}
@@ -104,11 +110,11 @@ def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[s
     if kind == "reboot":
         return {"at_minutes": options.get("at_time") or 0}
     if kind == "call":
-        return _call(given)
+        return _call(given, options)
     return {}
 
 
-def _call(text: str) -> Dict[str, Any]:
+def _call(text: str, options: Mapping[str, Any]) -> Dict[str, Any]:
     import shlex
 
     try:
@@ -116,10 +122,15 @@ def _call(text: str) -> Dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"--call {text!r}: {error}") from None
     args, kwargs = split(words[1:])
+    kwargs = with_hidden(kwargs, options)
     return {"fun": words[0] if words else "", "args": args, "kwargs": kwargs}
 
 
-def _pillar(given: Any) -> Optional[Dict[str, Any]]:
+def _pillar(given: Any, file: Optional[str] = None) -> Optional[Dict[str, Any]]:
+    if given and file:
+        raise UsageError("--pillar or --pillar-file, not both")
+    if file:
+        return read_mapping(file, "--pillar-file")
     if not given:
         return None
     found = value(given) if isinstance(given, str) else given

@@ -10,6 +10,7 @@ import click
 from catena.cli import completion
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
+from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.settings import connect
@@ -57,6 +58,7 @@ from catena.core.errors import CatenaError, UsageError
     type=click.IntRange(min=1),
     help="Seconds after which a minion that was away does not begin it any more.",
 )
+@hidden_options
 @state_options
 @click.pass_context
 def run(
@@ -70,6 +72,7 @@ def run(
     if not options["batch"] and (options["batch_wait"] or options["failhard"]):
         raise UsageError("--batch-wait and --failhard need --batch")
     args, kwargs = split(arguments)
+    kwargs = with_hidden(kwargs, options)
     client = connect(ctx)
     request = RunJob(
         tgt=target,

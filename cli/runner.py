@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Tuple
 
 import click
 
 from catena.cli.arguments import split
+from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
@@ -18,10 +19,14 @@ from catena.client.requests import RunnerCall
 @click.argument("function")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--out", type=click.Choice(["nested", "json"]), default="nested")
+@hidden_options
 @click.pass_context
-def runner(ctx: click.Context, function: str, arguments: Tuple[str, ...], out: str) -> None:
+def runner(
+    ctx: click.Context, /, function: str, arguments: Tuple[str, ...], out: str, **options: Any
+) -> None:
     """Run FUNCTION (jobs.*, manage.*, …) on the master."""
     args, kwargs = split(arguments)
+    kwargs = with_hidden(kwargs, options)
     found = connect(ctx).request("runner.call", RunnerCall(function, tuple(args), kwargs))
     print(
         document(found) if out == "json" else renderer("nested")(function, found, wants_colour())

@@ -11,6 +11,7 @@ import click
 
 from catena.cli.arguments import split
 from catena.cli.function_command import FunctionCommand, check_function
+from catena.cli.hidden_arguments import any_hidden, hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.text import printable
@@ -130,6 +131,7 @@ def asked_hosts(
     "--deadline", type=click.IntRange(min=1), help="Seconds after which a host ends the job."
 )
 @click.option("--wipe", "-W", is_flag=True, help="Leave nothing of catena on the hosts.")
+@hidden_options
 @state_options
 @click.pass_context
 def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: Any) -> int:
@@ -153,7 +155,10 @@ def ssh(ctx: click.Context, /, target: str, words: Tuple[str, ...], **options: A
 def _work(
     config_dir: str, settings: MasterSettings, words: Tuple[str, ...], options: Mapping[str, Any]
 ) -> _Work:
+    if options["raw"] and any_hidden(options):
+        raise UsageError("a raw command takes no --kwargs-file, --stdin or --kwarg-env")
     args, kwargs = ([], {}) if options["raw"] else split(words[1:])
+    kwargs = with_hidden(kwargs, options)
     own = str(Path(options["roster"]).resolve()) if options["roster"] else ""
     return _Work(
         settings=settings,

@@ -10,6 +10,7 @@ from catena.core import events
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError, NotFoundError, TryLaterError
 from catena.core.records import decode
+from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
 from catena.master.workers.pool import WorkerDiedError, Workers
@@ -105,7 +106,7 @@ class ClientPerformer:
             "fun": f"wheel.{reaction.fun}",
             "jid": jid,
             "user": USER,
-            "fun_args": [*reaction.args, *([reaction.kwargs] if reaction.kwargs else [])],
+            "fun_args": hide_arguments([*reaction.args, *filter(None, [reaction.kwargs])]),
         }
         await self._bus.fire(events.wheel_new(jid), data)
         try:

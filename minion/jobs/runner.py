@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.redact import hide_arguments
 from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError
 from catena.minion.jobs.ports import Listener, MakeProcesses
 from catena.minion.jobs.processes import ProcessRef
@@ -277,8 +278,8 @@ class JobRunner:
                 {
                     "jid": key,
                     "fun": spec.fun,
-                    "arg": list(spec.args),
-                    "kwargs": dict(spec.kwargs),
+                    "arg": hide_arguments(spec.args),
+                    "kwargs": hide_arguments([spec.kwargs])[0],
                     "tgt": spec.tgt,
                     "tgt_type": spec.tgt_type,
                     "user": spec.user,
@@ -530,9 +531,8 @@ class JobRunner:
     def _fail(self, spec: JobSpec, text: str, lasted: float = 0.0) -> None:
         """Give the job a return that says why there is no other."""
         began = self._wall() - lasted
-        ret = JobReturn(
-            spec.jid, spec.fun, spec.args, False, 1, text, began, lasted, boot_id=self.boot_id
-        )
+        args, boot = tuple(hide_arguments(spec.args)), self.boot_id
+        ret = JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted, boot_id=boot)
         self._owed[spec.jid] = wire.pack_body(JobReturned(ret))
         self._log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
         self._settle(spec.jid)

@@ -25,6 +25,7 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass, field
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.plugins import FunctionMark
+from catena.core.redact import hide_arguments
 from catena.fileserver.remote import CachingClient, ChunkSource
 from catena.minion.jobs.folder import Aside, Claim, JobFolder
 from catena.minion.jobs.inline import chainless
@@ -223,7 +224,8 @@ def claim_of(start: Start, jid: str) -> ClaimAs:
 
 
 def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobReturn:
-    return JobReturn(spec.jid, spec.fun, spec.args, False, 1, text, began, lasted)
+    args = tuple(hide_arguments(spec.args))
+    return JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted)
 
 
 def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:
