@@ -32,6 +32,8 @@ from catena.transport import keys
 
 #: Events that a consumer may be behind before it is worth a word.
 LAG = 1000
+#: How long the report of a damaged file is shown.
+DAMAGE_SECONDS = 7 * 24 * 3600.0
 _SHOWN = 5
 _OPEN = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
 
@@ -105,6 +107,7 @@ def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
         yield from _lag(conn)
         yield from _reactions(conn)
         yield from job_findings.check(conn)
+        yield from _damaged(conn)
         newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
         yield checkup.clock(float(newest or 0.0))
 
@@ -177,3 +180,16 @@ def _reactions(conn: sa.Connection) -> Iterator[Finding]:
         text = f"{file}: {count} failed and are tried again; the newest, tried {attempts} times: "
         advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
         yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
+
+
+def _damaged(conn: sa.Connection) -> Iterator[Finding]:
+    """Yield the files of minions that were damaged lately."""
+    query = (
+        sa.select(EVENTS.c.source, EVENTS.c.data)
+        .where(EVENTS.c.at > time.time() - DAMAGE_SECONDS)
+        .where(EVENTS.c.tag.like("minion/%/event/damaged"), EVENTS.c.source != "")
+        .order_by(EVENTS.c.seq.desc())
+    )
+    for source, data in conn.execute(query.limit(_SHOWN)):
+        text = f"{source}: {data.get('path')} was damaged; lost: {data.get('lost')}"
+        yield Finding("damage", Level.warning, text, f"on {source}: catena doctor minion")
