@@ -5,9 +5,13 @@ Its cache of bytecode hashes with SHA-1 of OpenSSL; ours with what Python has of
 
 from __future__ import annotations
 
+import contextlib
+import zlib
+from pathlib import Path
 from typing import Any, Optional
 
 from catena.core.digest import sha256
+from catena.core.files import write_whole
 from catena.core.stand_ins import StandIn, standing_in
 
 
@@ -33,11 +37,27 @@ with standing_in(
 ):
     import jinja2
     import jinja2.ext  # noqa: F401
-    from jinja2.bccache import FileSystemBytecodeCache
+    from jinja2.bccache import Bucket, FileSystemBytecodeCache
 
 
 class Bytecode(FileSystemBytecodeCache):
-    """Compiled templates in a folder."""
+    """Compiled templates in a folder, each behind a CRC-32: damaged code is not run."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Give *bucket* what is kept of its template, if that is whole."""
+        try:
+            data = Path(self._get_cache_filename(bucket)).read_bytes()
+        except OSError:
+            return
+        if zlib.crc32(data[4:]).to_bytes(4, "big") == data[:4]:
+            bucket.bytecode_from_string(data[4:])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep what *bucket* has; a full disk is no fault of the template."""
+        body = bucket.bytecode_to_string()
+        with contextlib.suppress(OSError):
+            data = zlib.crc32(body).to_bytes(4, "big") + body
+            write_whole(self._get_cache_filename(bucket), data)
 
     def get_cache_key(self, name: str, filename: Optional[str] = None) -> str:
         """Return the name under which a template is kept."""

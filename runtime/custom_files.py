@@ -11,6 +11,7 @@ from catena.core.errors import CatenaError, UsageError
 from catena.core.files import private_folder, write_durable
 from catena.core.logs import logger
 from catena.core.suggest import unknown
+from catena.runtime.custom_code import SUMS, write_sums
 
 log = logger(__name__)
 
@@ -88,7 +89,8 @@ def sync_files(
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_durable(target, data)
         changed.append(f"{_LABELS.get(kind, kind)}.{name.rpartition('.')[0].replace('/', '.')}")
-    _without_stale(folder, wanted)
+    _without_stale(folder, {**wanted, SUMS: b""})
+    write_sums(folder, wanted)
     return changed
 
 

@@ -40,6 +40,7 @@ from catena.core.patterns import lazy_pattern
 from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, built_in
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
+from catena.runtime.custom_code import CheckedLoader
 
 log = logger(__name__)
 
@@ -221,7 +222,9 @@ class Loader:
     @unguarded()
     def _load_anew(self, kind: str, path: Path) -> Loaded:
         full_name = module_name(kind, path.stem)
-        spec = importlib.util.spec_from_file_location(full_name, _code(path))
+        code = _code(path)
+        loader = CheckedLoader(full_name, str(code))
+        spec = importlib.util.spec_from_file_location(full_name, code, loader=loader)
         if spec is None or spec.loader is None:
             return Loaded(path.stem, ModuleType(full_name), "not a Python file")
         module = importlib.util.module_from_spec(spec)

@@ -11,6 +11,7 @@ from typing import Any, Dict, Mapping, Optional
 from catena.core.logs import logger
 from catena.core.own_code import file_name, module_name, told
 from catena.core.signatures import parameters
+from catena.runtime.custom_code import CheckedLoader
 
 log = logger(__name__)
 
@@ -47,7 +48,8 @@ def custom_grains(
 
 def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
     name = module_name("grains", path.stem)
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = CheckedLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         return None
     module = importlib.util.module_from_spec(spec)
