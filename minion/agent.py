@@ -28,6 +28,7 @@ from catena.minion.jobs.ports import MakeProcesses
 from catena.minion.jobs.receipts import Receipts
 from catena.minion.jobs.returns import ReturnSender
 from catena.minion.jobs.runner import JobRunner
+from catena.minion.link.damages import Damages
 from catena.minion.link.event_log import EventLog
 from catena.minion.link.events import Events, Told
 from catena.minion.link.master import MasterLink, OpenLink
@@ -111,6 +112,7 @@ class Agent:
         kept = EventLog(start.cache_dir, lambda: clock.now().timestamp())
         tell = partial(self.link.send, "control")
         self._events = Events(kept, self._outbox, tell, log)
+        self._damages = Damages(start.cache_dir, start.id, self.fired, log)
         self.relay = Relay(self.link)
         self._jids = JidFactory(clock.now)
         self._own = OwnJobs(start.settings, bool(start.open_chain), clock.monotonic())
@@ -124,6 +126,7 @@ class Agent:
         self.runner.recover()
         self._open_jobs |= set(self.runner.open_jobs())
         self._events.recover()
+        self._damages.look()
 
     def service(self, now: float) -> None:
         """Read what arrived and do what is due; *now* is monotonic."""
@@ -176,6 +179,7 @@ class Agent:
     def on_welcome(self, welcome: Welcome, now: float) -> None:
         """The master takes us: everything that is open is said anew."""
         failpoints.hit("agent.welcome")
+        self._damages.look()
         self._events.connected(welcome.events_per_second, now)
         self._confirm(now)
         self._outbox.connected(now)
@@ -319,6 +323,7 @@ class Agent:
         """A job's return is durable: say it until it is stored, then do what it asks."""
         failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
+        self._damages.look()
         self._receipts.drop(jid)
         self._open_jobs.add(jid)
         self._put_off.discard(jid)

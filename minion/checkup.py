@@ -15,7 +15,7 @@ from catena.minion.jobs import log as job_log
 from catena.minion.jobs.folder import JobFolder
 from catena.minion.link import event_log
 from catena.minion.start import configure, identity
-from catena.runtime import agent_versions
+from catena.runtime import agent_versions, damage
 from catena.runtime.chain_record import ChainState, ChainView
 from catena.runtime.chain_store import Chain, ChainStore
 from catena.runtime.resume_file import ResumeFile, clear_command
@@ -43,6 +43,8 @@ def check(config_dir: Path) -> Iterator[Finding]:
     yield from _resume_file(config_dir, Path(settings.pki_dir), minion)
     yield from _outbox(cache)
     yield from _put_off(cache)
+    yield from _queued(cache)
+    yield from _damages(cache)
     yield from _versions(settings)
     yield checkup.clock(_newest(cache))
 
@@ -73,6 +75,7 @@ def _keys(settings: MinionSettings) -> Iterator[Finding]:
 
 
 def _chains(cache: Path, minion: str) -> Iterator[Finding]:
+    # Looked at one by one: only `ChainStore.chains` would report damage, and nothing is changed.
     store = ChainStore(cache, "", "", SystemClock())
     if not store.folder.is_dir():
         return
@@ -151,6 +154,27 @@ def _outbox(cache: Path) -> Iterator[Finding]:
     old = age > OUTBOX_OLD_SECONDS
     advice = "is the master reachable, and this minion's key accepted there?" if old else ""
     yield Finding("outbox", Level.warning if old else Level.note, text, advice)
+
+
+def _queued(cache: Path) -> Iterator[Finding]:
+    """Yield how many jobs wait for their turn, and since when."""
+    since = []
+    for path in _entries(cache / "jobs"):
+        folder = JobFolder(path)
+        has_begun = folder.is_claimed() or folder.is_postponed() or folder.has_return()
+        if path.name.isdigit() and not has_begun and (path / "spec").exists():
+            since.append((path / "spec").stat().st_mtime)
+    if since:
+        age = time.time() - min(since)
+        text = f"{len(since)} jobs wait in the queue, the first for {age:.0f} s"
+        advice = "what is in front of them: catena call saltutil.running"
+        yield Finding("queue", Level.note, text, advice)
+
+
+def _damages(cache: Path) -> Iterator[Finding]:
+    for found in damage.known(cache):
+        advice = f"look into it; the finding goes with its files in {cache / damage.FOLDER}"
+        yield Finding("damage", Level.warning, found.text(), advice)
 
 
 def _put_off(cache: Path) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ a chain (boundary agent_upgrade):
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError
 from catena.core.files import read_limited, sync_file, sync_folder, write_durable
 from catena.core.frozen import dataclass, replace
 from catena.core.patterns import lazy_pattern
+from catena.runtime.damage import Damage, report
 
 VERSION_FILE = "catena-version.json"
 STATE_FILE = "agent_upgrade.json"
@@ -74,10 +76,22 @@ class Upgrade:
 
 
 def read(cache_dir: Path) -> Optional[Upgrade]:
-    """Return the record of the last change; None without one (or with a damaged one)."""
+    """Return the record of the last change; None without one, or with a damaged one.
+
+    A damaged one is moved aside and reported: the version that runs stays.
+    """
+    path = cache_dir / STATE_FILE
     try:
-        return records.decode(Upgrade, json.loads(read_limited(cache_dir / STATE_FILE, _LIMIT)))
-    except (OSError, ValueError, CatenaError):
+        data = read_limited(path, _LIMIT)
+    except (OSError, CatenaError):
+        return None
+    try:
+        return records.decode(Upgrade, json.loads(data))
+    except (ValueError, CatenaError) as error:
+        lost = "whether an upgrade of the agent is under way; the version that runs stays"
+        if report(cache_dir, Damage(str(path), str(error), "", lost), data):
+            with contextlib.suppress(OSError):
+                path.unlink()
         return None
 
 

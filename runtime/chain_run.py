@@ -69,7 +69,8 @@ class ChainHost:
         self.host = host
         self.place = host.place
         self.store = _store(host.place, host.boot_id(), clock or host.clock)
-        self.file = ResumeFile(host.place.conf_dir, host.place.pki_dir, host.place.id)
+        place = host.place
+        self.file = ResumeFile(place.conf_dir, place.pki_dir, place.id, place.cache_dir)
 
     # -- start ---------------------------------------------------------------------------------
 
@@ -538,7 +539,7 @@ def read_pending(place: Place) -> Dict[str, Any]:
     Raises:
         MalformedResumeFileError: it is not one of this agent.
     """
-    file = ResumeFile(place.conf_dir, place.pki_dir, place.id)
+    file = ResumeFile(place.conf_dir, place.pki_dir, place.id, place.cache_dir)
     taken = file.taken()
     point = taken or file.waiting()
     if point is None:

@@ -36,10 +36,15 @@ from catena.core.records import decode, encode
 from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
+from catena.runtime.damage import Damage, report
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
+from catena.runtime.resume_file import SOME_MINION, clear_command
+from catena.runtime.sealed_results import sealed_results, unsealed_results
 
 log = logger(__name__)
 
+#: What gives up a chain that can't be read.
+CLEAR = clear_command(SOME_MINION)
 MANIFEST_LIMIT = 64 * 1024 * 1024
 RESULTS_LIMIT = 256 * 1024 * 1024
 #: Ended chains whose folders are kept, newest first; older ones go when a chain is received.
@@ -48,6 +53,10 @@ KEEP_ENDED = 20
 
 class FencedError(InvalidStateError):
     """The order is older than what this host has of the chain."""
+
+
+class ChainDamagedError(CatenaError):
+    """The files of a received chain are not what was written."""
 
 
 class ChainChangedError(CatenaError):
@@ -73,12 +82,13 @@ class Chain:
         journal: Optional[Journal] = None,
     ) -> None:
         self.folder = folder
-        data = json.loads(read_limited(folder / "manifest.json", MANIFEST_LIMIT))
-        self.manifest = decode(ChainManifest, data, str(folder / "manifest.json"))
+        body = read_limited(folder / "manifest.json", MANIFEST_LIMIT)
+        self.manifest = _manifest_of(folder / "manifest.json", body)
         self._stamp = stamp
         self._clock = clock
         self._journal = journal
         records = journal.records if journal else read_records(folder / "journal")
+        _refuse_unlike(folder, body, records)
         self.view: ChainView = fold(records)
 
     @property
@@ -144,11 +154,15 @@ class Chain:
         chunk = self.chunk(number)
         path = self.folder / f"{chunk.sls.partition('.')[2]}.sls"
         data = read_limited(path, chain_manifest.CHUNK_SIZE_LIMIT)
-        chain_manifest.check_bytes(data, chunk, str(path))
+        try:
+            chain_manifest.check_bytes(data, chunk, str(path))
+        except CatenaError as error:
+            self._report(path, error, "this chunk: the chain does not go on", data)
+            raise
 
     def save_results(self, number: int, results: Dict[str, Any]) -> None:
         """Keep what a chunk came to, durably; before its `chunk_end` is recorded."""
-        data = json.dumps(results, ensure_ascii=True).encode("ascii")
+        data = sealed_results(results)
         try:
             write_durable(self.folder / f"results_{number}.json", data)
         except OSError as error:
@@ -163,9 +177,17 @@ class Chain:
 
     def results(self, number: int) -> Dict[str, Any]:
         """Return what an ended chunk came to."""
-        data = read_limited(self.folder / f"results_{number}.json", RESULTS_LIMIT)
-        found: Dict[str, Any] = json.loads(data)
-        return found
+        path = self.folder / f"results_{number}.json"
+        data = read_limited(path, RESULTS_LIMIT)
+        try:
+            return unsealed_results(path, data)
+        except CatenaError as error:
+            self._report(path, error, "what the states of this chunk came to", data)
+            raise
+
+    def _report(self, path: Path, error: Exception, lost: str, data: bytes) -> None:
+        cache_dir = self.folder.parent.parent
+        report(cache_dir, Damage(str(path), str(error), "", lost), data)
 
 
 class ChainStore:
@@ -236,6 +258,7 @@ class ChainStore:
             except (CatenaError, OSError, ValueError) as error:
                 # A host must come up with it. A job of that very chain fails and says why.
                 log.error("chain %s can't be read: %s", folder, error)
+                report(self.folder.parent, _damage(folder, error))
         return found
 
     def set_aside_damaged(self, run: Optional[RunRef]) -> bool:
@@ -288,6 +311,7 @@ class ChainStore:
             write_durable(staging / f"{chunk.sls.partition('.')[2]}.sls", data)
         body = json.dumps(encode(manifest)).encode("ascii")
         write_durable(staging / "manifest.json", body)
+        self._begin_journal(staging, manifest, body)
         failpoints.hit("chain.receive.staged")
         target = self.folder / str(manifest.chain_id)
         if known:
@@ -295,10 +319,14 @@ class ChainStore:
             rename_durable(target, self._old(known))
         rename_durable(staging, target)
         failpoints.hit("chain.receive.renamed")
-        with self.open(manifest.chain_id) as chain:
-            if chain:
-                chain.record("received", manifest=hex_of(body))
         self._forget_old()
+
+    def _begin_journal(self, staging: Path, manifest: ChainManifest, body: bytes) -> None:
+        """Write the first record before the chain has its name: an empty journal is damage."""
+        record = {"kind": "received", "manifest": hex_of(body), **self._stamp}
+        with Journal(staging / "journal") as journal:
+            at = self._clock.now().timestamp()
+            journal.append({**record, "epoch": manifest.epoch, "at": at})
 
     def _old(self, chain: Chain) -> Path:
         return self.folder / f".old-{chain.manifest.chain_id}-{chain.manifest.epoch}"
@@ -340,10 +368,34 @@ def _epoch_of(folder: Path) -> int:
         return 0
 
 
+def _manifest_of(path: Path, body: bytes) -> ChainManifest:
+    try:
+        return decode(ChainManifest, json.loads(body), str(path))
+    except (ValueError, CatenaError) as error:
+        raise ChainDamagedError(f"{path}: {error}; to give that chain up: {CLEAR}") from None
+
+
+def _refuse_unlike(folder: Path, body: bytes, records: Sequence[Record]) -> None:
+    """Refuse a chain of which it is not known what has run, or that is not what was received."""
+    if not records:
+        raise ChainDamagedError(f"{folder / 'journal'}: no record; to give that chain up: {CLEAR}")
+    told = records[0].get("manifest")
+    if told and told != hex_of(body):
+        raise ChainDamagedError(
+            f"{folder / 'manifest.json'}: not what was received; to give that chain up: {CLEAR}"
+        )
+
+
+def _damage(folder: Path, error: Exception) -> Damage:
+    lost = "how far the chain is: nothing of it is run again until somebody clears it"
+    return Damage(str(folder), str(error), "its files, in their place", lost)
+
+
 def boundary_seconds(cache_dir: Path, chain_id: int) -> int:
     """Return how long its master waits for the boot of a received chain, as its manifest says."""
     try:
-        told = Chain(cache_dir / "chains" / str(chain_id), {}).manifest.boundary_seconds
+        path = cache_dir / "chains" / str(chain_id) / "manifest.json"
+        told = _manifest_of(path, read_limited(path, MANIFEST_LIMIT)).boundary_seconds
     except (CatenaError, OSError, ValueError):
         # None is here, or it can't be read: a job of that very chain says so.
         told = None

@@ -1,14 +1,19 @@
 """An append-only file of records that a power cut can't falsify.
 
 One record is one line: CRC-32 in hex, a space, JSON, a newline. `append` returns only when the
-record is on disk. After a cut the last line may be torn: it was never promised to anybody and is
-cut off. A bad line in front of good ones is damage, which no cut makes: the journal is refused.
+record is on disk. After a power failure the last line may be torn: it was never promised to
+anybody and is cut off. A line that is complete and wrong, and a file that is shorter than it has
+been, are damage, which no power failure makes: the journal is refused.
+
+Beside it `journal.mark` holds the size that was durable last. It is written without a sync, after
+that of the record: it may be too small after a power failure, never too large.
 
 What the records mean is `chain_record`'s affair.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -76,8 +81,12 @@ def decode_all(data: bytes) -> Tuple[List[Record], int]:
     while start < len(data):
         end = data.find(b"\n", start)
         record = decode_line(data[start:end]) if end >= 0 else None
+        if record is None and end < 0 and decode_line(data[start:]) is not None:
+            # Nothing but the newline is missing: `Journal` adds it.
+            record, end = decode_line(data[start:]), len(data) - 1
         if record is None:
             _refuse_good_line_after(data[start:])
+            _refuse_whole_line(data[start:])
             break
         if record.get("seq") != len(records) + 1:
             raise JournalDamagedError(
@@ -94,6 +103,16 @@ def _refuse_good_line_after(tail: bytes) -> None:
         line = tail[start.start() :].partition(b"\n")
         if line[1] and decode_line(line[0]) is not None:
             raise JournalDamagedError("a damaged record stands in front of whole ones")
+
+
+def _refuse_whole_line(tail: bytes) -> None:
+    """Refuse a last line that is complete, or was until its newline changed.
+
+    What a power failure tears has no newline, or zeros where nothing was written; a single zero
+    may be a flipped bit.
+    """
+    if b"\0\0" not in tail and (b"\n" in tail or decode_line(tail[:-1]) is not None):
+        raise JournalDamagedError("its last record is not what was written")
 
 
 class Journal:
@@ -126,9 +145,14 @@ class Journal:
             records, good = decode_all(_read_all(self._handle, found))
         except JournalDamagedError as error:
             raise JournalDamagedError(f"{self.path}: {error}") from None
+        _refuse_shorter(self.path, good)
         if good < found:
             os.ftruncate(self._handle, good)
             os.fsync(self._handle)
+        if good and os.pread(self._handle, 1, good - 1) != b"\n":
+            os.pwrite(self._handle, b"\n", good)
+            os.fsync(self._handle)
+            good += 1
         if not records:
             self._keep_reserve()
             sync_folder(self.path.parent)
@@ -166,7 +190,18 @@ class Journal:
             self._write(line)
         self.records.append(numbered)
         self._size += len(line)
+        self._mark_size()
         return numbered
+
+    def _mark_size(self) -> None:
+        """Note the durable size; a mark that can't be written only finds less damage."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            handle = os.open(_mark(self.path), flags, 0o600)
+            try:
+                os.pwrite(handle, _mark_of(self._size), 0)
+            finally:
+                os.close(handle)
 
     def _write(self, line: bytes) -> None:
         os.lseek(self._handle, self._size, os.SEEK_SET)
@@ -212,6 +247,26 @@ def _reserve(path: Path) -> Path:
     return path.with_name(path.name + ".reserve")
 
 
+def _mark(path: Path) -> Path:
+    return path.with_name(path.name + ".mark")
+
+
+def _mark_of(size: int) -> bytes:
+    body = b"%016x" % size
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def _refuse_shorter(path: Path, good: int) -> None:
+    """Refuse a journal that is shorter than its mark says; one without a whole mark passes."""
+    try:
+        data = _mark(path).read_bytes()
+        size = int(data[9:25], 16)
+    except (OSError, ValueError):
+        return
+    if data == _mark_of(size) and good < size:
+        raise JournalDamagedError(f"{path}: {good} bytes of it are whole, {size} were written")
+
+
 def read_records(path: Path) -> List[Record]:
     """Return the whole records of a journal without touching it; [] when there is none.
 
@@ -223,9 +278,11 @@ def read_records(path: Path) -> List[Record]:
     except FileNotFoundError:
         return []
     try:
-        return decode_all(data)[0]
+        records, good = decode_all(data)
     except JournalDamagedError as error:
         raise JournalDamagedError(f"{path}: {error}") from None
+    _refuse_shorter(path, good)
+    return records
 
 
 def _read_all(handle: int, size: int) -> bytes:

@@ -31,6 +31,7 @@ from catena.core.frozen import dataclass
 from catena.core.removal import remove_entry
 from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
+from catena.runtime.damage import Damage, report
 
 NAME = "_mgractionchains.conf"
 SIZE_LIMIT = 64 * 1024
@@ -92,10 +93,18 @@ class ResumeFile:
         conf_dir: the agent's configuration folder.
         pki_dir: folder of keys; the HMAC's key is made there when missing, mode 0600.
         minion: the agent's id, for the commands that errors name.
+        cache_dir: the agent's private folder, where damage is reported; None: nowhere.
     """
 
-    def __init__(self, conf_dir: Path, pki_dir: Path, minion: str = SOME_MINION) -> None:
+    def __init__(
+        self,
+        conf_dir: Path,
+        pki_dir: Path,
+        minion: str = SOME_MINION,
+        cache_dir: Optional[Path] = None,
+    ) -> None:
         self.clear_command = clear_command(minion)
+        self._cache_dir = cache_dir
         self.path = conf_dir / "minion.d" / NAME
         self.running = self.path.with_name(NAME + ".running")
         self._key_path = pki_dir / "resume.key"
@@ -189,6 +198,8 @@ class ResumeFile:
         try:
             return parse(data, self._key())
         except MalformedResumeFileError as error:
+            lost = "which chunk goes on next; the chain's own folder has what has run"
+            self._report(Damage(str(path), str(error), "", lost))
             raise self._malformed(path, str(error)) from None
 
     def _malformed(self, path: Path, why: str) -> MalformedResumeFileError:
@@ -199,15 +210,27 @@ class ResumeFile:
 
     def _key(self) -> bytes:
         try:
-            key = read_limited(self._key_path, KEY_BYTES)
+            key: Optional[bytes] = read_limited(self._key_path, SIZE_LIMIT)
         except FileNotFoundError:
-            key = b""
-        if len(key) == KEY_BYTES:
+            key = None
+        # A key of one and the same byte is no key: zeros are what damage leaves.
+        if key is not None and len(key) == KEY_BYTES and len(set(key)) > 1:
             return key
+        if key is not None and self._cache_dir is None:
+            # Only looked at: nothing is changed.
+            raise MalformedResumeFileError(f"{self._key_path} holds no key")
+        if key is not None:
+            what = f"it holds no key of {KEY_BYTES} bytes"
+            lost = "the proof that a waiting resume file is this agent's; a new key is made"
+            self._report(Damage(str(self._key_path), what, "", lost), key)
         key = os.urandom(KEY_BYTES)
         durable_folder(self._key_path.parent)
         write_durable(self._key_path, key)
         return key
+
+    def _report(self, damage: Damage, data: Optional[bytes] = None) -> None:
+        if self._cache_dir is not None:
+            report(self._cache_dir, damage, data)
 
 
 def serialise(point: ResumePoint, key: bytes) -> bytes:

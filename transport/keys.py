@@ -143,9 +143,14 @@ def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
         # accept this key, so it must survive a power failure.
         sync_folder(folder)
         return pair
-    write_durable(path.with_suffix(".pub"), pair.public.encode() + b"\n", 0o644)
+    write_durable(path.with_suffix(".pub"), public_file(pair), 0o644)
     write_durable(path, pair.secret.encode() + b"\n", 0o600)
     return pair
+
+
+def public_file(pair: KeyPair) -> bytes:
+    """Return what the file of a public key holds, for people."""
+    return pair.public.encode() + b"\n"
 
 
 def load(folder: AnyPath, name: str = "curve") -> KeyPair:
@@ -197,7 +202,7 @@ def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
     pair = load(folder, name)
     home = Path(folder)
     rename_durable(home / f"{name}.key", home / f"{over}.key")
-    write_durable(home / f"{over}.pub", pair.public.encode() + b"\n", 0o644)
+    write_durable(home / f"{over}.pub", public_file(pair), 0o644)
     unlink_durable(home / f"{name}.pub")
     return pair
 

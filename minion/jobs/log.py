@@ -11,6 +11,7 @@ A line is sealed (`minion.records.sealed`): one that a cut tore, the last, is kn
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -19,7 +20,8 @@ from catena.core import frozen, records
 from catena.core.errors import CatenaError
 from catena.core.files import append, read_limited, sync_folder, write_durable
 from catena.core.frozen import dataclass, field
-from catena.minion.records.sealed import seal, unseal, unseal_all
+from catena.minion.records.sealed import Found, salvage, seal, unseal
+from catena.runtime import damage
 from catena.transport import wire
 
 #: How long it grows before what is done is taken out of it.
@@ -63,6 +65,8 @@ class JobLog:
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._is_there = path.exists()
+        #: Whether what the file said of some jobs is lost.
+        self.is_damaged = False
         self._shrink_at = SHRINK_BYTES
         self._size = self._last = self._settle() if self._is_there else 0
         #: Where the lines lie that have a return: beginning and size of each.
@@ -202,11 +206,21 @@ class JobLog:
     def _settle(self) -> int:
         """Cut off a torn tail, make the rest and the file's name durable; return its size.
 
+        Of a damaged file the whole lines are kept.
+
         The previous daemon may have been killed before it synced the file or its folder. The new
         daemon confirms jobs that it finds here, so they must survive a power failure from now on.
         """
         data = read_limited(self._path, _LIMIT)
-        good = max((end for _, end in unseal_all(data)), default=0)
+        found = salvage(data)
+        if found.damaged:
+            self.is_damaged = True
+            _report(self._path, found, data)
+            with contextlib.suppress(OSError):  # a full disk: the file is read as it is
+                data = b"".join(seal(body) for body, _, _ in found.bodies)
+                write_durable(self._path, data)
+                return len(data)
+        good = len(data) - found.torn
         handle = self._open()
         try:
             if good < len(data):
@@ -236,12 +250,17 @@ def look(path: Path) -> Dict[str, Line]:
 
 def _lines(data: bytes) -> Iterator[Tuple[Line, int, int]]:
     """Yield each line of a log with where it begins and its size."""
-    at = 0
-    for body, end in unseal_all(data):
+    for body, at, end in salvage(data).bodies:
         line = _decoded(body)
         if line is not None:
             yield line, at, end - at
-        at = end
+
+
+def _report(path: str, found: Found, data: bytes) -> None:
+    what = f"{found.damaged} parts of it are not what was written"
+    saved = f"{len(found.bodies)} lines"
+    lost = "what the others said of jobs: open ones without a result return as interrupted"
+    damage.report(Path(path).parent, damage.Damage(path, what, saved, lost), data)
 
 
 def _joined(known: Optional[Line], line: Line) -> Line:

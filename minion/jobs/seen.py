@@ -1,18 +1,23 @@
 """The job ids that this minion is done with, so that none is run a second time.
 
-A text file of lines `<expiry> <jid> <why>`, appended and synced. A line that a power cut tore is
-skipped: nobody was promised anything. Jobs that are done are known from the daemon's log
-(`job_log`) first; they are written here before they go from there.
+A text file of lines `<expiry> <jid> <why>`, appended and synced. Each append ends with a line
+`#<count> <crc32>` over its own lines, which older agents skip. A last line without its end was
+torn by a power failure and is skipped: nobody was promised anything. Anything else that does not
+fit is damage. Jobs that are done are known from the daemon's log (`log`) first; they are written
+here before they go from there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import zlib
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 from catena.core.files import read_limited, sync_file, sync_folder, write_all, write_durable
+from catena.runtime import damage
 
 #: How long a job id is remembered beyond the time until which its order may arrive.
 MARGIN_SECONDS = 24 * 3600
@@ -22,6 +27,9 @@ _LIMIT = 64 * 1024 * 1024
 #: After how many lines it is looked at whether the file can be shorter.
 _LOOK_LINES = 1000
 _WHY = ("done", "cancelled")
+_CHECK = re.compile(r"#([0-9]{1,9}) ([0-9a-f]{8})\Z")
+#: A torn append leaves less than a line, or zeros.
+_TORN_BYTES = 80
 
 
 def expiry(not_after: float, now: float) -> int:
@@ -41,9 +49,13 @@ class SeenJobs:
         self._path = path
         self._seen: Dict[str, Tuple[int, str]] = {}
         self._noted: List[str] = []
+        #: Says that the file has checksums: before, an empty one is nothing to speak of.
+        self._checked = path.with_name(f"{path.name}.checked")
         self._lines = self._load(now)
-        if self._lines > 2 * len(self._seen) + 100 or not path.exists():
-            self._compact()
+        if self._lines > 2 * len(self._seen) + 100 or not self._checked.exists():
+            with contextlib.suppress(OSError):  # a full disk: the old file stays, and is whole
+                self._compact()
+                self._checked.touch(mode=0o600)
 
     def add(
         self,
@@ -84,7 +96,7 @@ class SeenJobs:
         handle = os.open(self._path, flags, 0o600)
         before = os.fstat(handle).st_size
         try:
-            write_all(handle, text.encode("ascii"))
+            write_all(handle, _checked(text, lines))
             os.fdatasync(handle)
         except OSError:
             # What a full disk took in part would spoil the next line.
@@ -114,23 +126,71 @@ class SeenJobs:
 
     def _load(self, now: float) -> int:
         if not self._path.exists():
+            if self._checked.exists():
+                self._report(1, b"")
             return 0
         # A killed predecessor may have written lines, or the file itself, without syncing them.
         sync_file(self._path)
         sync_folder(self._path.parent)
-        lines = read_limited(self._path, _LIMIT).decode("ascii", "replace").split("\n")
-        for line in lines:
-            parts = line.split(" ")
-            if len(parts) == 3 and parts[0].isdigit() and parts[2] in _WHY:
-                if int(parts[0]) >= now:
-                    self._seen[parts[1]] = (int(parts[0]), parts[2])
-        if lines[-1]:
-            # The torn tail must not join the next line.
-            self._compact()
-        return len(lines)
+        data = read_limited(self._path, _LIMIT)
+        found = _read(data)
+        for jid, (until, why) in found.seen.items():
+            if until >= now:
+                self._seen[jid] = (until, why)
+        bad = found.bad + (not data and self._checked.exists())
+        if bad:
+            self._report(bad, data)
+        if bad or found.is_torn:
+            # A torn tail must not join the next line.
+            with contextlib.suppress(OSError):  # a full disk: nothing can be added either
+                self._compact()
+        return found.lines
+
+    def _report(self, bad: int, data: bytes) -> None:
+        what = f"{bad} of its lines are not what was written" if data else "it is empty or gone"
+        lost = "others that were done: the master has their returns and does not send them again"
+        found = damage.Damage(str(self._path), what, f"{len(self._seen)} job ids", lost)
+        damage.report(self._path.parent, found, data)
 
     def _compact(self) -> None:
         text = "".join(f"{end} {jid} {why}\n" for jid, (end, why) in self._seen.items())
-        write_durable(self._path, text.encode("ascii"))
+        write_durable(self._path, _checked(text, len(self._seen)))
         sync_folder(self._path.parent)
         self._lines = len(self._seen)
+
+
+class _Found(NamedTuple):
+    """What the bytes of the file say."""
+
+    seen: Dict[str, Tuple[int, str]]
+    lines: int
+    #: Lines that are none, and checksums that do not fit.
+    bad: int
+    is_torn: bool
+
+
+def _checked(text: str, lines: int) -> bytes:
+    data = text.encode("ascii")
+    return data + b"#%d %08x\n" % (lines, zlib.crc32(data))
+
+
+def _read(data: bytes) -> _Found:
+    *lines, tail = data.decode("ascii", "replace").split("\n")
+    seen: Dict[str, Tuple[int, str]] = {}
+    unchecked: List[str] = []
+    bad = 0
+    for line in lines:
+        parts, check = line.split(" "), _CHECK.match(line)
+        if check:
+            count = int(check[1])
+            text = "".join(f"{one}\n" for one in unchecked[len(unchecked) - count :] if count)
+            fits = count <= len(unchecked) and zlib.crc32(text.encode()) == int(check[2], 16)
+            bad += not fits
+            unchecked.clear()
+        elif len(parts) == 3 and parts[0].isdigit() and parts[2] in _WHY:
+            seen[parts[1]] = (int(parts[0]), parts[2])
+            unchecked.append(line)
+        else:
+            bad += 1
+    bad += len(tail) > _TORN_BYTES
+    return _Found(seen, sum(line[:1] != "#" for line in lines), bad, bool(tail))

@@ -312,6 +312,8 @@ class JobStore:
         an order was never confirmed: it goes.
         """
         found, bad = self._mend_all(), []
+        if self._log.is_damaged:
+            self._doubt()
         for path in sorted(self._folder.iterdir()):
             if path.name.startswith("bad-"):
                 continue
@@ -333,6 +335,22 @@ class JobStore:
             found.append(stored)
         self._received = max([self._received, *(stored.received for stored in found)])
         return sorted(found, key=lambda item: item.received), bad
+
+    def _doubt(self) -> None:
+        """Take each open job without a result for begun: the log may have lost that it was.
+
+        Its process is not known, so that it counts as dead: the job is not begun a second time.
+        """
+        self._log.is_damaged = False
+        nobody = Claim(ProcessRef(0, 0, ""))
+        for path in self._folder.iterdir():
+            folder = JobFolder(path)
+            if path.name.startswith("bad-") or not (path / "spec").exists():
+                continue
+            if not (folder.has_return() or folder.is_claimed() or folder.is_postponed()):
+                folder.claim(nobody)
+        for jid, line in self._given.items():
+            self._given[jid] = frozen.replace(line, begun=True)
 
     def _mend_all(self) -> List[StoredSpec]:
         """Mend the folders; return the jobs whose folder a full disk does not take.

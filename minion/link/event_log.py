@@ -23,6 +23,7 @@ from catena.core.errors import CatenaError, LimitError
 from catena.core.files import private_folder, read_limited, sync_folder
 from catena.core.ids import BadNameError
 from catena.minion.records.record_file import Place, RecordFile
+from catena.runtime import damage
 from catena.transport import wire
 from catena.transport.messages import EventFired
 
@@ -201,8 +202,20 @@ class EventLog:
             else:
                 self._places.pop(event_id, None)
         self._live = sum(p.size for p in self._places.values() if isinstance(p, Place))
+        if self._file.damaged:
+            self._report()
         if not self._live and self._file.exists():
             self._settle_due = 0.0
+
+    def _report(self) -> None:
+        path = self._folder / FILE
+        what = f"{self._file.damaged} parts of it are not what was written"
+        lost = "the other events, or that the master has them: those are sent again"
+        found = damage.Damage(str(path), what, f"{len(self._places)} events", lost)
+        with contextlib.suppress(OSError, CatenaError):  # a full disk: it is read as it is
+            data = read_limited(path, damage.ASIDE_BYTES)
+            damage.report(self._folder.parent, found, data)
+            self._keep_only_what_waits()
 
     def _write(self, fresh: Dict[str, bytes]) -> None:
         marks = len(self._marks)

@@ -6,16 +6,20 @@ what becomes of a Refused.
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any, Callable, List, Optional, Protocol
 
 import catena
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
+from catena.core.files import read_limited, write_durable
 from catena.core.frozen import replace
 from catena.minion.link.relay import ANSWERS
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import Start
+from catena.runtime import damage
 from catena.transport import wire
 from catena.transport.agent import (
     AgentLink,
@@ -29,7 +33,7 @@ from catena.transport.agent import (
     Rotated,
     Trusted,
 )
-from catena.transport.keys import load_or_create
+from catena.transport.keys import KeyPair, load_or_create, public_file
 from catena.transport.messages import Envelope, Goodbye, Hello, Refused, Welcome
 
 #: A Hello that nobody answered is said again.
@@ -43,9 +47,27 @@ REVOKED_SECONDS = 1.0
 def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
     """Return a link over real sockets that *loop* watches."""
     config = replace(link_config(start), unread=ANSWERS)
-    link = AgentLink(config, load_or_create(start.settings.pki_dir), now)
+    pair = load_or_create(start.settings.pki_dir)
+    _check_public(start, pair)
+    link = AgentLink(config, pair, now)
     link.register(loop.poller)
     return link
+
+
+def _check_public(start: Start, pair: KeyPair) -> None:
+    """Report a public key that does not belong to the secret one, and write the one that does."""
+    path = Path(start.settings.pki_dir) / "curve.pub"
+    try:
+        data = read_limited(path, damage.ASIDE_BYTES)
+    except (OSError, CatenaError):
+        return
+    if data == public_file(pair):
+        return
+    lost = "which is right: if the master shows this minion as a new key, curve.key is damaged"
+    found = damage.Damage(str(path), "it does not belong to curve.key", "", lost)
+    damage.report(start.cache_dir, found, data)
+    with contextlib.suppress(OSError):  # a full disk: it is for people only
+        write_durable(path, public_file(pair), 0o644)
 
 
 def link_config(start: Start) -> LinkConfig:

@@ -13,10 +13,12 @@ from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from catena.core.errors import CatenaError
 from catena.core.files import append, sync_folder, write_all
-from catena.minion.records.sealed import SEAL, SEAL_BYTES, seal, unseal
+from catena.minion.records.sealed import SEAL, SEAL_BYTES, salvage, seal, unseal
 
 #: What is held in memory while a file is written anew.
 _PIECE_BYTES = 1024 * 1024
+#: How much is looked through behind the first record that is not whole.
+_SALVAGE_BYTES = 64 * 1024 * 1024
 
 
 class RecordDamagedError(CatenaError):
@@ -53,8 +55,7 @@ class RecordFile:
     def load(self) -> Iterator[Tuple[Place, bytes]]:
         """Yield what the file holds; to be exhausted before anything else is done.
 
-        A record of a good length and a wrong checksum is left out: the power went while it and its
-        neighbours were written, or the disk has damaged it.
+        Records that are not whole are left out; whole ones behind them are found all the same.
 
         Raises:
             OSError: it can't be read.
@@ -68,17 +69,32 @@ class RecordFile:
                 head = stream.read(SEAL_BYTES)
                 length = SEAL.unpack(head)[1] if len(head) == SEAL_BYTES else 0
                 data = stream.read(length) if 0 < length <= self._limit else b""
-                if not data or len(data) < length:
-                    break
-                place = Place(self.size, SEAL_BYTES + length)
-                self.size += place.size
                 try:
                     record = unseal(head + data)
                 except ValueError:
-                    self.damaged += 1
-                    continue
+                    break
+                place = Place(self.size, SEAL_BYTES + length)
+                self.size += place.size
                 yield place, record
+            stream.seek(self.size)
+            rest = stream.read(_SALVAGE_BYTES)
+            # A file goes when nothing waits, and begins with a record.
+            self.damaged = int(not (self.size or rest))
+            yield from self._salvaged(rest, bool(self.size))
             self._torn = self.size < os.fstat(stream.fileno()).st_size
+
+    def _salvaged(self, rest: bytes, follows: bool) -> Iterator[Tuple[Place, bytes]]:
+        """Yield the whole records of what begins with one that is not whole.
+
+        Args:
+            rest: the bytes.
+            follows: whether whole records stand in front of it.
+        """
+        start, found = self.size, salvage(rest, follows)
+        self.damaged += found.damaged
+        for record, at, end in found.bodies:
+            self.size = start + end
+            yield Place(start + at, end - at), record
 
     def exists(self) -> bool:
         """Return whether there is such a file."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
+from typing import Optional
 
 from catena.core import ids
 from catena.core.config.minion import MinionSettings
+from catena.core.errors import CatenaError
 from catena.core.files import private_folder, read_limited, write_durable
+from catena.runtime import damage
 
 #: What systemd gives each installation (machine-id(5)).
 MACHINE_ID_FILE = "/etc/machine-id"
@@ -46,12 +50,45 @@ def machine_id(settings: MinionSettings, path: str = MACHINE_ID_FILE) -> ids.Mac
     # "uninitialized" is what systemd leaves in an image before its first boot.
     if found and found != "uninitialized":
         return ids.machine_id(found)
-    kept = private_folder(settings.cache_dir) / "machine_id"
-    found = _read(str(kept))
-    if not found:
-        found = os.urandom(16).hex()
-        write_durable(kept, f"{found}\n".encode("ascii"))
-    return ids.machine_id(found)
+    return _kept_machine_id(private_folder(settings.cache_dir))
+
+
+def _kept_machine_id(cache_dir: Path) -> ids.MachineId:
+    """Return the id that was made here, made now where there is none.
+
+    It lies in two files, each with a newline of its own, the second one with a checksum: damage of
+    either is noticed, and mended from the other.
+    """
+    first, second = cache_dir / "machine_id", cache_dir / "machine_id.copy"
+    found, copy = _machine_id_in(_read(str(first))), _checked(_read(str(second)))
+    if found and found == copy:
+        return found
+    whole = copy or found or ids.machine_id(os.urandom(16).hex())
+    if first.exists() and found != whole:
+        lost = "" if copy else "the id of this machine: it has a new one, which the master checks"
+        _report(cache_dir, first, "it is not the id that was made", copy and "its copy", lost)
+    elif second.exists() and copy != whole:
+        _report(cache_dir, second, "its checksum does not fit", "the id itself", "")
+    write_durable(first, f"{whole}\n".encode("ascii"))
+    write_durable(second, f"{whole} {zlib.crc32(whole.encode()):08x}\n".encode("ascii"))
+    return whole
+
+
+def _machine_id_in(text: str) -> Optional[ids.MachineId]:
+    try:
+        return ids.machine_id(text)
+    except CatenaError:
+        return None
+
+
+def _checked(text: str) -> Optional[ids.MachineId]:
+    name, _, checksum = text.partition(" ")
+    return _machine_id_in(name) if checksum == f"{zlib.crc32(name.encode()):08x}" else None
+
+
+def _report(cache_dir: Path, file: Path, what: str, saved: Optional[str], lost: str) -> None:
+    found = damage.Damage(str(file), what, saved or "", lost or "nothing")
+    damage.report(cache_dir, found, read_limited(file, damage.ASIDE_BYTES))
 
 
 def _read(path: str) -> str:

@@ -15,7 +15,9 @@ from urllib.parse import quote
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.files import read_limited, write_durable
 from catena.core.records import decode, encode
+from catena.minion.records.sealed import seal, unseal
 from catena.minion.worker.service import SocketService
+from catena.runtime.damage import Damage, report
 from catena.transport import wire
 from catena.transport.messages import ManifestReply
 
@@ -53,7 +55,7 @@ class KeptPillar(SocketService):
                 raise
             return {**found, **override}, ()
         if not errors and not override:
-            write_durable(self._kept, wire.pack_body(pillar))
+            write_durable(self._kept, seal(wire.pack_body(pillar)))
         return pillar, errors
 
     def manifest(self, saltenv: str) -> ManifestReply:
@@ -71,7 +73,7 @@ class KeptPillar(SocketService):
             if found is None:
                 raise
             return decode(ManifestReply, found)
-        write_durable(path, wire.pack_body(encode(reply)))
+        write_durable(path, seal(wire.pack_body(encode(reply))))
         return reply
 
     def forget(self) -> None:
@@ -95,8 +97,22 @@ class KeptPillar(SocketService):
 
 
 def _read(path: Path) -> Any:
+    """Return what is kept at *path*; None without it. A damaged one is reported and removed."""
     try:
-        limit = wire.Limit(_LIMIT, nodes=2_000_000)
-        return wire.unpack_body(read_limited(path, _LIMIT), limit)
+        data = read_limited(path, _LIMIT)
     except (OSError, CatenaError):
         return None
+    with contextlib.suppress(ValueError, CatenaError):
+        return _unpacked(unseal(data))
+    try:
+        # As an older agent has written it.
+        return _unpacked(data)
+    except CatenaError:
+        lost = "what the master had said for a chain that goes on without it: it is asked again"
+        report(path.parent, Damage(str(path), "its checksum does not fit", "", lost))
+        path.unlink(missing_ok=True)
+        return None
+
+
+def _unpacked(body: bytes) -> Any:
+    return wire.unpack_body(body, wire.Limit(_LIMIT, nodes=2_000_000))

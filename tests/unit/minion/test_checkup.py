@@ -18,6 +18,7 @@ from catena.minion.jobs.folder import Claim
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.store import JobStore
 from catena.minion.link.event_log import EventLog
+from catena.runtime import damage
 from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
 from catena.transport.keys import load_or_create
 from catena.transport.messages import EventFired
@@ -172,3 +173,15 @@ def test_a_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     values[4] = 1  # blocks that are free for us
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(values))
     assert checkup.disk(tmp_path / "not" / "there").level is Level.fault
+
+
+def test_jobs_that_wait_and_damaged_files_are_named(conf: Path) -> None:
+    cache = private_folder(state(conf)) / "cache"
+    JobStore(cache, "boot").add(JobSpec("20260101000000000001", "test.ping"))
+    (waiting,) = found(conf, "queue")
+    assert waiting.what.startswith("1 jobs wait in the queue")
+    damage.report(cache, damage.Damage("/x/jobs.log", "torn", "3 lines", "the others"), b"bytes")
+    (damaged,) = found(conf, "damage")
+    assert damaged.level is Level.warning
+    assert "/x/jobs.log is damaged: torn; saved: 3 lines; lost: the others" in damaged.what
+    assert str(cache / "damaged") in damaged.advice

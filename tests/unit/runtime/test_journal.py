@@ -47,10 +47,12 @@ def test_a_torn_tail_is_cut_off_at_every_length(tmp_path: Path, cut: int) -> Non
     path = tmp_path / "journal"
     whole = lines(2)
     path.write_bytes(whole + lines(3)[len(whole) : len(whole) + cut])
+    # A record that lacks nothing but its newline is whole.
+    kept = 3 if len(whole) + cut == len(lines(3)) - 1 else 2
     with Journal(path) as journal:
-        assert len(journal.records) == 2
+        assert len(journal.records) == kept
         journal.append({"kind": "end"})
-    assert [r["kind"] for r in read_records(path)] == ["begin", "begin", "end"]
+    assert [r["kind"] for r in read_records(path)] == [*(["begin"] * kept), "end"]
 
 
 def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
@@ -62,15 +64,34 @@ def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
 
 
 @given(place=st.integers(0, len(lines(3)) - 1), bit=st.integers(0, 7))
-def test_a_flipped_bit_in_front_of_whole_records_is_damage(place: int, bit: int) -> None:
+def test_a_flipped_bit_in_any_record_is_damage(place: int, bit: int) -> None:
     data = bytearray(lines(3))
     data[place] ^= 1 << bit
-    last = len(lines(2))
-    if place >= last:
-        assert len(decode_all(bytes(data))[0]) == 2
-    else:
-        with pytest.raises(JournalDamagedError):
-            decode_all(bytes(data))
+    with pytest.raises(JournalDamagedError):
+        decode_all(bytes(data))
+
+
+@pytest.mark.parametrize("left", [0, 1, 20, len(lines(1)), len(lines(3)) - 2])
+def test_a_journal_that_is_shorter_than_it_was_is_damage(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        for number in range(3):
+            journal.append({"kind": "begin", "n": number})
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(JournalDamagedError, match="were written"):
+        Journal(path)
+    with pytest.raises(JournalDamagedError, match="were written"):
+        read_records(path)
+
+
+def test_a_damaged_mark_is_no_damage_of_the_journal(tmp_path: Path) -> None:
+    path, mark = tmp_path / "journal", tmp_path / "journal.mark"
+    with Journal(path) as journal:
+        journal.append({"kind": "begin"})
+    good = mark.read_bytes()
+    for data in (b"", b"\0" * 26, good[:10], bytes([good[0] ^ 1]) + good[1:], b"f" * 26):
+        mark.write_bytes(data)
+        assert len(read_records(path)) == 1
 
 
 def test_a_gap_in_the_numbers_is_damage() -> None:

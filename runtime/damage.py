@@ -1,0 +1,138 @@
+"""What of an agent's own files was found damaged: kept aside, written down, and told once.
+
+    cache_dir/damaged/<stamp>-<name>           the damaged bytes, for a person
+    cache_dir/damaged/<stamp>-<name>.json      what was saved and what was lost (`Damage`)
+    cache_dir/damaged/<stamp>-<name>.told      the same, once the agent has told the master
+
+Whoever finds damage (the agent, its launcher, a job) calls `report`. The agent looks into the
+folder, logs each report and sends an event; `catena doctor` lists them until a person removes
+them. The newest LIMIT reports are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import List, Optional, Tuple
+
+from catena.core import frozen, records
+from catena.core.digest import hex_of
+from catena.core.errors import CatenaError
+from catena.core.files import private_folder, read_limited, rename_durable, write_durable
+from catena.core.frozen import dataclass
+
+FOLDER = "damaged"
+#: Reports that are kept, with the bytes that they are about.
+LIMIT = 20
+#: Largest file that is kept aside.
+ASIDE_BYTES = 64 * 1024 * 1024
+_OPEN, _TOLD = ".json", ".told"
+_RECORD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One damaged file."""
+
+    #: Path of the file.
+    path: str
+    #: What is wrong with it.
+    what: str
+    #: What could be read in spite of that; "" for nothing.
+    saved: str
+    #: What is gone, or may be.
+    lost: str
+    #: Where the damaged bytes are; "" where they stayed in place or there was no room.
+    kept: str = ""
+    #: When it was found, seconds since the epoch.
+    at: float = 0.0
+    #: SHA-256 of the damaged bytes, as far as they are known: the same damage is reported once.
+    sha256: str = ""
+
+    def text(self) -> str:
+        """Return one line for a log."""
+        saved = f"; saved: {self.saved}" if self.saved else ""
+        kept = f"; kept as {self.kept}" if self.kept else ""
+        return f"{self.path} is damaged: {self.what}{saved}; lost: {self.lost}{kept}"
+
+
+def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> bool:
+    """Write down *damage*; return whether that is on disk.
+
+    Nothing is raised: who finds damage has to go on, and a full disk must not keep an agent away.
+    A file that is reported a second time with the same words is not reported again.
+
+    Args:
+        cache_dir: the agent's private folder.
+        damage: what was found; `kept` and `at` are set here.
+        data: the damaged bytes, to be kept aside; None where the file stays in its place.
+    """
+    try:
+        folder = private_folder(private_folder(cache_dir) / FOLDER)
+        damage = frozen.replace(damage, sha256=hex_of(data) if data else "")
+        if any(_same(known, damage) for _, known in _reports(folder)):
+            return True
+        name = f"{time.time_ns():020d}-{Path(damage.path).name[:80]}"
+        if data is not None:
+            with contextlib.suppress(OSError):  # a full disk: the report is worth more
+                write_durable(folder / name, data)
+                damage = frozen.replace(damage, kept=str(folder / name))
+        damage = frozen.replace(damage, at=time.time())
+        body = json.dumps(records.encode(damage)).encode("ascii")
+        write_durable(folder / f"{name}{_OPEN}", body)
+        _forget_old(folder)
+    except (OSError, CatenaError):
+        return False
+    return True
+
+
+def untold(cache_dir: Path) -> List[Tuple[Path, Damage]]:
+    """Return the reports of which the master has not been told, oldest first."""
+    return [(path, found) for path, found in _reports(cache_dir / FOLDER) if path.suffix == _OPEN]
+
+
+def told(path: Path) -> None:
+    """Note that a report is on its way to the master for good.
+
+    Raises:
+        OSError: it will be told once more.
+    """
+    rename_durable(path, path.with_suffix(_TOLD))
+
+
+def known(cache_dir: Path) -> List[Damage]:
+    """Return every report that is kept, oldest first."""
+    return [found for _, found in _reports(cache_dir / FOLDER)]
+
+
+def _reports(folder: Path) -> List[Tuple[Path, Damage]]:
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix not in (_OPEN, _TOLD) or path.name.startswith("."):
+            continue
+        try:
+            data = json.loads(read_limited(path, _RECORD_BYTES))
+            found.append((path, records.decode(Damage, data)))
+        except (OSError, ValueError, CatenaError) as error:
+            what = "this report of damage can't be read"
+            found.append((path, Damage(str(path), what, "", f"what it said ({error})")))
+    return found
+
+
+def _same(first: Damage, second: Damage) -> bool:
+    known = (first.path, first.what, first.lost, first.sha256)
+    return known == (second.path, second.what, second.lost, second.sha256)
+
+
+def _forget_old(folder: Path) -> None:
+    for path, _ in _reports(folder)[:-LIMIT]:
+        path.unlink()
+        (folder / path.stem).unlink(missing_ok=True)
+
+
+def stamp(path: Path) -> str:
+    """Return the id of a report's event: the same however often it is told."""
+    return f"damage-{os.fspath(path.name).partition('-')[0]}"
