@@ -31,7 +31,10 @@ PACKAGES: Mapping[str, Sequence[str]] = {
     "trixie": HOST,
 }
 #: More packages, kept as a layer over the root of a suite: the root SUITE-LAYER.
-LAYERS: Mapping[str, Sequence[str]] = {"ssh": ("openssh-server", "sudo", "cron")}
+LAYERS: Mapping[str, Sequence[str]] = {
+    "ssh": ("openssh-server", "sudo", "cron"),
+    "venv": ("python3-venv",),
+}
 #: Seconds between two lines about a build.
 PROGRESS_SECONDS = 5.0
 #: A new mount namespace, whose processes end with this one: nothing stays mounted or running.

@@ -61,7 +61,8 @@ class Booted(Root):
     def cmd_run_all(self, cmd: Any, **options: Any) -> dict[str, Any]:
         done = subprocess.run(
             ["nsenter", "--target", str(self.leader), "--all", "--", *cmd],
-            capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=options.get("timeout") or 60,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(options.get("env") or {})},
         )  # fmt: skip
         return {"retcode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
@@ -92,12 +93,10 @@ def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
     raise AssertionError("the container did not boot")
 
 
-@pytest.fixture(scope="module")
-def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
-    folder = tmp_path_factory.mktemp("booted")
-    log = folder / "console"
-    with overlay(folder / "system", entered=False) as root, log.open("wb") as console:
-        root.write("/etc/systemd/system/made.service", UNIT)
+@contextlib.contextmanager
+def booted_from(root: Root, log: Path) -> Iterator[Booted]:
+    """Boot *root*, whose console goes to *log*; yield it once systemd answers."""
+    with log.open("wb") as console:
         nspawn = subprocess.Popen(
             ["systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit",
              "--private-network", "--console=pipe", f"--directory={root.path}"],
@@ -112,6 +111,15 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(nspawn.pid, signal.SIGKILL)
             nspawn.wait(30)
+
+
+@pytest.fixture(scope="module")
+def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
+    folder = tmp_path_factory.mktemp("booted")
+    with overlay(folder / "system", entered=False) as root:
+        root.write("/etc/systemd/system/made.service", UNIT)
+        with booted_from(root, folder / "console") as system:
+            yield system
 
 
 def context_of(root: Root, provider: str) -> Context:
