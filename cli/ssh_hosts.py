@@ -64,7 +64,7 @@ class Hosts:
         self._tasks = tasks
         self._printer = printer
         self._interrupted = interrupted
-        self._live = LiveLines()
+        self._live = LiveLines(total=len(tasks))
         self._failed: Dict[str, int] = {}
         self._unreached = False
         self._shown: List[Task] = []

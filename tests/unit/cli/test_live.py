@@ -37,3 +37,18 @@ def test_what_a_host_says_does_not_reach_the_terminal_as_it_is() -> None:
     stream = Terminal()
     LiveLines(stream).say("web1", "\x1b[2J\nowned")
     assert "\x1b[2J" not in stream.getvalue()
+
+
+def test_first_line_counts_the_hosts_that_are_done() -> None:
+    stream = Terminal()
+    live = LiveLines(stream, total=30)
+    for number in range(22):
+        live.say(f"web{number}", "run")
+    last = stream.getvalue().rpartition("\x1b[J")[2].splitlines()
+    assert last[0] == "0 of 30 hosts done, 0:00, 2 more at work than shown"
+    assert (len(last), last[-1]) == (21, "web21: run")
+    for number in range(5):
+        live.end(f"web{number}")
+    assert "\n5 of 30 hosts done, 0:00\n" in stream.getvalue().replace("\x1b[J", "\n")
+    live.hide()
+    assert stream.getvalue().endswith("\x1b[18F\x1b[J")
