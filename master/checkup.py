@@ -178,7 +178,7 @@ def _reactions(conn: sa.Connection) -> Iterator[Finding]:
     for file, count, row in conn.execute(query.order_by(REACTIONS.c.file).limit(_SHOWN)):
         one = sa.select(REACTIONS.c.error, REACTIONS.c.attempts).where(REACTIONS.c.id == row)
         error, attempts = conn.execute(one).one()
-        text = f"{file}: {count} failed and are tried again; the newest, tried {attempts} times: "
+        text = f"{file}: {count} to be tried again; the newest, tried {attempts} times so far: "
         advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
         yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
 

@@ -84,7 +84,7 @@ def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
             assert (await runner(master, "status"))["waiting"] == 2
             found = await asyncio.to_thread(lambda: list(checkup.check(master.settings)))
             (finding,) = [one for one in found if one.part == "reactions"]
-            assert "f.sls: 2 failed" in finding.what and "line 3:" in finding.what
+            assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
             assert (await runner(master, "discard", 1))["id"] == 1
             with pytest.raises(NotFoundError, match="no reaction 1"):
                 await runner(master, "discard", 1)
