@@ -1,0 +1,79 @@
+"""Whether the store grows faster than a master's work explains, and by what: for `doctor`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from catena.core.checkup import Finding, Level
+from catena.core.ids import jid_at
+from catena.master.store.tables import EVENTS, JOBS
+
+#: The stretch that is looked at, seconds.
+LOOK_SECONDS = 3600.0
+#: Jobs of one function in that stretch that are worth a word.
+MANY_JOBS = 2000
+#: Events of one kind in that stretch that are worth a word.
+MANY_EVENTS = 100_000
+#: Events that are read to tell their kinds apart.
+_SAMPLE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What came into the store in the last hour most of all."""
+
+    what: str
+    count: int
+
+
+def findings(conn: sa.Connection, now: float) -> Iterator[Finding]:
+    """Yield why the store grows, where it does.
+
+    Args:
+        conn: reads the store.
+        now: wall clock, seconds since the epoch.
+    """
+    for growth, limit, advice in (
+        (_jobs(conn, now), MANY_JOBS, "catena job list --limit 20 says who asks for them"),
+        (_events(conn, now), MANY_EVENTS, "catena event watch shows who sends them"),
+    ):
+        if growth is not None and growth.count >= limit:
+            yield Finding("store", Level.warning, _sentence(growth, now), advice)
+
+
+def _sentence(growth: Growth, now: float) -> str:
+    since = time.strftime("%H:%M UTC", time.gmtime(now - LOOK_SECONDS))
+    return f"the store grows: {growth.count} {growth.what} since {since}"
+
+
+def _jobs(conn: sa.Connection, now: float) -> Growth | None:
+    """Return the function of which most jobs were issued."""
+    number = sa.func.count()
+    query = (
+        sa.select(JOBS.c.fun, number)
+        .where(JOBS.c.jid > jid_at(datetime.fromtimestamp(now - LOOK_SECONDS, UTC)))
+        .group_by(JOBS.c.fun)
+        .order_by(number.desc())
+        .limit(1)
+    )
+    row = conn.execute(query).first()
+    return Growth(f"jobs {row[0]}", int(row[1])) if row is not None else None
+
+
+def _events(conn: sa.Connection, now: float) -> Growth | None:
+    """Return the most frequent sender among the newest events, and how many events there are."""
+    recent = EVENTS.c.at > now - LOOK_SECONDS
+    total = int(conn.execute(sa.select(sa.func.count()).where(recent)).scalar_one())
+    if total < MANY_EVENTS:
+        return None
+    newest = sa.select(EVENTS.c.source).where(recent).order_by(EVENTS.c.seq.desc())
+    newest_rows = newest.limit(_SAMPLE).subquery()
+    number = sa.func.count()
+    query = sa.select(newest_rows.c.source, number).group_by(newest_rows.c.source)
+    row = conn.execute(query.order_by(number.desc()).limit(1)).one()
+    return Growth(f"events, most of them of {row[0] or 'the master itself'}", total)

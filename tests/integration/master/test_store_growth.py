@@ -1,0 +1,59 @@
+"""The finding that the store grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from catena.core.ids import jid_at
+from catena.master import store_growth
+from catena.master.store.database import Store
+from catena.master.store.tables import EVENTS
+from tests.unit.master.test_upkeep import job
+
+NOW = 1_800_000_000.0
+
+
+def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str]:
+    async def whole() -> list[str]:
+        store = Store(f"sqlite:///{folder / 'master.db'}")
+        await store.open()
+        await store.write(fill)
+        texts = await store.read(lambda conn: [f.what for f in store_growth.findings(conn, NOW)])
+        await store.close()
+        return texts
+
+    return asyncio.run(whole())
+
+
+def test_store_that_grows_is_named_with_what_makes_it_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_growth, "MANY_JOBS", 10)
+    monkeypatch.setattr(store_growth, "MANY_EVENTS", 30)
+
+    def fill(conn: sa.Connection) -> None:
+        for number in range(12):
+            job(jid_at(datetime.fromtimestamp(NOW - 60 - number, UTC)), NOW)(conn)
+        rows = [{"tag": "app/x", "data": {}, "at": NOW - 5, "source": "web1"}] * 31
+        conn.execute(sa.insert(EVENTS), rows)
+
+    assert found(tmp_path, fill) == [
+        "the store grows: 12 jobs test.ping since 07:00 UTC",
+        "the store grows: 31 events, most of them of web1 since 07:00 UTC",
+    ]
+
+
+def test_quiet_or_old_work_is_no_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_growth, "MANY_JOBS", 10)
+
+    def fill(conn: sa.Connection) -> None:
+        for number in range(12):
+            job(jid_at(datetime.fromtimestamp(NOW - 7200 - number, UTC)), NOW)(conn)
+
+    assert found(tmp_path, fill) == []
