@@ -54,6 +54,8 @@ def _check(path: Path, name: str, show: bool) -> int:
         return error.exit_code
     for key in loaded.without_effect:
         click.echo(f"{path}: {key} has no effect here", err=True)
+    for text in loaded.not_yet:
+        click.echo(f"{path}: {text}", err=True)
     for key in loaded.free_keys:
         click.echo(f"{path}: {key} is no setting; config.get sees it", err=True)
     for text in doubts(settings):
@@ -62,9 +64,11 @@ def _check(path: Path, name: str, show: bool) -> int:
         where = placed(settings, data, path.parent, name)
         print(document({name: frozen.asdict(where)}))
     wrong = mistakes(settings)
-    for text in wrong or ["ok"]:
+    for text in wrong or ([] if loaded.not_yet else ["ok"]):
         click.echo(f"{path}: {text}", err=True)
-    return ConfigError.exit_code if wrong else 0
+    if wrong:
+        return ConfigError.exit_code
+    return 1 if loaded.not_yet else 0
 
 
 @config.command()

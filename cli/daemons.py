@@ -41,7 +41,8 @@ def master(ctx: click.Context, new_store: bool) -> int:
     level = habits.daemon_level(ctx)
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")
-    return run(settings, ctx.find_root().obj, new_store=new_store)
+    folder = ctx.find_root().obj
+    return run(settings, folder, new_store=new_store, doubts=loaded.not_yet)
 
 
 @click.group(invoke_without_command=True)

@@ -13,6 +13,7 @@ from catena.cli.output.text import paint, printable, wants_colour
 from catena.cli.settings import master_settings
 from catena.core import frozen
 from catena.core.checkup import Finding, Level
+from catena.core.config.schema import Loaded
 from catena.core.errors import CatenaError, ConfigError
 
 _HUES = {Level.ok: "green", Level.note: "dim", Level.warning: "yellow", Level.fault: "light_red"}
@@ -47,11 +48,11 @@ def _is_there(folder: Path, name: str) -> bool:
 
 def _master(folder: Path) -> Iterator[Finding]:
     try:
-        settings, _ = master_settings(str(folder))
+        settings, loaded = master_settings(str(folder))
     except CatenaError as error:
         yield Finding("configuration", Level.fault, str(error), "catena config check master")
         return
-    yield from _configuration(settings)
+    yield from _configuration(settings, loaded)
     try:
         from catena.master.checkup import check
     except ModuleNotFoundError as error:
@@ -66,19 +67,22 @@ def _minion(folder: Path) -> Iterator[Finding]:
     from catena.minion.start import configure
 
     try:
-        yield from _configuration(configure.read(folder).settings)
+        found = configure.read(folder)
+        yield from _configuration(found.settings, found.loaded)
     except CatenaError:
         pass  # the look itself says so
     yield from check(folder)
 
 
-def _configuration(settings: object) -> Iterator[Finding]:
+def _configuration(settings: object, loaded: Loaded) -> Iterator[Finding]:
     wrong, odd = mistakes(settings), doubts(settings)
+    for text in loaded.not_yet:
+        yield Finding("configuration", Level.warning, text)
     for text in wrong:
         yield Finding("configuration", Level.fault, text)
     for text in odd:
         yield Finding("configuration", Level.note, text)
-    if not wrong and not odd:
+    if not wrong and not odd and not loaded.not_yet:
         yield Finding("configuration", Level.ok, "every setting makes sense")
 
 

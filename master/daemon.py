@@ -6,7 +6,7 @@ import asyncio
 import logging
 import resource
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -496,13 +496,20 @@ async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def run(settings: MasterSettings, config_dir: str = CONFIG_DIR, *, new_store: bool = False) -> int:
+def run(
+    settings: MasterSettings,
+    config_dir: str = CONFIG_DIR,
+    *,
+    new_store: bool = False,
+    doubts: Sequence[str] = (),
+) -> int:
     """Run a master until it is told to stop; return the exit code of its process.
 
     Args:
         settings: checked settings, folders below `root_dir` already.
         config_dir: folder of the configuration.
         new_store: the store may be empty, or another one, although the keys have served one.
+        doubts: about the configuration, for the log.
 
     Raises:
         CatenaError: it could not start.
@@ -511,6 +518,8 @@ def run(settings: MasterSettings, config_dir: str = CONFIG_DIR, *, new_store: bo
     keep_files_private()
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
+    for text in doubts:
+        LOG.warning("%s", text)
     _raise_limits()
     heap.share_memory()
     heap.look_seldom()

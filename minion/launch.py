@@ -52,6 +52,8 @@ def launch(config_dir: Path, overrides: Mapping[str, Any] = {}) -> NoReturn:
         os.execv(argv[0], argv)
     if configured.loaded.without_effect:
         sys.stderr.write(_WITHOUT_EFFECT + ", ".join(configured.loaded.without_effect) + "\n")
+    for text in configured.loaded.not_yet:
+        sys.stderr.write(f"{text}\n")
     if not configured.settings.master and configured.settings.file_client == "remote":
         sys.stderr.write("no `master:` is set: this minion has nothing to do but its own jobs\n")
     become(configured.settings.user)

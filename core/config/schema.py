@@ -60,6 +60,18 @@ REFUSED: Mapping[str, str] = {
     "master_tops": "external tops are not built in, and hosts would miss the states that they "
     "assign; assign them in top files, or remove the setting",
 }
+_NO_GIT = (
+    "files come from folders alone, and hosts would miss the others; check the repository out "
+    "into a folder of `file_roots`, or remove the setting"
+)
+#: The same for keys that mean nothing to a minion: only the master serves files.
+_REFUSED_BY_MASTER: Mapping[str, str] = {"gitfs_remotes": _NO_GIT, "fileserver_backend": _NO_GIT}
+#: Salt's keys with which the daemons start although nothing of them happens yet.
+NOT_YET: Mapping[str, str] = {
+    "schedule": "nothing runs by this schedule yet; use a timer of the host that calls catena",
+    "external_auth": "nobody is let in by this yet; `cli_users` names who may use the socket",
+    "publisher_acl": "nobody is let in by this yet; `cli_users` names who may use the socket",
+}
 
 
 @frozen.dataclass(frozen=True)
@@ -73,6 +85,8 @@ class Loaded:
     module_options: Dict[str, Any]
     #: The keys among them that look like no setting at all, sorted: shown by `config check`.
     free_keys: tuple[str, ...] = ()
+    #: Sentences about the keys of NOT_YET that were given, sorted.
+    not_yet: tuple[str, ...] = ()
 
 
 def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> tuple[C, Loaded]:
@@ -90,6 +104,7 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
     fields = {f.name: f for f in frozen.fields(cast(Any, kind))}
     known: Dict[str, Any] = {}
     ignored: List[str] = []
+    later: List[str] = []
     modules: Dict[str, Any] = {}
     free: Dict[str, Any] = {}
     for key, value in data.items():
@@ -99,7 +114,9 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
             if value:
                 raise ConfigError(f"{key}: {REFUSED[key]}", key)
         elif key in salt_keys:
-            ignored.append(key)
+            if "worker_processes" in fields:
+                _refuse_in_master(key, value)
+            (later if key in NOT_YET and value else ignored).append(key)
         elif isinstance(key, str) and _MODULE_OPTION.match(key):
             modules[key] = value
         elif not isinstance(key, str) or nearest(key, [*fields, *salt_keys], _SLIP):
@@ -113,7 +130,15 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         raise ConfigError(text, re.split(r"[.\[:]", text)[0]) from None
     for name in known:
         _check(name, getattr(settings, name), fields[name].metadata)
-    return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)))
+    said = tuple(f"{key}: {NOT_YET[key]}" for key in sorted(later))
+    return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)), said)
+
+
+def _refuse_in_master(key: str, value: Any) -> None:
+    """Refuse a setting of the master's without which hosts would miss files."""
+    built_in = key == "fileserver_backend" and value in ("roots", ["roots"])
+    if value and key in _REFUSED_BY_MASTER and not built_in:
+        raise ConfigError(f"{key}: {_REFUSED_BY_MASTER[key]}", key)
 
 
 def _of_type(text: str) -> str:
