@@ -1,0 +1,3 @@
+{% from 'salt://names.jinja' import name %}
+{{ name }}:
+  test.nop
