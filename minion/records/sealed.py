@@ -107,5 +107,8 @@ def _is_torn(tail: bytes) -> bool:
 
 
 def _checksum(data: bytes, at: int) -> int:
+    """Return the checksum of the seal at *at*; -1 where there is no room for one."""
+    if at + SEAL_BYTES >= len(data):
+        return -1
     checksum, _ = SEAL.unpack_from(data, at)
     return int(checksum)

@@ -48,3 +48,8 @@ def test_garbage_is_damage_without_bodies() -> None:
     found = salvage(bytes(range(1, 256)) * 4)
     assert found.bodies == []
     assert found.damaged + bool(found.torn) == 1
+
+
+@pytest.mark.parametrize("size", range(1, len(seal(BODIES[0]))))
+def test_a_file_that_is_shorter_than_one_record_is_damage(size: int) -> None:
+    assert salvage(WHOLE[:size]) == ([], 1, 0)
