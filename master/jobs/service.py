@@ -83,7 +83,8 @@ class Jobs:
         last = await self._store.read(lambda conn: job_rows.last_jid(conn, horizon))
         # A restored database may lack the newest jids of the lost one.
         lost = await self._store.read(restored.horizon)
-        last = max(last, lost) if lost <= horizon else last
+        is_near = lost <= jid_at(self._parts.clock.now() + timedelta(days=1) + restored.JID_GAP)
+        last = max(last, lost) if is_near else last
         self._jids = JidFactory(self._parts.clock.now, last)
 
     def observe(self, observer: ReturnObserver) -> None:

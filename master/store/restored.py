@@ -15,11 +15,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core.ids import jid_at
+from catena.core.ids import is_jid, jid_at, jid_time
 from catena.master.store.tables import FACTS
 
 #: The fact that says when the database was restored, seconds since the epoch.
 RESTORED = "restored"
+#: Jids skipped behind the newest one of a backup: room for ten million jobs.
+JID_GAP = timedelta(seconds=10)
 REASON = (
     "the store was restored from a backup: nobody knows whether this ran since; look at the host"
 )
@@ -34,13 +36,16 @@ def mark(path: Path, now: float) -> None:
     """Record in a database file that it was restored at *now*, and up to which jid it is in doubt.
 
     The clock of this host may be behind that of the lost one: the newest jid of the backup counts,
-    too, unless it lies in the future.
+    too, unless it lies in the future. The lost master then counted on from that jid, by one with
+    each job; JID_GAP skips what it may have used.
     """
     at = datetime.fromtimestamp(now, UTC)
     with closing(sqlite3.connect(path)) as conn, conn:
-        query = "SELECT coalesce(max(jid), '') FROM job WHERE jid < ?"
-        (newest,) = conn.execute(query, (jid_at(at + timedelta(days=1)),)).fetchone()
-        value = json.dumps({"at": now, "jid": max(newest, jid_at(at))})
+        query = "SELECT jid FROM job WHERE jid < ? ORDER BY jid DESC"
+        found = (row[0] for row in conn.execute(query, (jid_at(at + timedelta(days=1)),)))
+        newest = next((jid for jid in found if is_jid(jid)), "")
+        counted = jid_at(jid_time(newest) + JID_GAP) if newest >= jid_at(at) else ""
+        value = json.dumps({"at": now, "jid": max(counted, jid_at(at))})
         conn.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (RESTORED, value))
 
 

@@ -277,7 +277,8 @@ class Checker:
             for minion in wish.minions:
                 row = newest.get((minion, wish.order))
                 if row is None:
-                    self.wrong("I4", f"{wish.key} on {minion} is gone")
+                    if not self.forgets(order):
+                        self.wrong("I4", f"{wish.key} on {minion} is gone")
                 else:
                     runs = [r for r in rows if _same(r, row)]
                     self._judge_action(wish, row, len(runs), self.forgets(order))

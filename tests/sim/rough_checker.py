@@ -26,7 +26,7 @@ _CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
 _STATE = re.compile(r"^mgr_actionchain_(\d+)_action_(\d+)_chunk_\d+:$", re.MULTILINE)
 #: Why an action ends in a restored store.
 _FORGOTTEN = re.compile(
-    "restored from a backup|No job return event was received|is not on the file server"
+    "No job return event was received|is not on the file server|no chain waits on this minion"
 )
 #: Jobs of one kind that each of their causes may make: a clean that fails comes again, after
 #: growing pauses, for as long as a world lasts.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from catena.client.requests import ChainRef, ChainSchedule
+from catena.core.ids import jid_time
 from catena.master.jobs.model import JobRequest
 from catena.master.store import backup, restored
 from catena.master.store.database import Store
@@ -147,3 +149,21 @@ def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
         assert states == ["expired", "lost"]
 
     back_in_time(tmp_path, before, after, ("web1", "web2"))
+
+
+def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahead(
+    tmp_path: Path,
+) -> None:
+    jids: list[str] = []
+
+    async def submit(bench: Bench) -> None:
+        request = JobRequest(user="root", fun="test.ping", minions=("web1",))
+        jids.append((await bench.jobs.submit(request)).jid)
+
+    async def before(bench: Bench) -> None:
+        bench.clock.advance(HOUR)
+        await submit(bench)
+
+    back_in_time(tmp_path, before, submit)
+    # The lost master counted on from the first one, by a microsecond with each job.
+    assert jid_time(jids[1]) - jid_time(jids[0]) > timedelta(seconds=5)
