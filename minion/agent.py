@@ -258,8 +258,7 @@ class Agent:
             self.link.send("control", JobRejected(spec.jid, refusal))
             return
         failpoints.hit("agent.order.kept")
-        if spec.jid not in self.runner.seen:
-            self._open_jobs.add(spec.jid)
+        self._open_jobs.add(spec.jid)
         if spec.fun == inline.RESUME:
             self._own.resumed()
         if self.runner.is_given(spec.jid):

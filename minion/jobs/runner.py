@@ -21,6 +21,12 @@ from catena.minion.start.blob import Start
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
+#: Why an order is refused whose job was seen before (`seen`). A master that has the return of an
+#: ended job ignores the refusal; one with a restored or repeated store would wait for a return.
+_REFUSALS = {
+    "cancelled": "it was cancelled before it came",
+    "done": "a job of this id has ended here before, and its return was stored by a master",
+}
 #: How often a job is begun whose process died: one that never began, or a chain (its journal
 #: knows which actions ended). Any other job is begun once.
 ATTEMPTS = 3
@@ -133,14 +139,14 @@ class JobRunner:
         return [stored.spec.jid for stored in found if stored.spec.jid not in self.seen]
 
     def order(self, spec: JobSpec) -> str:
-        """Take an order; return "" or why it is refused. An order that is known is no fault.
+        """Take an order; return "" or why it is refused. One that is still open is taken again.
 
         Raises:
             OSError: it could not be kept; it must not be confirmed.
         """
         why = self.seen.why(spec.jid)
         if why:
-            return "it was cancelled before it came" if why == "cancelled" else ""
+            return _REFUSALS[why]
         if self.store.knows(spec.jid):
             return ""
         left = spec.not_after - self._wall()

@@ -45,7 +45,9 @@ def test_a_job_outlives_the_daemon_and_returns_once(
         await until(lambda: agent.job_folders() == [], "the end of the folder")
         # The same order again, as a master sends it that saw no JobReceived.
         master.order(FIRST, "probe.hold", str(witness), str(release))
-        await until(lambda: len(master.got(JobReceived)) >= 2, "the second receipt")
+        await until(lambda: master.got(JobRejected), "the refusal")
+        (refusal,) = master.got(JobRejected)
+        assert refusal.jid == FIRST and "has ended here before" in refusal.reason
         await master.run(SECOND, "test.ping")
         assert lines(witness) == ["x"]
         assert master.told == {FIRST: 1, SECOND: 1}
