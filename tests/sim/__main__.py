@@ -9,6 +9,8 @@ import sys
 import time
 
 HASH_SEED = "0"
+#: After how many seeds a line of progress is printed.
+PROGRESS = 100
 
 
 def main() -> int:
@@ -24,14 +26,17 @@ def main() -> int:
     from tests.sim import world
 
     below = world.folder()
-    bad = []
+    bad: list[int] = []
     began = time.monotonic()
     try:
         some = range(given.first, given.first + given.seeds)
         if given.rough:
             begin = max(world.ROUGH, given.first) | 1
             some = range(begin, begin + 2 * given.seeds, 2)
-        for seed in given.seed or some:
+        for count, seed in enumerate(given.seed or some):
+            if count and count % PROGRESS == 0:
+                spent = time.monotonic() - began
+                print(f"{count} seeds in {spent:.0f} s, bad: {bad or 'none'}", flush=True)
             outcome = world.run(seed, below, given.steps, not given.calm)
             if given.seed:
                 print("\n".join(outcome.trace))

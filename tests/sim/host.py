@@ -164,9 +164,12 @@ class Host:
         self.watched.clear()
 
     def obstruct(self, place: str, *, with_content: bool) -> bool:
-        """Put a folder in the place of a file; return whether there is one now."""
+        """Put a folder in the place of a file; return whether there is one now.
+
+        A full disk takes no folder.
+        """
         path = self.disk.root / place
-        if path.is_dir() or not path.parent.is_dir():
+        if path.is_dir() or not path.parent.is_dir() or self.disk.free is not None:
             return False
         # As somebody else does it, outside of the simulated programs, and durably.
         with self.stage.turn.of(None):
