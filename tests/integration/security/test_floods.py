@@ -194,9 +194,9 @@ def test_keys_without_end_are_limited_by_address(site: Site) -> None:
     for number in range(120):
         stranger = site.stranger(f"flood{number}")
         stranger.address = "127.0.0.66"
-        said.append(stranger.knock().reason)
+        said.append(str(stranger.knock()))
         stranger.close()
     # Some a second are heard all the while: on a slow machine the last may be one of those.
     refused = sum("too many requests" in reason for reason in said)
-    assert refused > 0
+    assert refused > 0, said[-5:]
     assert len(site.keys()["pending"]) - waiting <= len(said) - refused
