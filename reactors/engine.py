@@ -272,7 +272,8 @@ class Engine:
 
     async def _perform(self, event: Event, file: str, reaction: Reaction, ahead: bool) -> None:
         try:
-            await self._patiently(lambda: self._act(event, file, reaction), event, file, ahead)
+            key = key_of(event, file, reaction)
+            await self._patiently(lambda: self._act(reaction, key), event, file, ahead)
         except TryLaterError as error:
             await self._put_off(event, file, reaction, error, ahead)
         except CatenaError as error:
@@ -280,9 +281,9 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - kept, shown and tried again
             await self._put_off(event, file, reaction, error, ahead)
 
-    async def _act(self, event: Event, file: str, reaction: Reaction) -> None:
+    async def _act(self, reaction: Reaction, key: str) -> None:
         failpoints.hit("master.reaction")
-        await self._performer.perform(reaction, key_of(event, file, reaction))
+        await self._performer.perform(reaction, key)
 
     async def _patiently(
         self, do: Callable[[], Awaitable[_T]], event: Event, file: str, ahead: bool
@@ -322,7 +323,7 @@ class Engine:
                 await self._perform(event, file, reaction, failed.ahead)
             return
         try:
-            await self._act(event, file, failed.reaction)
+            await self._act(failed.reaction, failed.key)
         except TryLaterError:
             raise
         except CatenaError as error:
@@ -332,8 +333,8 @@ class Engine:
         """Return *failed* with the path that its file has now: an upgrade moves shipped ones."""
         shipped = [path for rule in self.rules if rule.ahead for path in rule.files]
         for path in shipped if failed.ahead else ():
-            if PurePath(path).name == PurePath(failed.file).name:
-                return replace(failed, file=path)
+            if path != failed.file and PurePath(path).name == PurePath(failed.file).name:
+                return replace(failed, file=path, kept_as=failed.file)
         return failed
 
     async def _failed(

@@ -52,11 +52,13 @@ class Failed:
     due: float = 0.0
     #: Row in the store; 0: not kept yet.
     id: int = 0
+    #: The file's path when this was kept, where an upgrade has moved it since; "": it has not.
+    kept_as: str = ""
 
     @property
     def key(self) -> str:
         """Return what a job is recognised by that this reaction made already."""
-        return key_of(self.event, self.file, self.reaction)
+        return key_of(self.event, self.kept_as or self.file, self.reaction)
 
 
 class Kept(Protocol):
@@ -106,6 +108,8 @@ class Retries:
         self._counts: Counter[bool] = Counter()
         #: Due times by the event loop's clock and rows, by file; the next one comes first.
         self._due: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
+        #: The due time of each row that counts; others that `_due` has are of earlier plans.
+        self._plans: dict[int, float] = {}
         self._busy: set[str] = set()
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -129,7 +133,11 @@ class Retries:
                 LOG.warning("a failed reaction to %s is not kept yet: %s", failed.event.tag, error)
                 await asyncio.sleep(STORE_AGAIN_SECONDS)
                 continue
-            self._plan(stored)
+            if failed.id and failed.id not in self._failed:
+                # Discarded while it was tried.
+                await self._drop(stored)
+            else:
+                self._plan(stored)
             return stored
 
     async def discard(self, row: int) -> Failed:
@@ -154,8 +162,7 @@ class Retries:
             raise NotFoundError(f"no reaction {row} waits; see: catena runner reactor.waiting")
         chosen = [row] if row else list(self._failed)
         for one in chosen:
-            heapq.heappush(self._due[self._failed[one].file], (0.0, one))
-        self._changed.set()
+            self._plan_at(self._failed[one], 0.0)
         return len(chosen)
 
     async def run(self) -> None:
@@ -179,6 +186,7 @@ class Retries:
         """
         self._failed.clear()
         self._due.clear()
+        self._plans.clear()
         self._counts.clear()
         for failed in await self._kept.load():
             self._plan(present(failed))
@@ -189,15 +197,31 @@ class Retries:
         self._failed[failed.id] = failed
         # The wall clock may have been set meanwhile.
         left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.ahead))
-        at = asyncio.get_running_loop().time() + left
-        heapq.heappush(self._due[failed.file], (at, failed.id))
+        self._plan_at(failed, asyncio.get_running_loop().time() + left)
+
+    def _plan_at(self, failed: Failed, at: float) -> None:
+        """Plan the next try of *failed*, in the place of an earlier plan."""
+        if self._plans.get(failed.id) != at:
+            self._plans[failed.id] = at
+            heapq.heappush(self._due[failed.file], (at, failed.id))
         self._changed.set()
+
+    def _heads(self) -> list[tuple[tuple[float, int], str]]:
+        """Return the next try of each file, the one that is due first."""
+        found = []
+        for file, queue in list(self._due.items()):
+            while queue and self._plans.get(queue[0][1]) != queue[0][0]:
+                heapq.heappop(queue)
+            if queue:
+                found.append((queue[0], file))
+            else:
+                del self._due[file]
+        return sorted(found)
 
     def _begin_due(self) -> float | None:
         """Begin what is due; return the seconds until something is, None: nothing waits."""
         now = asyncio.get_running_loop().time()
-        heads = sorted((queue[0], file) for file, queue in self._due.items() if queue)
-        for (at, row), file in heads:
+        for (at, row), file in self._heads():
             if file in self._busy:
                 continue
             if len(self._busy) >= FILES:
@@ -205,6 +229,7 @@ class Retries:
             if at > now:
                 return at - now
             heapq.heappop(self._due[file])
+            del self._plans[row]
             self._busy.add(file)
             task = asyncio.create_task(self._try(file, row))
             self._tasks.add(task)
@@ -214,7 +239,7 @@ class Retries:
     async def _try(self, file: str, row: int) -> None:
         failed = self._failed.get(row)
         try:
-            # Done or discarded before, or planned twice.
+            # Done or discarded before.
             if failed is not None:
                 await self._once_more(failed)
         finally:
@@ -240,6 +265,12 @@ class Retries:
         await self._done(failed)
 
     async def _done(self, failed: Failed) -> None:
+        if self._failed.pop(failed.id, None) is not None:
+            self._counts[failed.ahead] -= 1
+        self._plans.pop(failed.id, None)
+        await self._drop(failed)
+
+    async def _drop(self, failed: Failed) -> None:
         while True:
             try:
                 await self._kept.drop(failed.id)
@@ -247,5 +278,3 @@ class Retries:
             except Exception as error:  # noqa: BLE001 - as in add
                 LOG.warning("reaction %d is not forgotten yet: %s", failed.id, error)
                 await asyncio.sleep(STORE_AGAIN_SECONDS)
-        if self._failed.pop(failed.id, None) is not None:
-            self._counts[failed.ahead] -= 1

@@ -241,6 +241,76 @@ def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) ->
     play(attempt, scenario)
 
 
+def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    tried: list[int] = []
+
+    async def attempt(failed: Failed) -> None:
+        tried.append(failed.attempts)
+        raise OSError("still broken")
+
+    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+        await retries.add(a_failed())
+        for _ in range(3):
+            for _ in range(10):
+                retries.hurry()
+            await settle()
+        assert tried == [1, 2, 3]
+        assert [failed.attempts for failed in retries.waiting()] == [4]
+
+    play(attempt, scenario)
+
+
+def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    go_on = asyncio.Event()
+
+    async def attempt(failed: Failed) -> None:
+        await go_on.wait()
+        raise OSError("still broken")
+
+    class Slow(KeptInMemory):
+        async def drop(self, row: int) -> None:
+            await super().drop(row)
+            go_on.set()
+            await settle()
+
+        async def keep(self, failed: Failed) -> Failed:
+            if go_on.is_set():
+                await settle()
+            return await super().keep(failed)
+
+    async def scenario() -> None:
+        kept = Slow()
+        retries = Retries(kept, attempt, lambda: 1000.0)
+        task = asyncio.create_task(retries.run())
+        await retries.add(a_failed())
+        retries.hurry()
+        await settle()
+        await retries.discard(1)
+        await settle()
+        await settle()
+        assert (retries.waiting(), kept.rows) == ([], {})
+        task.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_moved_file_keeps_the_key_and_the_row_of_its_failed_reaction() -> None:
+    bus, kept, recorder = TableBus(), KeptInMemory(), Faulty(OSError("still broken"))
+    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), ahead=True)
+    kept._last = 1
+    key = kept.rows[1].key
+    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    asyncio.run(run(engine, lambda: bool(recorder.keys)))
+    assert recorder.keys == [key]
+    assert (kept.rows, engine.retries.waiting()) == ({}, [])
+
+
 def test_failure_is_kept_once_the_store_takes_it() -> None:
     class Down(KeptInMemory):
         left = 3
