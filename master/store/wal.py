@@ -47,10 +47,12 @@ def faults(database: Path) -> list[str]:
     committed = False
     for number, start in enumerate(range(_HEADER_BYTES + bad * size, len(data), size), bad + 1):
         # Salts are copied from the header; what an earlier round of the log left has others.
-        ours = data[start + 8 : start + 16] == log.salts
-        if ours and committed:
+        salts = data[start + 8 : start + 12], data[start + 12 : start + 16]
+        ours = [salts[0] == log.salts[:4], salts[1] == log.salts[4:]]
+        if all(ours) and committed:
             return [f"{path}: frame {bad + 1} is damaged, and committed ones follow it ({number})"]
-        if number == bad + 1 or ours:
+        # One flipped bit spoils one of the two; a new round of the log changes both.
+        if all(ours) or (number == bad + 1 and any(ours)):
             committed |= data[start + 4 : start + 8] != b"\0\0\0\0"
     return []
 

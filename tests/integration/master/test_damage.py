@@ -204,6 +204,33 @@ def test_frames_of_an_earlier_round_of_the_log_are_no_damage(crashed: MasterSett
     assert wal.faults(database(crashed)) == []
 
 
+def test_torn_transaction_over_an_earlier_round_of_the_log_is_no_damage(tmp_path: Path) -> None:
+    """The system writes the pages of a file in any order, and a power failure ends that."""
+    path, frame = tmp_path / "some.db", 24 + PAGE
+    conn = sqlite3.connect(path, isolation_level=None)
+    log = path.with_name("some.db-wal")
+    conn.execute("PRAGMA journal_mode=WAL")
+    conn.execute("CREATE TABLE fact (value TEXT)")
+    for _ in range(20):
+        conn.execute("INSERT INTO fact VALUES (?)", ("a commit of few pages",))
+    before = log.read_bytes()
+    conn.execute("PRAGMA wal_checkpoint(RESTART)")
+    conn.execute("INSERT INTO fact VALUES (?)", ("begins the next round",))
+    conn.execute("INSERT INTO fact VALUES (?)", ("x" * 8 * PAGE,))
+    now = log.read_bytes()
+    torn = [
+        start
+        for start in range(32, len(now) - 2 * frame, frame)
+        if now[start + 8 : start + 16] == now[start + frame + 8 : start + frame + 16] == now[16:24]
+        and now[start + 4 : start + 8] == bytes(4) != before[start + 4 : start + 8]
+    ]
+    assert torn
+    for start in torn:
+        log.write_bytes(now[:start] + before[start : start + frame] + now[start + frame :])
+        assert wal.faults(path) == []
+    conn.close()
+
+
 @pytest.mark.parametrize("damage", ["empty", "zeroed", "garbage", "cut to half"])
 def test_damaged_index_of_the_log_is_built_anew(crashed: MasterSettings, damage: str) -> None:
     index = database(crashed).with_name("master.db-shm")
