@@ -358,7 +358,8 @@ class Keys:
 
         Raises:
             BadNameError: *minion* is neither "" nor an id.
-            UsageError: the time is not between a second and 30 days.
+            UsageError: the time is not between a second and 30 days, or the key of the request
+                made a token so long ago that it is forgotten.
         """
         if minion:
             minion_id(minion)
@@ -374,6 +375,11 @@ class Keys:
         }
 
         def store(conn: sa.Connection) -> float:
+            # The key is forgotten after a day (`retention`), and a token is never made twice.
+            made = sa.select(TOKENS.c.id).where(TOKENS.c.digest == row["digest"])
+            if conn.execute(made).first() is not None:
+                text = f"request key {once.key} made a token long ago; use a new key for a new one"
+                raise UsageError(text)
             conn.execute(sa.insert(TOKENS).values(row))
             return expires
 

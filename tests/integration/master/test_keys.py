@@ -6,9 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.keys import enrol
+from catena.master.once import Once
+from catena.master.store.tables import REQUESTS
 from catena.transport.keys import KeyPair, generate, token_proof
 from catena.transport.messages import (
     EnrolOffer,
@@ -167,6 +170,20 @@ def test_a_token_lets_in_one_key_once() -> None:
             assert (await web1.ask(proof=stolen)).state == "pending"
             assert (await web1.ask(token=token)).state == "accepted"
             assert (await web2.ask(token=token)).state == "pending"
+
+    asyncio.run(scenario())
+
+
+def test_request_key_that_was_forgotten_makes_its_token_no_second_time() -> None:
+    once = Once("anna", "mine", "key.token", "00")
+
+    async def scenario() -> None:
+        async with a_master() as master:
+            made = await master.keys.make_token("", 60, "anna", once)
+            assert await master.keys.make_token("", 60, "anna", once) == made
+            await master.store.write(lambda conn: conn.execute(sa.delete(REQUESTS)))
+            with pytest.raises(UsageError, match="request key mine made a token long ago"):
+                await master.keys.make_token("", 60, "anna", once)
 
     asyncio.run(scenario())
 
