@@ -34,6 +34,23 @@ def is_empty(database: Path) -> bool:
         return True
 
 
+def is_unborn(database: Path) -> bool:
+    """Return whether a first start ended before it had made its tables.
+
+    SQLite then has written one page, with nothing but the header. The tables and all that follows
+    come by the log, so a damaged log is no such case.
+    """
+    with database.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if header[28:32] != b"\0\0\0\1" or _header_faults(database) or wal.faults(database):
+        return False
+    try:
+        with closing(_connect(database)) as conn:
+            return conn.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+    except sqlite3.DatabaseError:
+        return False
+
+
 def refuse_damaged(database: Path) -> None:
     """Check a database that nobody has open; a large one only by its header, log and tables.
 
@@ -146,7 +163,8 @@ def is_fresh(url: str) -> bool:
     """
     made = sa.make_url(url)
     if made.get_backend_name() == "sqlite":
-        return is_empty(Path(made.database or ""))
+        file = Path(made.database or "")
+        return is_empty(file) or is_unborn(file)
     engine = sa.create_engine(made, poolclass=sa.pool.NullPool)
     try:
         return not schema.current(engine)

@@ -250,6 +250,35 @@ def test_missing_store_of_keys_that_have_served_needs_a_word(settings: MasterSet
     begin(settings)
 
 
+def test_first_start_that_was_killed_before_it_had_tables_is_done_again(tmp_path: Path) -> None:
+    settings = MasterSettings(state_dir=str(tmp_path), pki_dir=str(tmp_path / "pki"))
+    keys.load_or_create(tmp_path / "pki")
+    with closing(sqlite3.connect(database(settings))) as conn:
+        conn.execute("PRAGMA journal_mode=WAL")
+    assert database(settings).stat().st_size == PAGE
+    begin(settings)
+    begin(settings)
+    os.truncate(database(settings), PAGE)
+    with pytest.raises(StoreCorruptError, match="is not served"):
+        opening.check(settings, False)
+
+
+def test_store_whose_only_commits_are_in_a_damaged_log_is_not_begun_anew(tmp_path: Path) -> None:
+    settings = MasterSettings(state_dir=str(tmp_path), pki_dir=str(tmp_path / "pki"))
+    path = database(settings)
+    conn = sqlite3.connect(path, isolation_level=None)
+    conn.execute("PRAGMA journal_mode=WAL")
+    for name in ("alembic_version", "fact"):
+        conn.execute(f"CREATE TABLE {name} (x)")
+    log = log_of(settings)
+    kept = path.read_bytes(), log.read_bytes()
+    conn.close()
+    path.write_bytes(kept[0])
+    log.write_bytes(flipped(0.1)(kept[1]))
+    with pytest.raises(StoreCorruptError, match=r"master\.db-wal: "):
+        opening.check(settings, False)
+
+
 def test_first_start_with_a_young_key_needs_no_word(tmp_path: Path) -> None:
     keys.load_or_create(tmp_path)
     birth.refuse_empty("x", tmp_path)
