@@ -159,7 +159,8 @@ class Soak:
                 fault(name)
 
     def _damage(self) -> None:
-        kind = self._random.choice(self.damage.kinds())
+        kinds = self.damage.kinds()
+        kind = self._random.choices(list(kinds), list(kinds.values()))[0]
         name = self._random.choice(sorted(self.fleet.minions))
         with contextlib.suppress(FleetError):
             what = kind(name)

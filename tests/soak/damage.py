@@ -33,16 +33,20 @@ class Damage:
         #: Whether the store was replaced by an older one: chains made since are unknown.
         self.restored = 0
 
-    def kinds(self) -> list[Callable[[str], str]]:
-        """Return the kinds; each takes a host's name and returns what it did, or ""."""
-        return [
-            self.tamper_resume_file,
-            self.block_resume_file,
-            self.delete_chunk,
-            self.tear_journal,
-            self.flip_bit,
-            self.restore_store,
-        ]
+    def kinds(self) -> dict[Callable[[str], str], int]:
+        """Return the kinds with their weights; each takes a host's name and says what it did.
+
+        A restore forgets the chains made since the backup, so it is rare: there would be little
+        left to judge.
+        """
+        return {
+            self.tamper_resume_file: 4,
+            self.block_resume_file: 3,
+            self.delete_chunk: 3,
+            self.tear_journal: 4,
+            self.flip_bit: 4,
+            self.restore_store: 1,
+        }
 
     def tamper_resume_file(self, name: str) -> str:
         """Change one byte of a resume file that is there."""
