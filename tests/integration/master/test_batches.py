@@ -9,6 +9,7 @@ import pytest
 from catena.core.errors import UsageError
 from catena.master.jobs import batch
 from catena.transport.messages import JobRejected
+from catena.transport.wire import MessageTooLargeError
 from tests.integration.master.bench import a_master
 
 
@@ -113,3 +114,58 @@ def test_rules_of_a_batch_need_a_batch() -> None:
         _batch_wait(RunJob("*", "test.ping", batch_failhard=True))
     with pytest.raises(UsageError, match="from 0 to a year"):
         _batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
+
+
+def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            scripts = await master.connect("a", "b", "c", "d")
+            await master.accept("absent")
+            done = await master.submit(batch="2")
+            busy = [s for s in scripts if s.orders()]
+            assert [s.name for s in busy] == ["a", "b"]
+            await scripts[0].answer(done.jid)
+            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c"]
+            await scripts[1].say(JobRejected(done.jid, "no"))
+            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c", "d"]
+            assert await master.states(done.jid) == {
+                "a": "done", "absent": "held", "b": "rejected", "c": "sent", "d": "sent",
+            }  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            a, b = await master.connect("a", "b")
+            await master.submit(batch="1")
+            a.link.cut("power cut")
+            await master.jobs.resend()
+            assert len(b.orders()) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "abc", "0%", "101%", "1.5"])
+def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            await master.accept("web1")
+            with pytest.raises(UsageError, match="batch"):
+                await master.submit(batch=batch)
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            web1 = await master.accept("web1")
+            with pytest.raises(MessageTooLargeError):
+                await master.submit(args=("x" * 3_000_000,), batch="1")
+            behind = await master.submit()
+            await web1.hello()
+            assert [spec.jid for spec in web1.orders()] == [behind.jid]
+
+    asyncio.run(scenario())

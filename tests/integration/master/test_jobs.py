@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from catena.client.requests import JobList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobProgress, JobReturn
-from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem, JobRequest, Submitted
 from catena.master.jobs.service import NoMatchError
@@ -22,8 +21,6 @@ from catena.transport.messages import (
     Failure,
     JobCancel,
     JobOrder,
-    JobProgressed,
-    JobReceived,
     JobRejected,
     JobReturned,
     ReturnStored,
@@ -234,116 +231,6 @@ def test_nobody_can_return_the_job_of_another_minion() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    "jid",
-    ["9" * 20, "0" * 20, "20260301120099999999", "19691231235959999999", "../../../../../etc/x"],
-)
-def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for message in (
-                JobReceived(jid, 1),
-                JobRejected(jid, "no"),
-                JobProgressed(JobProgress(jid, 1, "started")),
-                JobReturned(a_return(jid)),
-            ):
-                await web1.say(message)
-            assert [f.code for f in web1.got(Failure)] == ["UsageError"] * 4
-            assert await master.views.list(JobList()) == []
-
-    asyncio.run(scenario())
-
-
-def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for jid in ("20260301115900000000", "19700101000100000000"):
-                await web1.answer(jid)  # began itself: startup_states
-                assert await master.states(jid) == {"web1": "done"}
-
-    asyncio.run(scenario())
-
-
-def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1, web2 = await master.connect("web1", "web2")
-            own = "20260301115900000000"  # `catena call state.apply` on the host
-            for seq in range(1, 4):
-                await web1.step(own, seq, "state")
-            assert web1.got(Failure) == []
-            await web1.answer(own)
-            assert await master.states(own) == {"web1": "done"}
-            await web2.step(own)
-            assert [found.code for found in web2.got(Failure)] == ["NotAllowedError"]
-
-    asyncio.run(scenario())
-    assert "web1 at" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    "jid", ["20260301120000000001", "20260301123000000000", "99991231235959999999"]
-)
-def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_master(
-    jid: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for _ in range(2):
-                await web1.answer(jid, "mine")
-            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
-            (job,) = await master.views.list(JobList())
-            shown = await master.views.show(job["jid"])
-            assert job["jid"] != jid and shown["metadata"] == {"own_jid": jid}
-            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
-            assert shown["minions"]["web1"]["ret"]["jid"] == job["jid"]
-            assert (await master.submit()).jid.startswith("202603011200000000")
-
-    asyncio.run(scenario())
-    assert f"{jid} began on the minion" in caplog.text
-
-
-def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            evil, web1 = await master.connect("evil", "web1")
-            jid = "20260301115900000000"
-            await evil.answer(jid, "evil")
-            for _ in range(2):
-                await web1.answer(jid, "mine")
-            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
-            jobs = {job["user"]: job["jid"] for job in await master.views.list(JobList())}
-            assert jobs["evil"] == jid and len(jobs) == 2
-            shown = await master.views.show(jobs["web1"])
-            assert shown["metadata"] == {"own_jid": jid}
-            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])
-def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            first = await master.submit()
-            # As an older version adopted it.
-            own = job_rows.OwnJob("web1", a_return(poison))
-            await master.store.write(lambda conn: job_rows.adopt(conn, own, poison, 0.0))
-            await master.jobs.open()
-            second = await master.submit()
-            assert first.jid < second.jid < "20260301120001"
-            await web1.answer(second.jid)
-            assert await master.states(second.jid) == {"web1": "done"}
-
-    asyncio.run(scenario())
-
-
 def test_a_rejected_job_ends_with_the_minions_reason() -> None:
     async def scenario() -> None:
         async with a_master() as master:
@@ -406,25 +293,6 @@ def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelle
     asyncio.run(scenario())
 
 
-def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            scripts = await master.connect("a", "b", "c", "d")
-            await master.accept("absent")
-            done = await master.submit(batch="2")
-            busy = [s for s in scripts if s.orders()]
-            assert [s.name for s in busy] == ["a", "b"]
-            await scripts[0].answer(done.jid)
-            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c"]
-            await scripts[1].say(JobRejected(done.jid, "no"))
-            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c", "d"]
-            assert await master.states(done.jid) == {
-                "a": "done", "absent": "held", "b": "rejected", "c": "sent", "d": "sent",
-            }  # fmt: skip
-
-    asyncio.run(scenario())
-
-
 def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back() -> None:
     async def scenario() -> None:
         async with a_master() as master:
@@ -436,29 +304,6 @@ def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back()
                 await master.jobs.resend()
                 await master.settle()
                 assert [spec.jid for spec in web1.orders()] == [done.jid] * sent
-
-    asyncio.run(scenario())
-
-
-def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            await master.submit(batch="1")
-            a.link.cut("power cut")
-            await master.jobs.resend()
-            assert len(b.orders()) == 1
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("batch", ["0", "-1", "abc", "0%", "101%", "1.5"])
-def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.accept("web1")
-            with pytest.raises(UsageError, match="batch"):
-                await master.submit(batch=batch)
 
     asyncio.run(scenario())
 
@@ -518,19 +363,6 @@ def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> N
             with pytest.raises(UsageError):
                 await master.submit(args=({1, 2},))
             assert await master.views.list(JobList()) == []
-
-    asyncio.run(scenario())
-
-
-def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1")
-            with pytest.raises(MessageTooLargeError):
-                await master.submit(args=("x" * 3_000_000,), batch="1")
-            behind = await master.submit()
-            await web1.hello()
-            assert [spec.jid for spec in web1.orders()] == [behind.jid]
 
     asyncio.run(scenario())
 
