@@ -196,7 +196,7 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
 
     if work.raw:
         tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
-        return Hosts(tasks, printer, "interrupted").run(width)
+        return Hosts(tasks, printer, "interrupted", work.raw).run(width)
     spec, pages = _spec(work), Ledger(work.settings.state_dir)
     knocks = Knocks(work.settings, spec)
     tasks = [_function(host, work, spec, pages, knocks) for host in hosts]
@@ -204,7 +204,7 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
     if renders and len(tasks) > 1:
         # Before there are processes, each of which would do it again.
         load(work.settings)
-    return Hosts(tasks, printer, INTERRUPTED).run(width, renders)
+    return Hosts(tasks, printer, INTERRUPTED, work.function).run(width, renders)
 
 
 def _raw(host: Target, work: _Work, watch: Watch) -> Answer:

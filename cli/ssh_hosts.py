@@ -18,8 +18,9 @@ from typing import (
     Tuple,
 )
 
-from catena.cli.output.live import LiveLines
+from catena.cli.output.board import failure
 from catena.cli.output.text import printable
+from catena.cli.ssh_view import HostView
 from catena.cli.ssh_workers import HostError, Result, Workers
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, UnreachableError
@@ -58,13 +59,16 @@ class Hosts:
         tasks: what to do.
         printer: prints answers.
         interrupted: what to say when the user ends the command.
+        title: what runs on the hosts; first line of a live view.
     """
 
-    def __init__(self, tasks: Sequence[Task], printer: JobPrinter, interrupted: str) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], printer: JobPrinter, interrupted: str, title: str = ""
+    ) -> None:
         self._tasks = tasks
         self._printer = printer
         self._interrupted = interrupted
-        self._live = LiveLines(total=len(tasks))
+        self._title = title
         self._failed: Dict[str, int] = {}
         self._unreached = False
         self._shown: List[Task] = []
@@ -77,11 +81,11 @@ class Hosts:
             renders: whether tasks compile for their hosts, and so need a main thread and a core of
                 their own; the others share this process.
         """
-        with contextlib.closing(self._results(max(1, width), renders)) as results:
+        view = HostView(self._title, [task.host for task in self._tasks], max(1, width))
+        with contextlib.closing(self._results(view, max(1, width), renders)) as results:
             try:
                 for task, result in results:
-                    self._live.end(task.host)
-                    self._live.hide()
+                    view.end(task.host, _failure(task.host, result))
                     self._take(task, result)
             except KeyboardInterrupt:
                 results.close()
@@ -93,25 +97,35 @@ class Hosts:
         self._forget()
         return self._account()
 
-    def _results(self, width: int, renders: bool) -> Generator[Tuple[Task, Result], None, None]:
+    def _results(
+        self, view: HostView, width: int, renders: bool
+    ) -> Generator[Tuple[Task, Result], None, None]:
         if len(self._tasks) == 1:
-            # In the main thread, and at the cost of none.
-            yield self._tasks[0], self._do(self._tasks[0])
+            # In the main thread. A short command on one host does not pay for a board.
+            with view.shown() if renders else contextlib.nullcontext():
+                yield self._tasks[0], self._do(self._tasks[0], view)
         elif renders:
-            with Workers(self._tasks, min(width, len(self._tasks))) as workers:
-                yield from workers.run(self._live.say)
+            with Workers(self._tasks, min(width, len(self._tasks)), view.still) as workers:
+                with view.shown():
+                    yield from workers.run(view.say)
         else:
-            pool = ThreadPoolExecutor(max_workers=min(width, len(self._tasks) or 1))
-            futures = {pool.submit(self._do, task): task for task in self._tasks}
-            try:
-                for future in as_completed(futures):
-                    yield futures[future], future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+            with view.shown():
+                yield from self._by_threads(view, width)
 
-    def _do(self, task: Task) -> Result:
+    def _by_threads(
+        self, view: HostView, width: int
+    ) -> Generator[Tuple[Task, Result], None, None]:
+        pool = ThreadPoolExecutor(max_workers=min(width, len(self._tasks) or 1))
+        futures = {pool.submit(self._do, task, view): task for task in self._tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _do(self, task: Task, view: HostView) -> Result:
         def watch(phase: Any, text: str) -> None:
-            self._live.say(task.host, f"{phase.value}: {text}" if text else str(phase.value))
+            view.say(task.host, f"{phase.value}: {text}" if text else str(phase.value))
 
         try:
             return task.work(watch)
@@ -135,8 +149,7 @@ class Hosts:
             self._failed[host] = error.code
         else:
             self._failed[host] = error.exit_code if isinstance(error, CatenaError) else 1
-        text = str(error) if isinstance(error, CatenaError) else told(error)
-        _say(text if text.startswith(f"{host}: ") else f"{host}: {text}")
+        _say(f"{host}: {_why(host, error)}")
 
     def _show(self, task: Task, ret: Answer) -> None:
         self._printer.show(task.host, ret)
@@ -160,6 +173,21 @@ class Hosts:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
         _say(f"failed: {', '.join(failed[:_NAMED])}{more}")
         return CatenaError.exit_code
+
+
+def _failure(host: str, result: Result) -> str:
+    """Return what failed on a host, in one line; "": nothing did."""
+    if isinstance(result, Exception):
+        return _why(host, result)
+    if result is not None and result["code"]:
+        return failure(result["value"])
+    return _why(host, result["trouble"]) if result is not None and "trouble" in result else ""
+
+
+def _why(host: str, error: Exception) -> str:
+    """Return the text of an error without the host that it may begin with."""
+    text = str(error) if isinstance(error, CatenaError) else told(error)
+    return text[len(host) + 2 :] if text.startswith(f"{host}: ") else text
 
 
 def _say(text: str) -> None:

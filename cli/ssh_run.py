@@ -159,7 +159,8 @@ def _collect(
             return 0
         tasks = [_task(one, desk, cancelled, _label(one, left)) for one in left]
         printer = JobPrinter(options["out"] or "", style(options))
-        return Hosts(tasks, printer, INTERRUPTED).run(settings.ssh_max_procs, renders=True)
+        hosts = Hosts(tasks, printer, INTERRUPTED, "collect")
+        return hosts.run(settings.ssh_max_procs, renders=True)
 
 
 def _label(one: Begun, left: List[Begun]) -> str:
@@ -233,7 +234,8 @@ def clean_hosts(
     files = client_files(ctx.find_root().obj, settings)
     hosts = asked_hosts(read_roster(settings, options["roster"]), settings, target, options)
     tasks = [Task(host.id, partial(_clean, host, settings, files, days, wipe)) for host in hosts]
-    return Hosts(tasks, JobPrinter(""), "interrupted").run(settings.ssh_max_procs)
+    title = f"{'wipe' if wipe else 'clean'} {target}"
+    return Hosts(tasks, JobPrinter(""), "interrupted", title).run(settings.ssh_max_procs)
 
 
 def _clean(

@@ -15,10 +15,12 @@ import selectors
 import signal
 import socket
 import sys
+from contextlib import nullcontext
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    ContextManager,
     Dict,
     Iterator,
     List,
@@ -64,10 +66,17 @@ class Workers:
     Args:
         tasks: what there is to do.
         count: how many processes.
+        still: held while a process is forked in place of one that died: nothing may draw then.
     """
 
-    def __init__(self, tasks: Sequence[Task], count: int) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        count: int,
+        still: Callable[[], ContextManager[None]] = nullcontext,
+    ) -> None:
         self._tasks = tasks
+        self._still = still
         self._selector = selectors.DefaultSelector()
         self._readers: Dict[socket.socket, FrameReader] = {}
         self._pids: List[int] = []
@@ -98,7 +107,8 @@ class Workers:
                     del under_way[link]
                     if task is not None:
                         yield task, HostError(f"{task.host}: the process of its visit ended", 1)
-                    fresh = self._fork()
+                    with self._still():
+                        fresh = self._fork()
                     under_way[fresh] = self._given(fresh, waiting)
 
     def _given(self, link: socket.socket, waiting: Iterator[Task]) -> Optional[Task]:

@@ -10,7 +10,7 @@ from catena.cli.output.text import printable
 from catena.client.follow import ENDED, UNREACHED, JobFollower
 
 #: Failures that are kept for the view; the newest are shown.
-_KEPT_FAILURES = 50
+KEPT_FAILURES = 50
 #: Stands before the states that failed in an action that applied some.
 _NESTED = "what failed in it:"
 #: Longest text of one cell, characters: minions choose their texts.
@@ -60,7 +60,7 @@ def cell(text: Any) -> str:
     return printable(lines[0])[:_CELL_CHARACTERS]
 
 
-def _laid_out(title: str, lines: List[Line], room: int, failures: Sequence[str]) -> Board:
+def laid_out(title: str, lines: List[Line], room: int, failures: Sequence[str]) -> Board:
     """Return the board that shows the first *room* of *lines* by interest."""
     ordered = sorted(lines, key=lambda line: (_ORDER[line.kind], line.since or 9e12, line.minion))
     counts, hidden = dict.fromkeys(_ORDER, 0), dict.fromkeys(_ORDER, 0)
@@ -131,14 +131,14 @@ class ChainBoard:
         text = f"{minion}: {cell(action['title'])}: {cell(why)}"
         self._failures.pop(action["action_id"], None)
         self._failures[action["action_id"]] = text
-        while len(self._failures) > _KEPT_FAILURES:
+        while len(self._failures) > KEPT_FAILURES:
             del self._failures[next(iter(self._failures))]
 
     def board(self, room: int, failures: int) -> Board:
         """Return what a frame with room for so many minions and failures shows."""
         lines = [self._line(name, ids) for name, ids in self._minions.items()]
         shown = list(self._failures.values())[-failures:] if failures else []
-        return _laid_out(f"{self._head}: {self._state}", lines, room, shown)
+        return laid_out(f"{self._head}: {self._state}", lines, room, shown)
 
     def _line(self, name: str, ids: Sequence[int]) -> Line:
         actions = [self._actions[one] for one in ids]
@@ -180,7 +180,7 @@ class JobBoard:
             self._since[item["minion"]] = now
         elif kind == "return" and (not item["ret"]["success"] or item["ret"]["retcode"]):
             text = f"{cell(item['minion'])}: {failure(item['ret']['value'])}"
-            self._failures = [*self._failures, text][-_KEPT_FAILURES:]
+            self._failures = [*self._failures, text][-KEPT_FAILURES:]
 
     def board(self, room: int, failures: int) -> Board:
         """Return what a frame with room for so many minions and failures shows."""
@@ -189,7 +189,7 @@ class JobBoard:
         lines = [self._line(name, failed) for name in follower.states]
         shown = self._failures[-failures:] if failures else []
         jid = f" (job {follower.jid})" if follower.jid else ""
-        return _laid_out(self._title + jid, lines, room, shown)
+        return laid_out(self._title + jid, lines, room, shown)
 
     def _line(self, name: str, failed: Mapping[str, int]) -> Line:
         state = self._follower.states[name]
@@ -206,12 +206,23 @@ class JobBoard:
 
 
 def failure(value: Any) -> str:
-    """Return the first thing that failed in a return: of a state its id, function and comment."""
+    """Return in one line what failed first in a return.
+
+    Of a state this is its id, function and comment; of a command its exit code and the last line
+    that it wrote.
+    """
     for name, function, comment in _failed_states(value):
         return cell(f"{name} ({function}): {' '.join(comment.split())}")
+    if isinstance(value, Mapping) and "retcode" in value:
+        return _of_command(value)
     if isinstance(value, list) and value:
         return cell(spoken(str(value[0])))
     return cell(spoken(str(value)))
+
+
+def _of_command(value: Mapping[str, Any]) -> str:
+    said = str(value.get("stderr") or value.get("stdout") or "").strip().splitlines()[-1:]
+    return ": ".join([cell(f"exit code {value['retcode']}"), *map(cell, said)])
 
 
 def _failed_states(value: Any) -> Iterator[Tuple[str, str, str]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Callable, Optional, Type
+from typing import Any, Callable, Iterator, Optional, Type
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -111,7 +112,10 @@ class Screen:
         self._source = source
         self._begun = time.monotonic()
         self._console = console or Console(file=sys.stdout, highlight=False)
-        self._live = Live(
+        self._live = self._made()
+
+    def _made(self) -> Live:
+        return Live(
             get_renderable=self._frame,
             console=self._console,
             refresh_per_second=_FRAMES,
@@ -125,6 +129,16 @@ class Screen:
         with self.lock:
             board = self._source(max(1, height - failures - _FIXED_ROWS), failures)
         return draw(board, width, time.monotonic() - self._begun, time.time())
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Take the view off the terminal, and let stdout and stderr be, while the block runs."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live = self._made()
+            self._live.start()
 
     def __enter__(self) -> Screen:
         self._live.start()

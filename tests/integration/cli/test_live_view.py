@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +19,8 @@ from catena.core.job import JobReturn
 from catena.core.records import encode
 from catena.transport.local_server import LocalConnection, LocalServer
 from catena.transport.messages import ClientItem, ClientReply, Envelope
+from tests.terminal import PATIENCE_SECONDS, Terminal, plain
 
-PATIENCE_SECONDS = 60.0
 TAG = "cmd_|-make the site_|-false_|-run"
 STAMP = "2026-03-01T12:00:00.000000"
 
@@ -132,72 +126,17 @@ def master(request: pytest.FixtureRequest) -> Iterator[Master]:
         made.stop()
 
 
-class Terminal:
-    """The command on a pseudo-terminal."""
-
-    def __init__(self, master: Master, columns: int, rows: int, *words: str, term: str) -> None:
-        self.seen = b""
-        self._end, inner = pty.openpty()
-        self.resize(columns, rows)
-        command = [sys.executable, "-m", "catena", "-c", str(master.etc), *words]
-        environment = {**os.environ, "TERM": term}
-        environment.pop("COLUMNS", None)
-        environment.pop("LINES", None)
-        self.process = subprocess.Popen(
-            command, stdin=inner, stdout=inner, stderr=inner, env=environment
-        )
-        os.close(inner)
-
-    def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def until(self, found: Callable[[str], object]) -> str:
-        """Read until what was written since the last call has it; return that."""
-        text, deadline = "", time.monotonic() + PATIENCE_SECONDS
-        while not found(text):
-            assert time.monotonic() < deadline, text[-3000:]
-            if select.select([self._end], [], [], 0.2)[0]:
-                try:
-                    data = os.read(self._end, 65536)
-                except OSError:  # the other side is closed
-                    assert found(text), text[-3000:]
-                    break
-                self.seen += data
-                text += data.decode("utf-8", "replace")
-        return text
-
-    def rest(self) -> int:
-        """Read to the end; return the exit code."""
-        try:
-            while data := os.read(self._end, 65536):
-                self.seen += data
-        except OSError:  # the other side is closed
-            pass
-        return self.process.wait(PATIENCE_SECONDS)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self._end)
-
-
 @pytest.fixture
 def terminal(master: Master) -> Iterator[Callable[..., Terminal]]:
     opened: list[Terminal] = []
 
     def opener(*words: str, size: tuple[int, int] = (100, 24), term: str = "xterm") -> Terminal:
-        opened.append(Terminal(master, *size, *words, term=term))
+        opened.append(Terminal(master.etc, *size, *words, term=term))
         return opened[-1]
 
     yield opener
     for one in opened:
         one.close()
-
-
-def plain(text: str) -> str:
-    """Return what a terminal would show of *text*, without the cursor's ways."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
 @pytest.mark.parametrize("master", [2000], indirect=True)

@@ -70,7 +70,7 @@ def test_events_of_unknown_actions_change_nothing() -> None:
 
 
 def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "_KEPT_FAILURES", 2)
+    monkeypatch.setattr(boards, "KEPT_FAILURES", 2)
     board = chain(m=[action(n, "Queued") for n in range(1, 6)])
     for number in range(1, 6):
         event(board, number, "Failed", reason="no")
