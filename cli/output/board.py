@@ -77,6 +77,8 @@ class ChainBoard:
     def __init__(self) -> None:
         self._head = ""
         self._state = ""
+        #: When the chain was to begin, epoch seconds.
+        self._due = 0.0
         self._actions: Dict[int, Dict[str, Any]] = {}
         self._minions: Dict[str, List[int]] = {}
         self._failures: Dict[int, str] = {}
@@ -101,6 +103,7 @@ class ChainBoard:
     def _take_view(self, view: Mapping[str, Any]) -> None:
         self._head = f"Chain {view['id']} {cell(view['label'])}"
         self._state = str(view["state"])
+        self._due = float(view.get("due") or 0.0)
         for minion in view["minions"]:
             name = str(minion["minion"])
             self._minions[name] = [action["action_id"] for action in minion["actions"]]
@@ -150,6 +153,8 @@ class ChainBoard:
                 why = action.get("waits") or _PROOFS.get(action["reason"], action["reason"])
                 text = cell(action["title"]) + (f": {cell(why)}" if why else "")
                 since = float(action["started"] or 0.0)
+                if kind == WAITING and not since:
+                    since = max([self._due, *(float(one.get("ended") or 0.0) for one in actions)])
                 return Line(cell(name), kind, done, len(ids), text, since)
         return Line(cell(name), DONE, done, len(ids), "", 0.0)
 

@@ -92,7 +92,7 @@ def _cells(line: Line, wide: bool, now: float) -> list[Text]:
     style = _STYLES[line.kind]
     cells = [Text(_MARKS[line.kind], style=style), Text(line.minion)]
     if wide:
-        ticking = line.kind == ACTIVE and line.since
+        ticking = line.kind in (ACTIVE, WAITING) and 0 < line.since <= now
         cells.append(Text(f"{line.done}/{line.total}"))
         cells.append(Text(duration(now - line.since) if ticking else "", style="dim"))
     return [*cells, Text(line.text, style=style if line.kind != DONE else "")]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from catena.cli.output import board as boards
-from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, ChainBoard, JobBoard
+from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, ChainBoard, JobBoard, Line
+from catena.cli.output.screen import _cells
 from catena.cli.output.tags import parts, spoken
 from catena.client.follow import JobFollower
 
@@ -75,6 +76,25 @@ def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 6):
         event(board, number, "Failed", reason="no")
     assert board.board(1, 9).failures == ["m: Run 4: no", "m: Run 5: no"]
+
+
+def test_waiting_minion_waits_since_its_last_action_or_the_start_of_the_chain() -> None:
+    board = ChainBoard()
+    later = [action(2, "Completed", ended=50.0), action(3, "Queued", ended=0.0)]
+    rows = [{"minion": "a", "actions": [action(1, "Queued")]}, {"minion": "b", "actions": later}]
+    view = {"type": "chain", "id": 7, "label": "x", "state": "running", "due": 40.0}
+    board.feed({**view, "minions": rows})
+    lines = board.board(9, 0).lines
+    assert [(one.minion, one.since) for one in lines] == [("a", 40.0), ("b", 50.0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "since", "shown"),
+    [(WAITING, 10.0, "5s"), (ACTIVE, 10.0, "5s"), (WAITING, 20.0, ""), (DONE, 10.0, "")],
+)
+def test_times_tick_while_a_minion_waits_or_works(kind: str, since: float, shown: str) -> None:
+    cells = _cells(Line("a", kind, 0, 1, "", since), True, 15.0)
+    assert cells[3].plain == shown
 
 
 def test_job_board_follows_a_batch() -> None:
