@@ -145,7 +145,7 @@ class Journal:
             records, good = decode_all(_read_all(self._handle, found))
         except JournalDamagedError as error:
             raise JournalDamagedError(f"{self.path}: {error}") from None
-        _refuse_shorter(self.path, good)
+        _refuse_shorter(self.path, good, _marked_size(self.path))
         if good < found:
             os.ftruncate(self._handle, good)
             os.fsync(self._handle)
@@ -256,14 +256,19 @@ def _mark_of(size: int) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def _refuse_shorter(path: Path, good: int) -> None:
-    """Refuse a journal that is shorter than its mark says; one without a whole mark passes."""
+def _marked_size(path: Path) -> int:
+    """Return the size that the mark of a journal says; 0 without a whole mark."""
     try:
         data = _mark(path).read_bytes()
         size = int(data[9:25], 16)
     except (OSError, ValueError):
-        return
-    if data == _mark_of(size) and good < size:
+        return 0
+    return size if data == _mark_of(size) else 0
+
+
+def _refuse_shorter(path: Path, good: int, size: int) -> None:
+    """Refuse a journal of which fewer bytes are whole than its mark said."""
+    if good < size:
         raise JournalDamagedError(f"{path}: {good} bytes of it are whole, {size} were written")
 
 
@@ -273,15 +278,20 @@ def read_records(path: Path) -> List[Record]:
     Raises:
         JournalDamagedError: see `decode_all`.
     """
+    # The mark is read first: a job that appends to its journal meanwhile moves the mark on.
+    size = _marked_size(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
+    if len(data) < size != _marked_size(path):
+        # Another run of the chain took this folder's place between the two.
+        return read_records(path)
     try:
         records, good = decode_all(data)
     except JournalDamagedError as error:
         raise JournalDamagedError(f"{path}: {error}") from None
-    _refuse_shorter(path, good)
+    _refuse_shorter(path, good, size)
     return records
 
 

@@ -94,6 +94,44 @@ def test_a_damaged_mark_is_no_damage_of_the_journal(tmp_path: Path) -> None:
         assert len(read_records(path)) == 1
 
 
+def test_a_journal_that_grows_while_it_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    with Journal(path) as journal:
+        journal.append({"kind": "a"})
+        decode = journals.decode_all
+
+        def grows(data: bytes) -> tuple[list[journals.Record], int]:
+            journal.append({"kind": "b"})
+            return decode(data)
+
+        monkeypatch.setattr(journals, "decode_all", grows)
+        assert [record["kind"] for record in read_records(path)] == ["a"]
+
+
+def test_a_journal_whose_folder_is_replaced_while_it_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        with Journal(tmp_path / name / "journal") as journal:
+            for kind in "abc" if name == "old" else "z":
+                journal.append({"kind": kind})
+    marked = journals._marked_size
+
+    def replaced(path: Path) -> int:
+        size = marked(path)
+        if (tmp_path / "new").exists():
+            (tmp_path / "old").rename(tmp_path / "gone")
+            (tmp_path / "new").rename(tmp_path / "old")
+        return size
+
+    monkeypatch.setattr(journals, "_marked_size", replaced)
+    found = read_records(tmp_path / "old" / "journal")
+    assert [record["kind"] for record in found] == ["z"]
+
+
 def test_a_gap_in_the_numbers_is_damage() -> None:
     first, second, third = lines(3).splitlines(keepends=True)
     with pytest.raises(JournalDamagedError, match="record 2 says that it is 3"):
