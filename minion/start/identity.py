@@ -9,7 +9,7 @@ from typing import Optional
 
 from catena.core import ids
 from catena.core.config.minion import MinionSettings
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, LimitError
 from catena.core.files import private_folder, read_limited, write_durable
 from catena.runtime import damage
 
@@ -60,7 +60,7 @@ def _kept_machine_id(cache_dir: Path) -> ids.MachineId:
     either is noticed, and mended from the other.
     """
     first, second = cache_dir / "machine_id", cache_dir / "machine_id.copy"
-    found, copy = _machine_id_in(_read(str(first))), _checked(_read(str(second)))
+    found, copy = _machine_id_in(_read_kept(first)), _checked(_read_kept(second))
     if found and found == copy:
         return found
     whole = copy or found or ids.machine_id(os.urandom(16).hex())
@@ -69,8 +69,13 @@ def _kept_machine_id(cache_dir: Path) -> ids.MachineId:
         _report(cache_dir, first, "it is not the id that was made", copy and "its copy", lost)
     elif second.exists() and copy != whole:
         _report(cache_dir, second, "its checksum does not fit", "the id itself", "")
-    write_durable(first, f"{whole}\n".encode("ascii"))
-    write_durable(second, f"{whole} {zlib.crc32(whole.encode()):08x}\n".encode("ascii"))
+    try:
+        write_durable(first, f"{whole}\n".encode("ascii"))
+        write_durable(second, f"{whole} {zlib.crc32(whole.encode()):08x}\n".encode("ascii"))
+    except OSError:
+        # A full disk, or a folder in the place of one file: the other one is enough.
+        if not (found or copy):
+            raise
     return whole
 
 
@@ -88,7 +93,19 @@ def _checked(text: str) -> Optional[ids.MachineId]:
 
 def _report(cache_dir: Path, file: Path, what: str, saved: Optional[str], lost: str) -> None:
     found = damage.Damage(str(file), what, saved or "", lost or "nothing")
-    damage.report(cache_dir, found, read_limited(file, damage.ASIDE_BYTES))
+    try:
+        data: Optional[bytes] = read_limited(file, damage.ASIDE_BYTES)
+    except (OSError, CatenaError):  # a folder, or endless: the report is worth more than its bytes
+        data = None
+    damage.report(cache_dir, found, data)
+
+
+def _read_kept(path: Path) -> str:
+    """Return the text of a file that this agent wrote; "" of what it can't have written."""
+    try:
+        return _read(str(path))
+    except LimitError:
+        return ""
 
 
 def _read(path: str) -> str:

@@ -181,6 +181,22 @@ def test_a_machine_id_is_mended_from_its_copy(tmp_path: Path, name: str, data: b
     assert len(reports(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("name", ["machine_id", "machine_id.copy"])
+@pytest.mark.parametrize("data", [b"\0" * 65536, b"\xfe" * 300, None])
+def test_a_machine_id_stays_when_a_file_of_it_is_too_large_or_a_folder(
+    tmp_path: Path, name: str, data: bytes | None
+) -> None:
+    made = machine_id(tmp_path)
+    (tmp_path / name).unlink()
+    if data is None:
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(data)
+    assert machine_id(tmp_path) == made
+    assert [one.path for one in reports(tmp_path)] == [str(tmp_path / name)]
+    assert machine_id(tmp_path) == made
+
+
 def test_the_machine_id_of_an_older_agent_stays(tmp_path: Path) -> None:
     (tmp_path / "machine_id").write_text("ab" * 16 + "\n")
     assert machine_id(tmp_path) == "ab" * 16
