@@ -28,6 +28,8 @@ _LIMIT = 64 * 1024 * 1024
 _LOOK_LINES = 1000
 _WHY = ("done", "cancelled")
 _CHECK = re.compile(r"#([0-9]{1,9}) ([0-9a-f]{8})\Z")
+#: Seconds since the epoch.
+_UNTIL = re.compile(r"[0-9]{1,12}\Z")
 #: A torn append leaves less than a line, or zeros.
 _TORN_BYTES = 80
 
@@ -137,7 +139,8 @@ class SeenJobs:
         for jid, (until, why) in found.seen.items():
             if until >= now:
                 self._seen[jid] = (until, why)
-        bad = found.bad + (not data and self._checked.exists())
+        # A file with checksums was made whole: without a single line end it is another one.
+        bad = found.bad or int(b"\n" not in data and self._checked.exists())
         if bad:
             self._report(bad, data)
         if bad or found.is_torn:
@@ -187,7 +190,7 @@ def _read(data: bytes) -> _Found:
             fits = count <= len(unchecked) and zlib.crc32(text.encode()) == int(check[2], 16)
             bad += not fits
             unchecked.clear()
-        elif len(parts) == 3 and parts[0].isdigit() and parts[2] in _WHY:
+        elif len(parts) == 3 and _UNTIL.match(parts[0]) and parts[2] in _WHY:
             seen[parts[1]] = (int(parts[0]), parts[2])
             unchecked.append(line)
         else:

@@ -146,7 +146,10 @@ def test_a_flipped_bit_in_what_was_seen_is_reported(tmp_path: Path, place: int) 
     assert len(reports(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * 300, b"\xfe" * 300, b"x\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0", b"\xfe" * 40, b"\0" * 300, b"\xfe" * 300, b"x\n", b"1" * 5000 + b" x done\n"],
+)
 def test_what_was_seen_and_is_gone_is_reported(tmp_path: Path, data: bytes) -> None:
     seen(tmp_path).add(ONE, 0.0, 1.0)
     (tmp_path / "seen").write_bytes(data)
