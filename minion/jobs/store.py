@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Container, Dict, Iterable, List, Optional, Tuple
 
 from catena.core import frozen, ids, records
 from catena.core.errors import CatenaError, RecordError
@@ -311,9 +311,9 @@ class JobStore:
         aside, as jobs/bad-<jid>: it must neither stop the daemon's start nor be run. One without
         an order was never confirmed: it goes.
         """
-        found, bad = self._mend_all(), []
-        if self._log.is_damaged:
-            self._doubt()
+        logged = self._log.read()
+        found, bad = self._mend_all(logged.values()), []
+        self._doubt(logged)
         for path in sorted(self._folder.iterdir()):
             if path.name.startswith("bad-"):
                 continue
@@ -336,29 +336,36 @@ class JobStore:
         self._received = max([self._received, *(stored.received for stored in found)])
         return sorted(found, key=lambda item: item.received), bad
 
-    def _doubt(self) -> None:
-        """Take each open job without a result for begun: the log may have lost that it was.
+    def _doubt(self, logged: Container[str]) -> None:
+        """Take open jobs without a result for begun where the log may have lost that they were.
 
-        Its process is not known, so that it counts as dead: the job is not begun a second time.
+        Of a damaged log these are all jobs; otherwise those that are not in it, as when lines at
+        its end are missing. The process of such a job is not known, so that it counts as dead: the
+        job is not begun a second time.
+
+        Args:
+            logged: jids that the log knows.
         """
-        self._log.is_damaged = False
+        damaged, self._log.is_damaged = self._log.is_damaged, False
         nobody = Claim(ProcessRef(0, 0, ""))
         for path in self._folder.iterdir():
             folder = JobFolder(path)
             if path.name.startswith("bad-") or not (path / "spec").exists():
                 continue
+            if not damaged and path.name in logged:
+                continue
             if not (folder.has_return() or folder.is_claimed() or folder.is_postponed()):
                 folder.claim(nobody)
-        for jid, line in self._given.items():
-            self._given[jid] = frozen.replace(line, begun=True)
+        if damaged:
+            self._given = {j: frozen.replace(one, begun=True) for j, one in self._given.items()}
 
-    def _mend_all(self) -> List[StoredSpec]:
+    def _mend_all(self, lines: Iterable[Line]) -> List[StoredSpec]:
         """Mend the folders; return the jobs whose folder a full disk does not take.
 
         Their order is in the log: one that has still to begin gets its folder then, by `mend`.
         """
         left: List[StoredSpec] = []
-        for line in self._log.read().values():
+        for line in lines:
             if line.until:
                 self.folder(line.jid).remove()
                 continue

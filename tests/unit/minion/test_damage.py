@@ -119,6 +119,27 @@ def test_a_job_of_a_damaged_log_is_not_begun_again(tmp_path: Path, boot: str) ->
     assert len(reports(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("left", [0, 1, None])
+def test_a_job_that_its_log_does_not_know_is_not_begun_again(
+    tmp_path: Path, left: int | None
+) -> None:
+    ordered(tmp_path, ONE)
+    log = tmp_path / "jobs.log"
+    known = log.stat().st_size
+    store = JobStore(tmp_path, "boot-1")
+    store.add(JobSpec(TWO, "test.ping"))
+    store.begin(TWO)
+    if left is None:
+        log.unlink()
+    else:
+        log.write_bytes(log.read_bytes()[: known * left])
+    # The power failed, too: the folder lost the claim of the process that worked on the job.
+    again = JobStore(tmp_path, "boot-2")
+    assert [one.spec.jid for one in again.scan()[0]] == [ONE, TWO]
+    assert again.folder(TWO).is_claimed()
+    assert again.folder(ONE).is_claimed() is (not left)
+
+
 def test_a_sound_log_begins_what_waits(tmp_path: Path) -> None:
     ordered(tmp_path, ONE)
     store = JobStore(tmp_path, "boot-2")
