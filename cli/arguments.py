@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -26,6 +27,9 @@ def value(text: str) -> Any:
 
     YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, has
     several lines, is a date, or would lose what was typed (a lone `#`, an empty string).
+
+    Raises:
+        UsageError: it is not UTF-8.
     """
     if text == "None":
         # YAML has no such word, and people type what Python prints (recorded exec/test_functions).
@@ -34,6 +38,7 @@ def value(text: str) -> Any:
         return text
     if _UNDERSCORED.match(text):
         return text
+    _refuse_bytes(text)
     if not text or text.isspace() or "\n" in text or text.lstrip().startswith(_SPECIAL):
         return text
     from catena.core.errors import CatenaError
@@ -52,6 +57,17 @@ def value(text: str) -> Any:
     if isinstance(found, (bool, int, float, str, list, dict, type(None))):
         return found
     return text
+
+
+def _refuse_bytes(text: str) -> None:
+    """Refuse bytes that Python could not read as text; no message to a master can hold them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(text).decode("utf-8", "backslashreplace")
+        raise UsageError(
+            f"argument '{shown[:100]}' is not UTF-8 text; convert it, or send it as base64"
+        ) from None
 
 
 def split(words: Sequence[str]) -> Tuple[List[Any], Dict[str, Any]]:

@@ -130,6 +130,6 @@ def _to_file(ctx: click.Context, param: click.Parameter, name: Optional[str]) ->
     mode = "a" if ctx.meta.get("catena.append") else "w"
     try:
         # Closed with the process: everything that it prints goes there.
-        sys.stdout = Path(name).open(mode, encoding="utf-8")
+        sys.stdout = Path(name).open(mode, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise click.BadParameter(f"{name}: {error.strerror}", ctx, param) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import List
@@ -31,12 +32,26 @@ def _run(words: List[str]) -> int:
     from catena.runtime.garbage import look_seldom
 
     look_seldom()
+    _print_anything()
     # What click needs of it when an option is declared is done here for texts of one line.
     with standing_in(StandIn("inspect", cleandoc=_cleandoc)):
         import click  # noqa: F401 - imported now, for those that import it as ever
     from catena.cli.commands import run
 
     return run(words)
+
+
+def _print_anything() -> None:
+    """Print characters that the output's encoding lacks as escapes, instead of failing.
+
+    What is printed to an output that the shell has closed (`>&-`) goes nowhere.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _cleandoc(text: str) -> str:

@@ -56,3 +56,9 @@ def test_keywords_are_told_from_positional_words_as_salt_does() -> None:
     args, kwargs = split(["a==b", "x.y=1", "x-y=two", "_z=", "é=3", "1=2", "-a=b", "a=b=c"])
     assert args == ["a==b", "1=2", "-a=b"]
     assert kwargs == {"x.y": 1, "x-y": "two", "_z": "", "é": 3, "a": "b=c"}
+
+
+@pytest.mark.parametrize("word", ["\udcff", "a=\udcff", "{a: \udcff}"])
+def test_bytes_that_are_no_text_are_refused(word: str) -> None:
+    with pytest.raises(UsageError, match=r"\\xff.* is not UTF-8 text"):
+        split([word])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,29 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
         process.stdout.close()
         said = process.stderr.read()
     assert said == b""
+
+
+@pytest.mark.parametrize("to_file", [False, True])
+def test_text_that_the_output_cannot_encode_is_escaped(tmp_path: Path, to_file: bool) -> None:
+    (tmp_path / "minion").write_text("id: web1\n")
+    words = ["-c", str(tmp_path), "call", "--local", "--out=txt", "cmd.run", r"printf '\377ж'"]
+    if to_file:
+        words += ["--out-file", str(tmp_path / "out")]
+    code = f"import sys; from catena.cli.main import main; sys.argv[1:] = {words!r}; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = (tmp_path / "out").read_bytes() if to_file else done.stdout
+    assert ("ж".encode() if to_file else rb"\u0436") in shown
+
+
+def test_an_output_that_is_closed_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "minion").write_text("id: web1\n")
+    command = f"{sys.executable} -c 'from catena.cli.main import main; main()'"
+    words = f"-c {tmp_path} call --local test.ping >&-"
+    done = subprocess.run(f"{command} {words}", shell=True, capture_output=True, check=False)
+    assert done.stderr == b""
