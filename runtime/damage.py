@@ -1,6 +1,6 @@
 """What of an agent's own files was found damaged: kept aside, written down, and told once.
 
-    cache_dir/damaged/<stamp>-<name>           the damaged bytes, for a person
+    cache_dir/damaged/<stamp>-<name>.bytes     the damaged bytes, for a person
     cache_dir/damaged/<stamp>-<name>.json      what was saved and what was lost (`Damage`)
     cache_dir/damaged/<stamp>-<name>.told      the same, once the agent has told the master
 
@@ -30,6 +30,8 @@ LIMIT = 20
 #: Largest file that is kept aside.
 ASIDE_BYTES = 64 * 1024 * 1024
 _OPEN, _TOLD = ".json", ".told"
+#: Behind the name of the damaged bytes: a damaged `.json` is no report.
+_BYTES = ".bytes"
 _RECORD_BYTES = 64 * 1024
 
 
@@ -78,8 +80,8 @@ def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> boo
         name = f"{time.time_ns():020d}-{Path(damage.path).name[:80]}"
         if data is not None:
             with contextlib.suppress(OSError):  # a full disk: the report is worth more
-                write_durable(folder / name, data)
-                damage = frozen.replace(damage, kept=str(folder / name))
+                write_durable(folder / f"{name}{_BYTES}", data)
+                damage = frozen.replace(damage, kept=str(folder / f"{name}{_BYTES}"))
         damage = frozen.replace(damage, at=time.time())
         body = json.dumps(records.encode(damage)).encode("ascii")
         write_durable(folder / f"{name}{_OPEN}", body)
@@ -130,7 +132,7 @@ def _same(first: Damage, second: Damage) -> bool:
 def _forget_old(folder: Path) -> None:
     for path, _ in _reports(folder)[:-LIMIT]:
         path.unlink()
-        (folder / path.stem).unlink(missing_ok=True)
+        path.with_suffix(_BYTES).unlink(missing_ok=True)
 
 
 def stamp(path: Path) -> str:

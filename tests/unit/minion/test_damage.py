@@ -47,6 +47,14 @@ def test_a_report_keeps_the_bytes_and_is_written_once(tmp_path: Path) -> None:
     assert "/x/file1 is damaged: torn; lost: all of it; kept as" in found.text()
 
 
+def test_the_bytes_of_a_damaged_json_file_are_no_report(tmp_path: Path) -> None:
+    damage.report(tmp_path, Damage("/x/manifest.json", "torn", "", "all of it"), b"{")
+    ((path, found),) = damage.untold(tmp_path)
+    damage.told(path)
+    assert Path(found.kept).read_bytes() == b"{"
+    assert [one.path for one in reports(tmp_path)] == ["/x/manifest.json"]
+
+
 def test_old_reports_go_with_their_bytes(tmp_path: Path) -> None:
     for number in range(damage.LIMIT + 5):
         damage.report(tmp_path, a_damage(number), b"%d" % number)
