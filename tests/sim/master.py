@@ -33,6 +33,8 @@ from tests.sim.tasks import Killed, Program
 
 #: How soon the service manager starts a master that has ended.
 RESTART_SECONDS = 3.0
+#: How long it waits for a boot, or for word of a run.
+BOUNDARY_SECONDS = 240.0
 _ENGINES: dict[tuple[str, bool], sa.Engine] = {}
 
 
@@ -175,7 +177,11 @@ class _Rules(ChainRules):
     @classmethod
     def of(cls, settings: MasterSettings) -> ChainRules:
         """As ChainRules.of."""
-        return replace(ChainRules.of(settings), boundary_seconds=240.0, silent_seconds=240.0)
+        return replace(
+            ChainRules.of(settings),
+            boundary_seconds=BOUNDARY_SECONDS,
+            silent_seconds=BOUNDARY_SECONDS,
+        )
 
 
 class SimMaster(Master):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from catena.client.requests import ChainRef, ChainSchedule
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, NotFoundError
 from catena.master.jobs.model import JobRequest
 from tests.sim.hostile import NAME as EVIL
 from tests.sim.hostile import Hostile
@@ -41,6 +42,8 @@ class RoughWorld(World):
         if luck.random() < 0.5:
             self.hostile = Hostile(self, key_of(EVIL), troubled + 10.0)
         self._baited = self.hostile is not None and luck.random() < 0.5
+        #: Hosts whose resume file a folder has replaced.
+        self.obstructed: set[str] = set()
         #: Hosts on which a person runs the cure that the errors name.
         self.to_cure: set[str] = set()
 
@@ -83,11 +86,8 @@ class RoughWorld(World):
     async def want(self, order: Order) -> None:
         """Have one chain, and do with it what impatient people do."""
         await asyncio.sleep(order.at)
-        await self.insist(order, lambda s: s.apply(self.document(order), "root"), "applied")
-        request = ChainSchedule(order.label)
-        shown = await self.insist(order, lambda s: s.schedule(request, "root"), "scheduled")
+        order.chain_id = await self._scheduled(order)
         order.accepted = True
-        order.chain_id = shown["id"]
         self.stage.tell("root", f"scheduled {order.label} as {order.chain_id}")
         if order.cancel_at is not None:
             await asyncio.sleep(order.cancel_at)
@@ -99,6 +99,24 @@ class RoughWorld(World):
             order.retries -= done
             if self.luck.random() < 0.5:
                 await self._try(order, "release", lambda s, ref: s.release(ref, "root"))
+
+    async def _scheduled(self, order: Order) -> int:
+        """Make a chain and give it its time, however often it takes; return its id."""
+        ref, request = ChainRef(order.label), ChainSchedule(order.label)
+        for _ in range(200):
+            try:
+                found = await self.ask(lambda s: s.show(ref, "root"))
+                if found["state"] != "draft":
+                    return int(found["id"])
+                await self.ask(lambda s: s.schedule(request, "root"))
+            except NotFoundError:
+                # It was never made, or a restored store has forgotten it.
+                with suppress(CatenaError, ConnectionResetError):
+                    await self.ask(lambda s: s.apply(self.document(order), "root"))
+            except (CatenaError, ConnectionResetError) as error:
+                self.stage.tell("root", f"{order.label} not scheduled: {error!r}")
+            await asyncio.sleep(1.0)
+        raise AssertionError(f"{order.label} can't be scheduled")
 
     async def _try(
         self, order: Order, what: str, command: Callable[[Any, ChainRef], Awaitable[Any]]
@@ -121,6 +139,8 @@ class RoughWorld(World):
 
     async def prepare(self) -> None:
         """As World."""
+        assert isinstance(self.checker, RoughChecker)
+        self.stage.person(self.checker.watch())
         if self.hostile is not None:
             self.stage.person(self.hostile.live())
         if self._baited:

@@ -1,14 +1,16 @@
 """What holds in rough worlds, beside the invariants of all worlds.
 
-I2 is judged for each run by itself, whatever a restored store has forgotten of it. I13: the number
-of jobs is bounded, by runs and by starts of agents, however often a clean-up fails. I14: a chain
-that is held says why. I15: what a hostile minion says changes nothing of an honest one; this needs
-no judge of its own, for I1 to I12 are judged by what honest hosts did, and the hostile minion
-says otherwise.
+- I2 is judged for each run by itself, whatever a restored store has forgotten of it.
+- I13: the number of jobs is bounded, by runs and by starts of agents, however often a clean-up
+  fails.
+- I15: what a hostile minion says changes nothing of an honest one. This needs no judge of its own:
+  I1 to I12 are judged by what honest hosts did, and the hostile minion says otherwise.
+- I16: a host is given up when its time is over, and not before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,26 +21,37 @@ from catena.master.store import restored, tables
 from tests.sim.checker import Checker, Run
 from tests.sim.host import Host
 from tests.sim.hostile import NAME as EVIL
+from tests.sim.master import BOUNDARY_SECONDS
 
-_CHAIN, _RUN = ct.CHAINS.name, ct.RUNS.name
+_CHAIN, _RUN, _EXECUTION = ct.CHAINS.name, ct.RUNS.name, ct.EXECUTIONS.name
 _JOB, _DELIVERY = tables.JOBS.name, tables.DELIVERIES.name
 _CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
 _STATE = re.compile(r"^mgr_actionchain_(\d+)_action_(\d+)_chunk_\d+:$", re.MULTILINE)
+_NOTHING_WAITS = "no chain waits on this minion"
+_EXPIRED = "not handed over by its time"
 #: Why an action ends in a restored store.
 _FORGOTTEN = re.compile(
-    "No job return event was received|is not on the file server|no chain waits on this minion"
+    f"No job return event was received|is not on the file server|is not there for|{_NOTHING_WAITS}"
 )
 #: Jobs of one kind that each of their causes may make: a clean that fails comes again, after
 #: growing pauses, for as long as a world lasts.
 _EACH = 12
 #: Jobs of one kind that need no cause.
 _FREE = 12
-#: States in which a chain is held.
-_HELD = ("waiting", "pending_approval")
+#: How long the simulated master waits for a boot, and how often that is looked at, seconds.
+SHORTEST = BOUNDARY_SECONDS
+WATCH_SECONDS = 3.0
+_OVERDUE = "did not come back with a new boot"
 
 
 class RoughChecker(Checker):
     """See the module."""
+
+    def __init__(self, world: Any) -> None:
+        super().__init__(world)
+        #: Since when each execution waits for its proof, virtual seconds, and those given up.
+        self._picked_up: dict[int, float] = {}
+        self._overdue: set[int] = set()
 
     def run_of(self, host: Host, key: str) -> Run:
         """As Checker, by the pinned chunks: a restored store may have forgotten the chain."""
@@ -84,12 +97,28 @@ class RoughChecker(Checker):
         """As Checker, and the invariants of rough worlds."""
         super().at_the_end()
         self._judge_runs()
-        self._judge_held()
 
     def judge_reboots(self) -> None:
         """As Checker, unless the store has forgotten runs."""
         if not self._world.master.forgotten:
             super().judge_reboots()
+
+    async def watch(self) -> None:
+        """I16: nobody gives a host up before its time, whichever host's clock counts it."""
+        moved = SHORTEST * 0.5
+        while True:
+            now = self._world.stage.loop.now
+            limit = (SHORTEST if self._world.master.hosts == 1 else moved) - 2 * WATCH_SECONDS
+            query = f"SELECT id, state, reason FROM {_EXECUTION} WHERE picked_up IS NOT NULL"
+            for row in self.ask(query):
+                since = self._picked_up.setdefault(row["id"], now)
+                if row["id"] in self._overdue or _OVERDUE not in row["reason"]:
+                    continue
+                self._overdue.add(row["id"])
+                if now - since < limit:
+                    text = f"execution {row['id']} was given up after {now - since:.0f} s"
+                    self.wrong("I16", f"{text}: {row['reason']}")
+            await asyncio.sleep(WATCH_SECONDS)
 
     def _judge_runs(self) -> None:
         """I2: an action that is to run once begins at most once in each run."""
@@ -102,11 +131,6 @@ class RoughChecker(Checker):
         for (key, minion, epoch), count in begun.items():
             if count > (1 if kinds[key] == "once" else 3):
                 self.wrong("I2", f"{key} on {minion} began {count} times in epoch {epoch}")
-
-    def _judge_held(self) -> None:
-        for row in self.ask(f"SELECT id, state, reason FROM {_CHAIN}"):
-            if row["state"] in _HELD and not row["reason"]:
-                self.wrong("I14", f"chain {row['id']} is {row['state']} and does not say why")
 
     def lost_deliveries(self) -> list[Any]:
         """As Checker, without the hostile minion's jobs and those that a restored store ends.
@@ -123,9 +147,25 @@ class RoughChecker(Checker):
         return [row for row in super().lost_deliveries() if row["minion"] != EVIL]
 
     def explains(self, order: Any, text: str) -> bool:
-        """As Checker; a restored store may say that it is one."""
-        found = super().explains(order, text)
-        return found or (self.forgets(order) and _FORGOTTEN.search(text) is not None)
+        """As Checker, with the reasons that restores, moves and clean-ups by people give."""
+        world = self._world
+        own_end = f"chain {order.chain_id}, run "
+        places = {minion for wish in order.wishes for minion in wish.minions}
+        return (
+            super().explains(order, text)
+            or (self.forgets(order) and _FORGOTTEN.search(text) is not None)
+            or (self.forgets(order) and own_end in text and "has ended" in text)
+            # By the wall clock, which may be wrong, it has waited for a day.
+            or (world.master.hosts > 1 and _EXPIRED in text)
+            or (bool(places & world.obstructed) and _NOTHING_WAITS in text)
+        )
+
+    def may_lose(self, minion: str) -> bool:
+        """As Checker: a restored store takes ended runs for open; a clean-up by a person ends all.
+
+        A folder took the place of the resume file, and somebody ran the cure that was named.
+        """
+        return bool(self._world.master.forgotten) or minion in self._world.obstructed
 
     def forgets(self, order: Any) -> bool:
         """Return whether a restored store may know nothing of a chain, or of runs of it."""

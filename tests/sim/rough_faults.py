@@ -49,6 +49,7 @@ class RoughFaults(Faults):
         place = self._rng.choice(PLACES)
         if host.obstruct(place, with_content=self._rng.random() < 0.5):
             self._world.to_cure.add(host.name)
+            self._world.obstructed.add(host.name)
             self._stage.tell(host.name, f"a folder stands in the place of {place}")
 
     def _lock_folder(self) -> None:

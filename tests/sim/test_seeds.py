@@ -13,6 +13,8 @@ import pytest
 from tests.sim import world
 
 SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "300"))
+#: Rough worlds among them.
+ROUGH_SEEDS = SEEDS // 5
 #: Seeds in one test: a failure names its seed, and workers share the load.
 BATCH = 25
 _HERE = Path(__file__).parent
@@ -48,6 +50,19 @@ def test_a_world_that_once_went_wrong_goes_well(seed: int, below: Path) -> None:
 def test_the_invariants_hold_whatever_befalls_the_world(first: int, below: Path) -> None:
     for seed in range(first, min(first + BATCH, SEEDS + 1)):
         judge(world.LARGE + seed, below)
+
+
+@pytest.mark.parametrize("first", range(1, ROUGH_SEEDS + 1, BATCH))
+def test_the_invariants_hold_in_rough_worlds(first: int, below: Path) -> None:
+    for seed in range(first, min(first + BATCH, ROUGH_SEEDS + 1)):
+        judge(world.ROUGH + 2 * seed + 1, below)
+
+
+@pytest.mark.parametrize("seed", range(world.ROUGH + 1, world.ROUGH + 12, 2))
+def test_a_rough_world_that_nothing_befalls_does_all_that_was_wanted(
+    seed: int, below: Path
+) -> None:
+    judge(seed, below, faulty=False)
 
 
 @pytest.mark.parametrize("seed", range(world.LARGE + 1, world.LARGE + 16))
