@@ -24,7 +24,7 @@ from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch
 from catena.reactors.early import EarlyRenderings, seen_by_files
 from catena.reactors.reaction import Reaction
-from catena.reactors.retries import KEPT_LIMIT, Failed, Kept, Retries, key_of
+from catena.reactors.retries import Failed, Kept, Retries, key_of
 from catena.reactors.rules import Rule
 
 LOG = logging.getLogger(__name__)
@@ -307,7 +307,7 @@ class Engine:
             words = f"{type(error).__name__}: {error}"
             LOG.error("reacting to %s (%s)", event.tag, file, exc_info=error)
         if self.retries.is_full and not ahead:
-            words += f"; not tried again, {KEPT_LIMIT} failed reactions wait already"
+            words += "; not tried again, too many failed reactions wait already"
             await self._failed(event, file, entry, CatenaError(words))
             return
         failed = Failed(event, file, reaction, words, self._now(), ahead)

@@ -28,6 +28,9 @@ FIRST_SECONDS = 5.0
 LONGEST_SECONDS = {True: 60.0, False: 3600.0}
 #: Failed reactions of people's rules that are kept; those of shipped rules have no limit.
 KEPT_LIMIT = 10_000
+#: What these take in the store, bytes. All of them are in memory as well, and what minions send
+#: may make a site's file fail again and again.
+KEPT_BYTES = 32 * 1024 * 1024
 #: Files whose reactions are tried again at the same time.
 FILES = 4
 #: Pause before a failure is written again that the store did not take, seconds.
@@ -54,6 +57,8 @@ class Failed:
     id: int = 0
     #: The file's path when this was kept, where an upgrade has moved it since; "": it has not.
     kept_as: str = ""
+    #: What its event and reaction take in the store, bytes.
+    size: int = 0
 
     @property
     def key(self) -> str:
@@ -106,6 +111,7 @@ class Retries:
         self._now = now
         self._failed: dict[int, Failed] = {}
         self._counts: Counter[bool] = Counter()
+        self._bytes: Counter[bool] = Counter()
         #: Due times by the event loop's clock and rows, by file; the next one comes first.
         self._due: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         #: The due time of each row that counts; others that `_due` has are of earlier plans.
@@ -121,7 +127,7 @@ class Retries:
     @property
     def is_full(self) -> bool:
         """Return whether no more reactions of people's rules are kept."""
-        return self._counts[False] >= KEPT_LIMIT
+        return self._counts[False] >= KEPT_LIMIT or self._bytes[False] >= KEPT_BYTES
 
     async def add(self, failed: Failed) -> Failed:
         """Keep *failed* durably and plan its next try; waits while the store takes nothing."""
@@ -188,12 +194,14 @@ class Retries:
         self._due.clear()
         self._plans.clear()
         self._counts.clear()
+        self._bytes.clear()
         for failed in await self._kept.load():
             self._plan(present(failed))
 
     def _plan(self, failed: Failed) -> None:
         if failed.id not in self._failed:
             self._counts[failed.ahead] += 1
+            self._bytes[failed.ahead] += failed.size
         self._failed[failed.id] = failed
         # The wall clock may have been set meanwhile.
         left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.ahead))
@@ -265,8 +273,10 @@ class Retries:
         await self._done(failed)
 
     async def _done(self, failed: Failed) -> None:
-        if self._failed.pop(failed.id, None) is not None:
-            self._counts[failed.ahead] -= 1
+        left = self._failed.pop(failed.id, None)
+        if left is not None:
+            self._counts[left.ahead] -= 1
+            self._bytes[left.ahead] -= left.size
         self._plans.pop(failed.id, None)
         await self._drop(failed)
 

@@ -20,6 +20,10 @@ from catena.reactors.retries import Failed
 
 LOG = logging.getLogger(__name__)
 
+_SIZE = sa.func.length(REACTIONS.c.event, type_=sa.Integer) + sa.func.coalesce(
+    sa.func.length(REACTIONS.c.reaction, type_=sa.Integer), 0
+)
+
 
 class KeptReactions:
     """The table of failed reactions (`reactors.retries.Kept`)."""
@@ -35,7 +39,7 @@ class KeptReactions:
         return [failed for failed in found if failed is not None]
 
     async def _one(self, row: int) -> Failed | None:
-        query = sa.select(REACTIONS).where(REACTIONS.c.id == row)
+        query = sa.select(REACTIONS, _SIZE.label("size")).where(REACTIONS.c.id == row)
         try:
             return await self._store.read(lambda conn: _failed(conn.execute(query).one()))
         except (RecordError, TypeError, ValueError) as error:
@@ -62,11 +66,11 @@ def _keep(conn: sa.Connection, failed: Failed) -> Failed:
     digest = sha256(failed.key.encode("utf-8", "backslashreplace")).hexdigest()
     changing = {"error": failed.error, "attempts": failed.attempts, "due": failed.due}
     # Also what a killed master stored, and then met again behind its reactor's position.
-    query = sa.select(REACTIONS.c.id).where(REACTIONS.c.digest == digest)
-    known = conn.execute(query).scalar()
+    query = sa.select(REACTIONS.c.id, _SIZE).where(REACTIONS.c.digest == digest)
+    known = conn.execute(query).first()
     if known is not None:
-        conn.execute(sa.update(REACTIONS).where(REACTIONS.c.id == known).values(changing))
-        return replace(failed, id=known)
+        conn.execute(sa.update(REACTIONS).where(REACTIONS.c.id == known[0]).values(changing))
+        return replace(failed, id=known[0], size=known[1])
     reaction = encode(failed.reaction) if failed.reaction else None
     row = {
         "digest": digest,
@@ -78,7 +82,8 @@ def _keep(conn: sa.Connection, failed: Failed) -> Failed:
         **changing,
     }
     (number,) = insert_many(conn, REACTIONS.c.id, [row])
-    return replace(failed, id=number)
+    size = conn.execute(sa.select(_SIZE).where(REACTIONS.c.id == number)).scalar_one()
+    return replace(failed, id=number, size=size)
 
 
 def _failed(row: sa.Row[tuple[object, ...]]) -> Failed:
@@ -93,4 +98,5 @@ def _failed(row: sa.Row[tuple[object, ...]]) -> Failed:
         attempts=row.attempts,
         due=row.due,
         id=row.id,
+        size=row.size,
     )

@@ -44,7 +44,8 @@ def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
             first = await kept.keep(a_failed(1))
             second = await kept.keep(a_failed(2, "ä" * 5000, None))
             again = await kept.keep(replace(first, id=0, attempts=4, error="worse"))
-            assert again.id == first.id
+            assert (again.id, again.size) == (first.id, first.size)
+            assert len(DATA["raw"]) < first.size < 1000
             assert await kept.load() == [again, second]
             await kept.drop(first.id)
             await kept.drop(first.id)

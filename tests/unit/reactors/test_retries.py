@@ -180,6 +180,27 @@ def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPa
     assert [told["again"] > 0 for _, told in bus.fired].count(False) == 2
 
 
+def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(retries_module, "KEPT_BYTES", 150)
+
+    async def attempt(failed: Failed) -> None:
+        return
+
+    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+        for row, ahead in enumerate((True, False, False)):
+            assert not retries.is_full
+            await retries.add(a_failed(row=row, size=100, ahead=ahead))
+        assert retries.is_full
+        await retries.load(lambda failed: failed)
+        assert retries.is_full
+        retries.hurry(2)
+        await settle()
+        assert not retries.is_full
+
+    play(attempt, scenario)
+
+
 def play(
     attempt: Callable[[Failed], Awaitable[None]],
     scenario: Callable[[Retries, KeptInMemory], Awaitable[None]],
