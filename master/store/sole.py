@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core.errors import InvalidStateError
+from catena.core.errors import InvalidStateError, TryLaterError
 
 LOG = logging.getLogger(__name__)
 
@@ -141,11 +141,16 @@ def held(url: str, wanted_for: str) -> Iterator[None]:
 
     Raises:
         NotAloneError: a master has it.
+        TryLaterError: it can't be reached.
     """
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     sa.event.listen(engine, "connect", _taker(Sole(wanted_for)))
     try:
-        with engine.connect():
+        try:
+            connection = engine.connect()
+        except sa.exc.DBAPIError as error:
+            raise TryLaterError(f"the database can't be reached: {error.orig}") from None
+        with connection:
             yield
     finally:
         engine.dispose()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from catena.core.errors import InvalidStateError
+from catena.core.errors import InvalidStateError, TryLaterError
 from catena.master.store import lock, sole
 from catena.master.store.database import Store
 from catena.master.store.sole import NotAloneError
@@ -72,6 +72,13 @@ def test_tool_that_changes_the_schema_keeps_masters_away(url: str) -> None:
                     pass
 
     asyncio.run(scenario())
+
+
+def test_server_that_is_not_there_is_named_in_one_error(tmp_path: Path) -> None:
+    url = f"postgresql+psycopg://test@/none?host={tmp_path}"
+    with pytest.raises(TryLaterError, match="the database can't be reached: "):
+        with sole.held(url, "start"):
+            pass
 
 
 def test_databases_of_one_server_have_masters_of_their_own(
