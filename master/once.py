@@ -24,6 +24,9 @@ from catena.master.store.tables import JOBS, REQUESTS
 
 T = TypeVar("T")
 
+#: Characters of the column in which JOBS keeps the key of a request.
+JOB_KEY_LIMIT = 512
+
 
 class Reader(Protocol):
     """The part of the store that is needed here."""
@@ -110,8 +113,16 @@ def other_request(key: str, what: str) -> UsageError:
 
 
 def job_key(user: str, key: str) -> str | None:
-    """Return the key of a job's request as JOBS keeps it; None without a key."""
-    return f"{user}\n{key}" if key else None
+    """Return the key of a job's request as JOBS keeps it; None without a key.
+
+    A reaction's key names its file and its entry, which may be as long as they like.
+    """
+    if not key:
+        return None
+    whole = f"{user}\n{key}"
+    if len(whole) <= JOB_KEY_LIMIT:
+        return whole
+    return f"{user}\n{sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class RequestLog:
