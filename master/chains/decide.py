@@ -102,6 +102,17 @@ def _judge_early(
     return _clock_was_set(step) if -step > rules.agreement_seconds else DueVerdict(Due.wait)
 
 
+def waited_since(due: float, scheduled: ClockReading, now: ClockReading) -> float:
+    """Return how long ago a chain was due, seconds, by a clock that nobody sets where one tells.
+
+    Args:
+        due: wall clock, seconds since the epoch.
+        scheduled: the clocks when the chain got its time.
+        now: the clocks now.
+    """
+    return passed(scheduled, now) - max(0.0, due - scheduled.wall)
+
+
 def _clock_was_set(step: float) -> DueVerdict:
     way = "forward" if step > 0 else "back"
     return DueVerdict(

@@ -20,6 +20,7 @@ from catena.master.chains.dispatch import Rendering
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ExecutionState
 from catena.master.chains.parts import ChainParts, KnownHost
+from catena.master.clocks import ClockReading
 from catena.master.jobs.model import Submitted
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 
@@ -69,7 +70,9 @@ async def _given_up(parts: ChainParts, found: Draft, rendering: Rendering) -> di
     """Return hosts that can't be used, or were not reached in time, and why."""
     known = await parts.store.read(lambda conn: parts.ssh.known(conn, rendering.awaited))
     late = parts.rules.due.late_seconds
-    over = parts.clocks.read().wall - (found.row.due or 0.0) > late
+    row = found.row
+    scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
+    over = decide.waited_since(row.due or 0.0, scheduled, parts.clocks.read()) > late
     given_up = {}
     for name in rendering.awaited:
         host = known.get(name, KnownHost())

@@ -24,6 +24,7 @@ from catena.master.chains.decide import (
     prove_by_progress,
     settle,
     to_retry,
+    waited_since,
 )
 from catena.master.chains.lifecycle import (
     CHAIN,
@@ -106,6 +107,22 @@ def test_anchor_is_the_reading_by_which_the_clocks_can_be_compared(
     now: ClockReading, first: ClockReading | None, expected: ClockReading | None
 ) -> None:
     assert anchor_of(DUE, ANCHOR, first, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "hours"),
+    [
+        (after(3), 3),
+        # The wall clock was set within the boot: the boot clock tells.
+        (after(30, 3), 3),
+        (after(-71, 3), 3),
+        (after(5, boot="other"), 5),
+    ],
+)
+def test_wait_of_a_host_is_counted_by_the_clock_that_nobody_sets(
+    now: ClockReading, hours: float
+) -> None:
+    assert waited_since(DUE, ANCHOR, now) == hours * HOUR
 
 
 def fact(
