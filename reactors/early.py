@@ -79,7 +79,8 @@ class EarlyRenderings:
             lane: of the events that are handled one after the other.
             event: what is being stored; its position is not known.
             file: the first that is to be rendered.
-            stored: done when it is there; what it was begun for never comes when that fails.
+            stored: done when it is there; what it was begun for never comes when that fails, or
+                gives an event without a position.
         """
         if lane in self._begun or len(self._begun) >= self._limit:
             return
@@ -92,7 +93,9 @@ class EarlyRenderings:
 
     def _settle(self, lane: Hashable, begun: _Begun, stored: asyncio.Future[Event]) -> None:
         failed = stored.cancelled() or stored.exception() is not None
-        if failed and self._begun.get(lane) is begun:
+        # Without a position: a repeated request, whose event was stored before.
+        never_comes = failed or stored.result().seq == 0
+        if never_comes and self._begun.get(lane) is begun:
             del self._begun[lane]
 
     def take(

@@ -10,6 +10,7 @@ import pytest
 
 from catena.core.errors import TryLaterError
 from catena.core.events import Event, Stretch
+from catena.core.frozen import replace
 from catena.reactors import engine as engine_module
 from catena.reactors.early import EarlyRenderings
 from catena.reactors.engine import OWN_TAGS, USER, Engine
@@ -211,17 +212,33 @@ def test_no_more_are_begun_than_the_limit() -> None:
         recorder = Recorder()
         early = EarlyRenderings(recorder.render, 2)
         stored = [being_stored() for _ in range(3)]
+        come = [replace(event(number), seq=number + 1) for number in range(3)]
         for number in range(3):
             early.begin(number, event(number), "f.sls", stored[number])
-            stored[number].set_result(event(number))
+            stored[number].set_result(come[number])
         await settle()
         assert len(recorder.done) == 2
-        assert early.take(2, event(2), "f.sls") is None
-        taken = early.take(0, event(0), "f.sls")
+        assert early.take(2, come[2], "f.sls") is None
+        taken = early.take(0, come[0], "f.sls")
         assert taken is not None
         assert [reaction.id for reaction in await taken] == ["go/x 0"]
-        assert early.take(0, event(0), "f.sls") is None
+        assert early.take(0, come[0], "f.sls") is None
         early.clear()
-        assert early.take(1, event(1), "f.sls") is None
+        assert early.take(1, come[1], "f.sls") is None
+
+    asyncio.run(scenario())
+
+
+def test_event_of_a_repeated_request_leaves_room_for_others() -> None:
+    async def scenario() -> None:
+        recorder = Recorder()
+        early = EarlyRenderings(recorder.render, 1)
+        repeated = being_stored()
+        early.begin("a", event(1), "f.sls", repeated)
+        repeated.set_result(event(1))
+        await settle()
+        early.begin("b", event(2), "f.sls", being_stored())
+        await settle()
+        assert recorder.done == ["render 1 at1", "render 2 at2"]
 
     asyncio.run(scenario())
