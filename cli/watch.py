@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional
 
 from catena.cli.output.answers import answer
+from catena.cli.output.fetching import FetchLines
 from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
@@ -100,8 +101,10 @@ def follow(
     printer = JobPrinter(shown.out, shown.style, shown.static)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
-        with closing(_fed(items, follower, shown.title)) as fed:
+        with closing(_fed(items, follower, shown.title)) as fed, closing(FetchLines()) as lines:
             for item in fed:
+                if not shown.title:
+                    lines.feed(item)
                 if item.get("type") == "return":
                     printer.show(item["minion"], item["ret"])
                 if follower.finished or (deadline is not None and time.monotonic() > deadline):

@@ -135,7 +135,8 @@ class JobProgress:
     #: Counted from 1.
     seq: int
     #: "queued" (data: position), "started", "state" (data: key, ret, run_num, total),
-    #: "action" (data: action_id, event: begin|end, result, ...), "note" (data: text).
+    #: "action" (data: action_id, event: begin|end, result, ...), "note" (data: text),
+    #: "transfer" (of a large file; data: path, done, total, in bytes).
     kind: str
     data: Dict[str, Any] = field(default_factory=dict)
     when: float = 0.0

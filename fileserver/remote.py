@@ -38,6 +38,7 @@ from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError, check_path, hash_file
 from catena.fileserver.manifest import Manifest
+from catena.fileserver.transfers import REPORTED_BYTES, Report, Transfers
 from catena.transport.messages import (
     CHUNK_BYTES,
     FILES_AT_ONCE,
@@ -110,6 +111,13 @@ class CachingClient:
         self._source = source
         self._folder = cache_dir
         self._lists: Dict[str, Manifest] = {}
+        #: Reports steps of the job that this client is for, where somebody may watch it.
+        self.report: Optional[Report] = None
+
+    @cached_property
+    def _transfers(self) -> Transfers:
+        assert self.report is not None
+        return Transfers(self.report)
 
     @cached_property
     def _store(self) -> ContentStore:
@@ -202,7 +210,12 @@ class CachingClient:
         # Most files are one piece and need no window.
         if len(asked) < 2:
             return [self._source.chunk(request) for request in asked]
-        return self._source.pipelined(asked, WINDOW)
+        return self._watched(entry, self._source.pipelined(asked, WINDOW))
+
+    def _watched(self, entry: FileEntry, pieces: Iterable[ChunkReply]) -> Iterable[ChunkReply]:
+        if self.report is None or entry.size < REPORTED_BYTES or not entry.path:
+            return pieces
+        return self._transfers.watched(entry, pieces)
 
     def _together(
         self, entries: Sequence[FileEntry], saltenv: str

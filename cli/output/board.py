@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
+from catena.cli.output.fetching import fetching
 from catena.cli.output.tags import parts, spoken
 from catena.cli.output.text import printable
 from catena.client.follow import ENDED, UNREACHED, JobFollower
@@ -171,6 +172,8 @@ class JobBoard:
         self._follower = follower
         self._title = cell(title)
         self._since: Dict[str, float] = {}
+        #: Minions that fetch a large file, and how much of it they have.
+        self._fetching: Dict[str, str] = {}
         self._failures: List[str] = []
 
     def feed(self, item: Mapping[str, Any], now: float) -> None:
@@ -183,6 +186,8 @@ class JobBoard:
         kind = item.get("type")
         if kind == "delivery":
             self._since[item["minion"]] = now
+        elif kind == "progress":
+            self._fetching[item["minion"]] = fetching(item)
         elif kind == "return" and (not item["ret"]["success"] or item["ret"]["retcode"]):
             text = f"{cell(item['minion'])}: {failure(item['ret']['value'])}"
             self._failures = [*self._failures, text][-KEPT_FAILURES:]
@@ -207,6 +212,7 @@ class JobBoard:
         if state in ENDED:
             return Line(shown, FAILED, 1, 1, f"{state}: {detail}", since)
         kind = WAITING if state in UNREACHED else ACTIVE
+        detail = self._fetching.get(name) or detail
         return Line(shown, kind, 0, 1, detail if detail == state else f"{state}: {detail}", since)
 
 

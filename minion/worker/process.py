@@ -144,6 +144,7 @@ class Worker:
         try:
             files = CachingClient(self.service, self.start.files_dir)
             session = remote_session(place, spec, self.service, files, self.clock)
+            files.report = session.context.host.progress
             return _Task(place, began, files, session, _mark_of(session, spec.fun))
         except Exception:  # noqa: BLE001  # the process's edge: a job ends with a return
             return _Task(place, began, files, fault=traceback.format_exc())

@@ -112,6 +112,9 @@ class Master:
         ret = JobReturn("20260301120000000000", "state.apply", (), False, 2, value, 1.0, 0.5)
         yield {"type": "delivery", "minion": names[1], "state": "received", "detail": ""}
         yield {"type": "return", "minion": names[0], "ret": encode(ret)}
+        data = {"path": "iso/\x1b[31mbig", "done": 41 << 20, "total": 700 << 20}
+        step = {"type": "progress", "minion": names[1], "seq": 2, "kind": "transfer"}
+        yield {**step, "data": data}
         yield None
         for name in names[1:]:
             yield {"type": "delivery", "minion": name, "state": "cancelled", "detail": "by anna"}
@@ -197,6 +200,21 @@ def test_batch_has_a_live_view_below_its_answers(
     master.go_on()
     assert view.rest() == 1
     assert b"failed: web0000 (code 2)" in view.seen
+
+
+@pytest.mark.parametrize("master", [3], indirect=True)
+@pytest.mark.parametrize("batch", [(), ("--batch", "1")])
+def test_large_file_on_its_way_to_a_minion_is_shown_and_taken_away(
+    master: Master, terminal: Callable[..., Terminal], batch: tuple[str, ...]
+) -> None:
+    view = terminal("run", "*", "state.apply", *batch)
+    found = view.until(lambda text: "iso/\\x1b[31mbig: 41 of 700 MiB" in plain(text))
+    assert "web0001" in found
+    master.go_on()
+    assert view.rest() == 1
+    assert b"\x1b[31mbig" not in view.seen
+    last = view.seen.rindex(b"700 MiB")
+    assert b"\x1b[1F\x1b[J" in view.seen[last:] or b"\x1b[2K" in view.seen[last:]
 
 
 @pytest.mark.parametrize("master", [3], indirect=True)

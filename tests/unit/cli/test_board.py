@@ -8,6 +8,7 @@ import pytest
 
 from catena.cli.output import board as boards
 from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, ChainBoard, JobBoard, Line
+from catena.cli.output.fetching import fetching
 from catena.cli.output.screen import _cells
 from catena.cli.output.tags import parts, spoken
 from catena.client.follow import JobFollower
@@ -119,6 +120,33 @@ def test_job_board_follows_a_batch() -> None:
     ]
     assert (found.done, found.total, found.title) == (2, 4, "test.ping on * (job 1)")
     assert found.failures == ["a: no such\\x07 file"]
+
+
+def test_job_board_shows_files_on_their_way() -> None:
+    follower = JobFollower()
+    board = JobBoard(follower, "state.apply on *")
+    data = {"path": "iso/\x1b.iso", "done": 41 << 20, "total": 700 << 20}
+    step = {"type": "progress", "minion": "a", "seq": 2, "kind": "transfer", "data": data}
+
+    def text(item: dict[str, Any]) -> str:
+        follower.feed(item)
+        board.feed(item, 7.0)
+        return board.board(9, 0).lines[0].text
+
+    text({"type": "new", "jid": "1", "minions": ["a"]})
+    text({"type": "delivery", "minion": "a", "state": "running", "detail": ""})
+    assert text(step) == "running: iso/\\x1b.iso: 41 of 700 MiB"
+    assert text({**step, "kind": "state"}) == "running"
+    text(step)
+    ended = {"type": "delivery", "minion": "a", "state": "cancelled", "detail": "by anna"}
+    assert text(ended) == "cancelled: by anna"
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {}, {"path": "a", "done": "1", "total": 2}, {"path": 1, "done": 1}]
+)
+def test_malformed_transfers_are_ignored(data: Any) -> None:
+    assert fetching({"type": "progress", "minion": "a", "kind": "transfer", "data": data}) == ""
 
 
 def test_tags_of_states_become_id_and_function() -> None:
