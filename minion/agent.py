@@ -242,8 +242,13 @@ class Agent:
         return frozen.replace(spec, not_after=self._clock.now().timestamp() + left)
 
     def _ordered(self, spec: JobSpec, now: float) -> None:
+        is_answered = f"ret-{spec.jid}" in self._outbox
+        if is_answered and not self.runner.store.knows(spec.jid):
+            # Answered inline before: its return is on its way. As a job it would run when the
+            # master's word that it has that return removes it.
+            return
         if self._is_inline(spec):
-            if f"ret-{spec.jid}" not in self._outbox:
+            if not is_answered:
                 moment = self._clock.now().timestamp()
                 ret = inline.answer(spec, self.runner, moment, self.runner.boot_id)
                 self._tell_inline(ret, now)

@@ -221,3 +221,30 @@ def test_grains_that_meet_a_full_queue_are_sent_later(tmp_path: Path) -> None:
     made.service(1.0)
     made.service(2.0)
     assert [m.grains for m in link.sent if isinstance(m, GrainsUpdate)] == [{"role": "web"}]
+
+
+def test_order_that_was_answered_inline_never_becomes_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    made = agent(tmp_path, clock)
+    said: list[Any] = []
+
+    def send(_: str, message: Any) -> bool:
+        said.append(message)
+        return True
+
+    monkeypatch.setattr(made.link, "send", send)
+    made.recover()
+    made.on_welcome(Welcome("1", 15), clock.monotonic())
+    resume, start = "20260301000000000001", "20260301000000000002"
+    order = Envelope(b"", b"", JobOrder(JobSpec(resume, "mgractionchains.resume")), 1)
+    made.on_message(order, clock.monotonic())
+    made.on_message(
+        Envelope(b"", b"", JobOrder(JobSpec(start, "mgractionchains.start", (7,))), 1),
+        clock.monotonic(),
+    )
+    # The master has not heard the answer, and a chain is on its way by now.
+    made.on_message(order, clock.monotonic())
+    assert not made.runner.store.knows(resume) and made.runner.store.knows(start)
+    assert resume not in [message.jid for message in said if isinstance(message, JobReceived)]
