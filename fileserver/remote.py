@@ -17,6 +17,7 @@ import urllib.parse
 from functools import cached_property
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Dict,
@@ -38,7 +39,6 @@ from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError, check_path, hash_file
 from catena.fileserver.manifest import Manifest
-from catena.fileserver.transfers import REPORTED_BYTES, Report, Transfers
 from catena.transport.messages import (
     CHUNK_BYTES,
     FILES_AT_ONCE,
@@ -50,10 +50,15 @@ from catena.transport.messages import (
     ManifestReply,
 )
 
+if TYPE_CHECKING:
+    from catena.fileserver.transfers import Report, Transfers
+
 #: Pieces that are asked for before the first has come: as many as there are hands on their way.
 WINDOW = 8
 #: Larger files are not kept beside the place that they are for.
 DISTANT_BYTES = 2 * 1024 * 1024
+#: Smaller files are not reported while they come, bytes.
+REPORTED_BYTES = 8 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024
 DAY_SECONDS = 24 * 3600
 #: A content that no job used for so long leaves the cache.
@@ -116,6 +121,9 @@ class CachingClient:
 
     @cached_property
     def _transfers(self) -> Transfers:
+        # Only large files need it.
+        from catena.fileserver.transfers import Transfers
+
         assert self.report is not None
         return Transfers(self.report)
 

@@ -9,8 +9,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator
 from catena.core.context import FileEntry
 from catena.transport.messages import ChunkReply
 
-#: Smaller files are not reported, bytes.
-REPORTED_BYTES = 8 * 1024 * 1024
 #: Least time between two reports of a job, and before its first one, seconds.
 PAUSE_SECONDS = 2.0
 #: Least part of a file between two reports: the master stores each.

@@ -23,7 +23,7 @@ from catena.core.frozen import dataclass
 WHOLE = ("core", "modules", "runtime", "states")
 #: Of the others, what a host needs.
 PARTLY = {
-    "fileserver": ("__init__", "index", "manifest", "remote", "roots"),
+    "fileserver": ("__init__", "index", "manifest", "remote", "roots", "transfers"),
     "renderers": (
         "__init__",
         "calls",

@@ -9,7 +9,7 @@ import pytest
 
 from catena.core.errors import NotFoundError, PeerError
 from catena.fileserver import transfers
-from catena.fileserver.remote import CachingClient, WrongContentError
+from catena.fileserver.remote import REPORTED_BYTES, CachingClient, WrongContentError
 from catena.fileserver.service import FileService
 from catena.transport.messages import (
     PIECE_BYTES,
@@ -345,12 +345,12 @@ def test_large_files_are_reported_and_small_ones_are_not(
     source: Any, cache: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfers, "PAUSE_SECONDS", 0.0)
-    (tree / "large").write_bytes(b"x" * transfers.REPORTED_BYTES)
-    (tree / "small").write_bytes(b"x" * (transfers.REPORTED_BYTES - 1))
+    (tree / "large").write_bytes(b"x" * REPORTED_BYTES)
+    (tree / "small").write_bytes(b"x" * (REPORTED_BYTES - 1))
     client, steps = CachingClient(source, cache), []
     client.report = lambda kind, data: steps.append((kind, data["path"], data["done"]))
     assert client.fetch("small") is not None
     assert steps == []
     assert client.fetch("large") is not None
-    expected = range(PIECE_BYTES, transfers.REPORTED_BYTES + 1, PIECE_BYTES)
+    expected = range(PIECE_BYTES, REPORTED_BYTES + 1, PIECE_BYTES)
     assert steps == [("transfer", "large", done) for done in expected]
