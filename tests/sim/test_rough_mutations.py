@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from catena.client.requests import ChainSchedule
 from catena.master.chains import decide, fence_rules, run_jobs
 from catena.master.chains.decide import Due, DueVerdict
 from catena.master.jobs import rows as job_rows
@@ -19,8 +21,10 @@ from catena.master.minions.gate import MinionGate
 from catena.minion.jobs import runner
 from catena.runtime import resume_file
 from tests.sim import world
+from tests.sim.clockwork import BEGIN
+from tests.sim.faults import DAY
 from tests.sim.hostile import NAME as EVIL
-from tests.sim.world import World
+from tests.sim.world import Order, Wish, World
 
 #: Rough worlds until one must have shown it.
 SEEDS = 60
@@ -106,8 +110,6 @@ MUTATIONS: Mapping[Mutation, int] = {
     cleans_without_pause: 10000013,
     leaves_folders: 40000045,
     stops_other_runs: 10000001,
-    holds_in_silence: 910391,
-    waits_in_silence: 910391,
     believes_anybody: 10000005,
     counts_foreign_uptime: 10000067,
     lets_jids_be_taken: 40000087,
@@ -136,6 +138,31 @@ def shown_by(mutation: Mutation, below: Path) -> int:
             if outcome.violations:
                 return outcome.seed
     return 0
+
+
+def run_with_clock_set_back(below: Path, stack: ExitStack) -> world.Outcome:
+    """Run a world whose one chain is due when the master's clock was set back by a day."""
+    due = BEGIN.timestamp() + 10.0
+    late = mock.patch.object(world, "ChainSchedule", lambda label: ChainSchedule(label, at=due))
+    stack.enter_context(late)
+
+    def change(made: World) -> None:
+        made.orders = [Order("chain1", [Wish("chain1.0", 0, ("m1",), "once")], 1.0)]
+        set_back = partial(setattr, made.master.clock, "wrong", -DAY)
+        made.stage.later(6.0, set_back)
+
+    return world.run(1, below, calm=True, change=change)
+
+
+@pytest.mark.parametrize("mutation", [None, holds_in_silence, waits_in_silence])
+def test_chain_whose_clock_was_set_back_is_held_and_its_silence_is_seen(
+    mutation: Mutation | None, below: Path
+) -> None:
+    with ExitStack() as stack:
+        if mutation is not None:
+            mutation(stack)
+        found = run_with_clock_set_back(below, stack).violations
+    assert bool(found) == (mutation is not None), found
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
