@@ -62,8 +62,8 @@ class _Guard:
     made: Set[str] = field(default_factory=set)
 
     def spares(self, place: str) -> bool:
-        """Return whether a file may be written."""
-        if place in _NOWHERE or place.startswith("/proc/self/"):
+        """Return whether a file may be changed."""
+        if place.startswith("/proc/self/"):
             return True
         folder = os.path.dirname(place)  # noqa: PTH120
         if _COMPILED in (os.path.basename(place), os.path.basename(folder)):  # noqa: PTH119
@@ -188,8 +188,9 @@ def _opened(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
     if _NAMELESS and flags & _NAMELESS == _NAMELESS:
         return
     place = _place(path)
-    # NamedTemporaryFile opens its folder in name; no system writes to one.
-    if not os.path.isdir(place):  # noqa: PTH112
+    # NamedTemporaryFile opens its folder in name; no system writes to one. What is written to a
+    # device that keeps nothing changes nothing; its mode and owner are another matter.
+    if place not in _NOWHERE and not os.path.isdir(place):  # noqa: PTH112
         _refuse_unless_spared(guard, "write", place)
 
 

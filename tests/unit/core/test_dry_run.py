@@ -148,3 +148,10 @@ def test_forked_child_is_guarded_too(place: Path) -> None:
                 os._exit(0)
         os.waitpid(child, 0)
     assert not (place / "new").exists()
+
+
+def test_devices_that_keep_nothing_are_written_but_not_changed() -> None:
+    with refusing_changes():
+        Path("/dev/null").write_text("nothing")
+        with pytest.raises(TestModeError, match="set the mode of /dev/null"):
+            Path("/dev/null").chmod(0o666)
