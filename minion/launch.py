@@ -39,13 +39,14 @@ def launch(config_dir: Path, overrides: Mapping[str, Any] = {}) -> NoReturn:
         ConfigError: the configuration can't be used.
         BadNameError: this host has no usable name.
     """
-    keep_files_private()
     if not config_files.files(config_dir / "minion"):
         raise ConfigError(
             f"{config_dir / 'minion'}: there is no such file; it says at least which `master:` "
             "this minion has"
         )
     configured = configure.read(config_dir, overrides)
+    # Before the first file is made; what only reads the configuration keeps its caller's umask.
+    keep_files_private()
     agent_dir = Path(configured.settings.agent_dir)
     if not upgrade.is_current(agent_dir):
         argv = upgrade.launch_argv(agent_dir, str(config_dir.resolve()))
