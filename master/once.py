@@ -35,6 +35,11 @@ class Reader(Protocol):
         """Run *fn* on a snapshot."""
 
 
+def kept() -> None:
+    """Say to tests that a request and its key are in the running transaction."""
+    failpoints.hit("master.request.kept")
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The answer of a request that was carried out before."""
@@ -80,7 +85,7 @@ class Once:
                 "at": self.at,
             }
             conn.execute(sa.insert(REQUESTS).values(row))
-            failpoints.hit("master.request.kept")
+            kept()
             return value
 
         return run

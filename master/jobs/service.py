@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from catena.core import events, failpoints
+from catena.core import events
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, UsageError
 from catena.core.ids import Jid, JidFactory, jid_at
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
+from catena.master import once
 from catena.master.events.bus import EventBus
 from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
@@ -242,7 +243,7 @@ class Jobs:
         if within is not None:
             within(conn, submitted)
         if new.request.idempotency_key:
-            failpoints.hit("master.request.kept")
+            once.kept()
         return submitted
 
     def _orders(self, new: job_rows.NewJob) -> list[Order]:

@@ -148,18 +148,24 @@ class Bench:
     # -- the operator --------------------------------------------------------------------------
 
     async def apply(
-        self, label: str, *actions: tuple[str, Mapping[str, Any]], tgt: str = "*"
+        self,
+        label: str,
+        *actions: tuple[str, Mapping[str, Any]],
+        tgt: str = "*",
+        again: bool = False,
     ) -> int:
         entries = tuple(
             {"tgt": tgt, "action": {"kind": kind, "data": dict(data)}} for kind, data in actions
         )
-        made = await self.chains.service.apply(ChainDocument(label, entries), "alice")
+        made = await self.chains.service.apply(ChainDocument(label, entries, again=again), "alice")
         return int(made["id"])
 
-    async def begin(self, label: str, *actions: tuple[str, Mapping[str, Any]]) -> int:
-        """Apply, schedule for now and dispatch a chain."""
-        chain_id = await self.apply(label, *actions)
-        await self.chains.service.schedule(ChainSchedule(label), "alice")
+    async def begin(
+        self, label: str, *actions: tuple[str, Mapping[str, Any]], again: bool = False
+    ) -> int:
+        """Apply, schedule for now and dispatch a chain; *again* beside one of its label."""
+        chain_id = await self.apply(label, *actions, again=again)
+        await self.chains.service.schedule(ChainSchedule(str(chain_id)), "alice")
         await self.chains.scheduler.tick()
         return chain_id
 

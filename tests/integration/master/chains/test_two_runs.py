@@ -25,11 +25,11 @@ async def ids(bench: Bench, label: str) -> list[int]:
     return [a["action_id"] for a in view["minions"][0]["actions"]]
 
 
-async def waits(bench: Bench, label: str) -> int:
+async def waits(bench: Bench, label: str, *, again: bool = False) -> int:
     """Bring a chain of two commands to the reboot between them; return its number."""
-    chain = await bench.begin(label, CMD, REBOOT, CMD)
+    chain = await bench.begin(label, CMD, REBOOT, CMD, again=again)
     jid = (await bench.job_ids(START))[-1]
-    one, two, _ = await ids(bench, label)
+    one, two, _ = await ids(bench, str(chain))
     value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
     await ends(bench, jid)
     await bench.returns(ret(jid, START, value))
