@@ -15,7 +15,11 @@ from fleet import wait_for
 from tests.debian_roots import overlay
 from tests.integration.services.test_services import Booted, booted_from
 
-pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm", "bookworm-venv")]
+pytestmark = [
+    pytest.mark.container,
+    pytest.mark.roots("bookworm", "bookworm-venv"),
+    pytest.mark.timeout(600),
+]
 
 ROOT = Path(__file__).parents[2]
 HOME = "/root/catena"

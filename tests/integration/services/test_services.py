@@ -23,7 +23,11 @@ from catena.modules.service.sysv import SysV
 from catena.states import INDEX as STATES
 from tests.debian_roots import Root, overlay, require
 
-pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
+pytestmark = [
+    pytest.mark.container,
+    pytest.mark.roots("bookworm"),
+    pytest.mark.timeout(400),
+]
 
 UNIT = """[Unit]
 Description=made by a test
@@ -76,7 +80,7 @@ def init_of(nspawn: subprocess.Popen[bytes]) -> int:
 
 def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
     """Return the pid of the container's init, once systemd there answers."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         if nspawn.poll() is not None:
             require(f"systemd-nspawn can't boot here: {log.read_text()}")
@@ -85,7 +89,7 @@ def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
             ready = subprocess.run(
                 ["nsenter", "--target", str(pid), "--all", "--", "systemctl",
                  "is-system-running", "--wait"],
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, timeout=240, check=False,
             )  # fmt: skip
             if ready.stdout.strip() in ("running", "degraded"):
                 return pid
