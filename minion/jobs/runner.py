@@ -14,19 +14,13 @@ from catena.minion.jobs.ports import Listener, MakeProcesses
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import Entry, JobQueue, entry_of
 from catena.minion.jobs.running import Running
-from catena.minion.jobs.seen import SeenJobs, expiry
+from catena.minion.jobs.seen import REFUSALS, SeenJobs, expiry
 from catena.minion.jobs.store import JobStore
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
-#: Why an order is refused whose job was seen before (`seen`). A master that has the return of an
-#: ended job ignores the refusal; one with a restored or repeated store would wait for a return.
-_REFUSALS = {
-    "cancelled": "it was cancelled before it came",
-    "done": "a job of this id has ended here before, and its return was stored by a master",
-}
 #: How often a job is begun whose process died: one that never began, or a chain (its journal
 #: knows which actions ended). Any other job is begun once.
 ATTEMPTS = 3
@@ -146,7 +140,7 @@ class JobRunner:
         """
         why = self.seen.why(spec.jid)
         if why:
-            return _REFUSALS[why]
+            return REFUSALS[why]
         if self.store.knows(spec.jid):
             return ""
         left = spec.not_after - self._wall()
@@ -187,12 +181,16 @@ class JobRunner:
 
     def start_next(self) -> None:
         """Start whatever may start now, and tell the others where they stand."""
-        for key in self.queue.start(self.pending_chain):
-            turn = self._turns.get(key)
-            if turn is not None:
-                turn(0)
-            else:
-                self._begin(key)
+        chosen = self.queue.start(self.pending_chain)
+        while chosen:
+            for key in chosen:
+                turn = self._turns.get(key)
+                if turn is not None:
+                    turn(0)
+                else:
+                    self._begin(key)
+            # A job that could not begin has left its place to the next one.
+            chosen = self.queue.start(self.pending_chain)
         for key in self.queue.waiting():
             position = self.queue.position(key)
             if self._positions.get(key) == position:
@@ -427,6 +425,8 @@ class JobRunner:
         for jid in [jid for jid in self._postponed if self.store.folder(jid).has_room()]:
             self._postponed.discard(jid)
             self._begin(jid)
+            if jid not in self.queue.running():
+                self.start_next()
 
     def _is_too_late(self, spec: JobSpec) -> bool:
         until = self._until.get(spec.jid)

@@ -26,7 +26,13 @@ KEEP_SECONDS = 7 * 24 * 3600
 _LIMIT = 64 * 1024 * 1024
 #: After how many lines it is looked at whether the file can be shorter.
 _LOOK_LINES = 1000
-_WHY = ("done", "cancelled")
+#: Why an order is refused whose job was seen before. A master that has the return of an ended
+#: job ignores the refusal; one with a restored or repeated store would wait for a return.
+REFUSALS = {
+    "done": "a job of this id has ended here before, and its return was stored by a master",
+    "cancelled": "it was cancelled before it came",
+}
+_WHY = tuple(REFUSALS)
 _CHECK = re.compile(r"#([0-9]{1,9}) ([0-9a-f]{8})\Z")
 #: Seconds since the epoch.
 _UNTIL = re.compile(r"[0-9]{1,12}\Z")

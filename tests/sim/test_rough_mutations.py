@@ -18,7 +18,7 @@ from catena.master.chains import decide, fence_rules, run_jobs
 from catena.master.chains.decide import Due, DueVerdict
 from catena.master.jobs import rows as job_rows
 from catena.master.minions.gate import MinionGate
-from catena.minion.jobs import runner
+from catena.minion.jobs import seen
 from catena.runtime import resume_file
 from tests.sim import world
 from tests.sim.clockwork import BEGIN
@@ -98,7 +98,7 @@ def lets_jids_be_taken(stack: ExitStack) -> None:
 
 def confirms_what_has_ended(stack: ExitStack) -> None:
     """An order whose job has ended here before is confirmed, and nothing follows."""
-    stack.enter_context(mock.patch.dict(runner._REFUSALS, {"done": ""}))
+    stack.enter_context(mock.patch.dict(seen.REFUSALS, {"done": ""}))
     gap = mock.patch("catena.master.store.restored.JID_GAP", timedelta())
     stack.enter_context(gap)
 

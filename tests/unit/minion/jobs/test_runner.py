@@ -180,6 +180,21 @@ def test_a_job_that_waits_grows_as_old_as_it_is_also_over_a_new_agent(
     assert processes.jids == forks and told.done == ([] if forks else [JID])
 
 
+def test_job_behind_one_that_waited_too_long_starts_at_once(tmp_path: Path) -> None:
+    settings = MinionSettings(cache_dir=str(tmp_path / "c"), log_file="-")
+    start = Start(settings, "m1", "mach1", str(tmp_path))
+    clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
+    log = Log.open(str(tmp_path / "log"), "info", clock)
+    runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
+    waiting(runner, 60.0, clock.now().timestamp())
+    behind = JobSpec(f"{JID[:-1]}9", "mgractionchains.start", (9,))
+    assert runner.order(behind) == ""
+    clock.advance(61.0)
+    runner.pending_chain = None
+    runner.start_next()
+    assert told.done == [JID] and made.jids == [behind.jid]
+
+
 def test_an_agent_that_was_killed_before_a_job_began_begins_it_though_its_clock_was_set(
     tmp_path: Path,
 ) -> None:
