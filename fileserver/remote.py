@@ -34,7 +34,7 @@ from typing import (
 from catena.core.context import FileEntry
 from catena.core.digest import hex_of, sha256_for
 from catena.core.dry_run import unguarded
-from catena.core.errors import CatenaError, FileChangedError, PeerError
+from catena.core.errors import CatenaError, FileChangedError, NotFoundError, PeerError
 from catena.core.files import private_folder, write_all
 from catena.fileserver import manifest as manifests
 from catena.fileserver.index import BadPathError, check_path, hash_file
@@ -146,10 +146,11 @@ class CachingClient:
             try:
                 held = self._store.get(entry) or self._download(entry, saltenv)
                 return self._store.named(held, saltenv, entry.path)
-            except FileChangedError:
+            except (FileChangedError, NotFoundError):
+                # Changed or removed since the list was made; a new list tells which.
                 if attempt == _ATTEMPTS - 1:
                     raise
-                del self._lists[saltenv]
+                self._lists.pop(saltenv, None)
         return None
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
@@ -526,14 +527,14 @@ class ContentStore:
 def _one_by_one_else() -> Iterator[None]:
     """Let what could not come together be fetched by itself, after the block.
 
-    One has changed meanwhile, and `fetch` looks it up anew; or who relays, or the master, is of a
-    version that gives files one by one.
+    A file was changed or removed meanwhile, and `fetch` looks it up in a new list; or the relay or
+    the master is of a version that gives files one by one.
     """
     try:
         yield
     except WrongContentError:
         raise
-    except (FileChangedError, PeerError):
+    except (FileChangedError, NotFoundError, PeerError):
         pass
 
 

@@ -224,6 +224,22 @@ def test_many_files_come_together_and_a_changed_one_is_looked_up_anew(
     ]  # fmt: skip
 
 
+def test_a_file_that_is_removed_meanwhile_keeps_no_other_from_coming(
+    tree: Path, source: Any, cache: Path
+) -> None:
+    client = CachingClient(source, cache)
+    client.entries()
+    (tree / "app/init.sls").unlink()
+    paths = ["top.sls", "app/init.sls", "app/files/x.conf"]
+    found = client.fetch_all(paths)
+    assert [path.name if path else None for path in found] == ["top.sls", None, "x.conf"]
+    client.refresh()
+    (tree / "top.sls").write_text("another\n")
+    client.entries()
+    (tree / "top.sls").unlink()
+    assert client.contents(["top.sls", "app/files/x.conf"]) == [None, b"x = 1\n"]
+
+
 def test_contents_that_no_job_used_for_long_are_pruned(source: Any, cache: Path) -> None:
     client = CachingClient(source, cache)
     used, unused = client.fetch("top.sls"), client.fetch("app/init.sls")
