@@ -94,7 +94,7 @@ def _mapping(data: bytes, name: str) -> Dict[str, Any]:
     except UnicodeDecodeError:
         raise UsageError(f"{name}: not UTF-8 text") from None
     except CatenaError as error:
-        # Its first line: what follows is an excerpt, which may be the secret.
+        # Only the first line of the error: the excerpt below it may be the secret.
         raise UsageError(str(error).splitlines()[0]) from None
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise UsageError(f"{name}: expected a mapping of arguments, as in `password: secret`")

@@ -82,7 +82,7 @@ class Shown(NamedTuple):
     static: bool = False
     #: Whether the numbers of minions are printed at the end, as Salt's --summary does.
     summary: bool = False
-    #: First line of a live view on a terminal; "": there is none.
+    #: First line of a live view on a terminal; "": no live view.
     title: str = ""
 
 

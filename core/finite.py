@@ -1,4 +1,4 @@
-"""Numbers that are none: one rule for NaN and the infinities, which JSON does not know."""
+"""One rule for NaN and the infinities, which JSON does not know: they travel as text."""
 
 from __future__ import annotations
 

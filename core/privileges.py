@@ -7,9 +7,9 @@ import pwd
 
 from catena.core.errors import ConfigError
 
-#: What a daemon's own files never allow, whoever started it: anything to group and others.
+#: Umask of the daemons, whoever started them: their files are closed to group and others.
 PRIVATE_UMASK = 0o077
-#: What jobs begin with, as in Salt: cmd.run and states make files that others may read.
+#: Umask of jobs, as in Salt: cmd.run and states make files that others may read.
 JOB_UMASK = 0o022
 
 

@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from catena.core.frozen import dataclass
 
-#: What a minion says of a run of which it has neither a journal nor a resume file.
+#: A minion's answer about a run of which it has neither a journal nor a resume file.
 UNKNOWN = "unknown"
 #: Above every chain number and epoch that a store counts up to.
 _LIMIT = 2**63

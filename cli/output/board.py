@@ -33,7 +33,7 @@ class Line(NamedTuple):
     kind: str
     done: int
     total: int
-    #: What it does, waits for or failed with.
+    #: The current step, the reason of a wait, or the error.
     text: str
     #: When that began, epoch seconds; 0: not known.
     since: float
@@ -139,7 +139,7 @@ class ChainBoard:
             del self._failures[next(iter(self._failures))]
 
     def board(self, room: int, failures: int) -> Board:
-        """Return what a frame with room for so many minions and failures shows."""
+        """Return the frame that has space for the given numbers of minions and failures."""
         lines = [self._line(name, ids) for name, ids in self._minions.items()]
         shown = list(self._failures.values())[-failures:] if failures else []
         return laid_out(f"{self._head}: {self._state}", lines, room, shown)
@@ -193,7 +193,7 @@ class JobBoard:
             self._failures = [*self._failures, text][-KEPT_FAILURES:]
 
     def board(self, room: int, failures: int) -> Board:
-        """Return what a frame with room for so many minions and failures shows."""
+        """Return the frame that has space for the given numbers of minions and failures."""
         follower = self._follower
         failed = follower.failed()
         lines = [self._line(name, failed) for name in follower.states]

@@ -17,7 +17,7 @@ from catena.cli.output.board import (
     laid_out,
 )
 
-#: What a host says while it runs states: how many have run, and of how many.
+#: Progress line of a host that runs states: number done, number of all.
 _STEPS = re.compile(r"run: ([0-9]{1,9})/([0-9]{1,9})")
 
 
@@ -66,6 +66,6 @@ class HostBoard:
             self._failures = [*self._failures, f"{old.minion}: {why}"][-KEPT_FAILURES:]
 
     def board(self, room: int, failures: int) -> Board:
-        """Return what a frame with room for so many hosts and failures shows."""
+        """Return the frame that has space for the given numbers of hosts and failures."""
         shown = self._failures[-failures:] if failures else []
         return laid_out(self._title, list(self._lines.values()), room, shown)

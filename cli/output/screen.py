@@ -28,7 +28,7 @@ _FAILURE_ROWS = 4
 #: Below this width the steps and the times have no column.
 _NARROW = 60
 
-#: Makes a board with room for so many minions and failures.
+#: Makes the frame that has space for the given numbers of minions and failures.
 Source = Callable[[int, int], Board]
 
 

@@ -47,7 +47,7 @@ class Host:
     boot_id: str
     #: Reached over SSH.
     agentless: bool = False
-    #: Its root is read-only, and changed by snapshots.
+    #: Whether the minion is a transactional system: a read-only root, changed by snapshots.
     transactional: bool = False
 
 
