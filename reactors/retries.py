@@ -190,12 +190,16 @@ class Retries:
         Args:
             present: gives each the path that its file has now.
         """
+        rows = await self._kept.load()
+        newest = max((row.id for row in rows), default=0)
+        # Kept while the others were read.
+        rows = [*rows, *(one for one in self._failed.values() if one.id > newest)]
         self._failed.clear()
         self._due.clear()
         self._plans.clear()
         self._counts.clear()
         self._bytes.clear()
-        for failed in await self._kept.load():
+        for failed in rows:
             self._plan(present(failed))
 
     def _plan(self, failed: Failed) -> None:

@@ -347,3 +347,33 @@ def test_failure_is_kept_once_the_store_takes_it() -> None:
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
     asyncio.run(run(engine, lambda: bool(recorder.done)))
     assert (recorder.done, kept.left) == (["go/1"], -1)
+
+
+def test_reaction_kept_while_the_others_are_read_is_tried_too() -> None:
+    class SlowKept(KeptInMemory):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read, self.go_on = asyncio.Event(), asyncio.Event()
+
+        async def load(self) -> Sequence[Failed]:
+            rows = await super().load()
+            self.read.set()
+            await self.go_on.wait()
+            return rows
+
+    async def scenario() -> None:
+        kept = SlowKept()
+        await kept.keep(a_failed(row=1))
+
+        async def attempt(failed: Failed) -> None:
+            raise AssertionError("nothing is tried here")
+
+        retries = Retries(kept, attempt, lambda: 0.0)
+        loading = asyncio.create_task(retries.load(lambda failed: failed))
+        await kept.read.wait()
+        await retries.add(a_failed(row=2))
+        kept.go_on.set()
+        await loading
+        assert [failed.id for failed in retries.waiting()] == [1, 2]
+
+    asyncio.run(scenario())
