@@ -35,7 +35,7 @@ def _user_name() -> str:
 
 
 def _group_of(folder: Path) -> str:
-    """Return the group that a socket's folder is open to; "" when there is none."""
+    """Return the group that may enter the folder of a socket, or ""."""
     try:
         found = folder.stat()
         named = grp.getgrgid(found.st_gid).gr_name

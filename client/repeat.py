@@ -10,7 +10,7 @@ from catena.core.frozen import dataclass
 from catena.transport.messages import ClientRequest
 
 #: How long a client looks for a master again after it lost an answer, seconds: a master that a
-#: supervisor starts anew answers within a few.
+#: supervisor restarts answers within a few seconds.
 PATIENCE_SECONDS = 30.0
 #: First and longest pause between two tries, seconds.
 PAUSES = (0.1, 2.0)
