@@ -28,7 +28,7 @@ def _run(words: List[str]) -> int:
         # Without the parser of command lines, which would be half of its time.
         print(f"catena, version {__version__}")
         return 0
-    from catena.core.stand_ins import StandIn, standing_in
+    from catena.core.import_stubs import StandIn, standing_in
     from catena.runtime.garbage import look_seldom
 
     look_seldom()

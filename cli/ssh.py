@@ -25,11 +25,11 @@ from catena.core.job import DEFAULT_DEADLINE_SECONDS, JobReturn, JobSpec
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
-    from catena.ssh.client_config import ClientFiles
-    from catena.ssh.knock import Knocks
-    from catena.ssh.ledger import Ledger
-    from catena.ssh.link import Connector, Watch
-    from catena.ssh.target import Target
+    from catena.ssh.connect.client_config import ClientFiles
+    from catena.ssh.connect.link import Connector, Watch
+    from catena.ssh.connect.target import Target
+    from catena.ssh.push.knock import Knocks
+    from catena.ssh.push.ledger import Ledger
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,7 +86,7 @@ def host_options(command: F) -> F:
 
 def read_roster(settings: MasterSettings, path: str) -> Mapping[str, Target]:
     """Return the hosts of a roster; warn where others may see or change what is in it."""
-    from catena.ssh import roster
+    from catena.ssh.connect import roster
 
     found = roster.read(settings, path)
     warning = roster.exposed(settings, path, found)
@@ -103,7 +103,7 @@ def asked_hosts(
     Raises:
         UsageError: it means none, or is malformed.
     """
-    from catena.ssh import roster
+    from catena.ssh.connect import roster
 
     kinds = [kind for _, _, kind, _ in _TYPES if options[f"by_{kind}"]]
     if len(kinds) > 1:
@@ -177,7 +177,7 @@ def _work(
 
 def client_files(config_dir: str, settings: MasterSettings) -> ClientFiles:
     """Return where the SSH files of the user that runs this command lie."""
-    from catena.ssh.client_config import files_of
+    from catena.ssh.connect.client_config import files_of
 
     return files_of(settings, config_dir)
 
@@ -191,8 +191,8 @@ def with_password(hosts: List[Target], password: str) -> List[Target]:
 
 def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -> int:
     """Work on all hosts, so many at a time; print answers as they come."""
-    from catena.ssh.knock import Knocks
-    from catena.ssh.ledger import Ledger
+    from catena.ssh.push.knock import Knocks
+    from catena.ssh.push.ledger import Ledger
 
     if work.raw:
         tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
@@ -208,9 +208,9 @@ def _on_all(hosts: List[Target], work: _Work, width: int, printer: JobPrinter) -
 
 
 def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
-    from catena.ssh.connection import open_connection
-    from catena.ssh.errors import Phase
-    from catena.ssh.raw import DEADLINE_SECONDS, run_raw
+    from catena.ssh.connect.connection import open_connection
+    from catena.ssh.connect.errors import Phase
+    from catena.ssh.connect.raw import DEADLINE_SECONDS, run_raw
 
     watch(Phase.connect, host.host)
     connection = open_connection(host, work.files, work.settings.ssh_timeout)
@@ -224,12 +224,12 @@ def _raw(host: Target, work: _Work, watch: Watch) -> Answer:
 
 def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger, knocks: Knocks) -> Task:
     """Return the task of a function on one host, with a page on which it is kept."""
-    from catena.ssh.ledger import Begun, named
+    from catena.ssh.push.ledger import Begun, named
 
     page = pages.page(Begun(host.id, named(host, work.hosts), work.roster, spec))
 
     def run(watch: Watch) -> Answer:
-        from catena.ssh.errors import Phase, SshError
+        from catena.ssh.connect.errors import Phase, SshError
 
         # Nothing is left of us where the last command was to leave nothing.
         short = not work.wipe and knocks.suit(host)
@@ -238,10 +238,10 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger, knocks: K
         try:
             if short and knocks.answered(link.first):
                 return {"value": True, "out": "", "code": 0}
-            from catena.ssh import push
+            from catena.ssh.push import job
 
             return answer_of(
-                push.run(host, link, spec, work.settings, watch, page.keep, page.begins)
+                job.run(host, link, spec, work.settings, watch, page.keep, page.begins)
             )
         except SshError as error:
             if error.phase is Phase.install and not error.waits:
@@ -259,7 +259,7 @@ def _function(host: Target, work: _Work, spec: JobSpec, pages: Ledger, knocks: K
 
 def _wiped(host: Target, work: _Work, run: Callable[[Watch], Answer], watch: Watch) -> Answer:
     """Do what *run* does, then remove catena from the host; the answer stands whatever fails."""
-    from catena.ssh.clean import clean
+    from catena.ssh.push.clean import clean
 
     remove = partial(clean, host, connector(work.files, work.settings, watch), watch)
     try:
@@ -278,8 +278,8 @@ def _wiped(host: Target, work: _Work, run: Callable[[Watch], Answer], watch: Wat
 
 def connector(files: ClientFiles, settings: MasterSettings, watch: Watch) -> Connector:
     """Return what connects to hosts, and tells of it."""
-    from catena.ssh.connection import SshConnection, open_connection
-    from catena.ssh.errors import Phase
+    from catena.ssh.connect.connection import SshConnection, open_connection
+    from catena.ssh.connect.errors import Phase
 
     def connect(target: Target) -> SshConnection:
         watch(Phase.connect, target.host)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
-    from catena.ssh.link import Connection, Connector
-    from catena.ssh.target import Target
+    from catena.ssh.connect.link import Connection, Connector
+    from catena.ssh.connect.target import Target
 
 
 def load(settings: MasterSettings) -> None:
     """Load what every visit needs, our program for hosts too."""
-    from catena.ssh import library, push
-    from catena.ssh.cache import cache_of
-    from catena.ssh.kept_bundle import kept_bundle
+    from catena.ssh.connect import library
+    from catena.ssh.connect.cache import cache_of
+    from catena.ssh.push import job
+    from catena.ssh.push.kept_bundle import kept_bundle
 
     library.paramiko()
-    assert push
+    assert job
     kept_bundle(cache_of(settings))
 
 
@@ -47,7 +48,7 @@ class Ahead:
     def __init__(
         self, connect: Connector, host: Target, settings: MasterSettings, loads: bool = True
     ) -> None:
-        from catena.ssh import library
+        from catena.ssh.connect import library
 
         self._connect = connect
         # What connecting needs comes first.

@@ -23,12 +23,12 @@ from catena.cli.output.text import printable
 from catena.cli.ssh_view import HostView
 from catena.cli.ssh_workers import HostError, Result, Workers
 from catena.cli.watch import JobPrinter
+from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, UnreachableError
 from catena.core.frozen import dataclass
-from catena.core.own_code import told
 
 if TYPE_CHECKING:
-    from catena.ssh.link import Watch
+    from catena.ssh.connect.link import Watch
 
 #: An answer: its value, the output that suits it, its code; and the error that came after it.
 Answer = Mapping[str, Any]

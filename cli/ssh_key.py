@@ -16,8 +16,8 @@ from catena.core.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
-    from catena.ssh.host_keys import HostKey
-    from catena.ssh.target import Target
+    from catena.ssh.connect.host_keys import HostKey
+    from catena.ssh.connect.target import Target
 
 _ROSTER = click.option("--roster", default="", help="Roster file instead of the configured one.")
 
@@ -39,9 +39,9 @@ def trust(ctx: click.Context, host: str, roster: str, yes: bool, fingerprint: st
     They replace what was trusted for it before. Compare the fingerprints with what `ssh-keygen
     -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the host itself.
     """
-    from catena.ssh import host_keys
-    from catena.ssh.client_config import route
-    from catena.ssh.transport import shown_keys
+    from catena.ssh.connect import host_keys
+    from catena.ssh.connect.client_config import route
+    from catena.ssh.connect.transport import shown_keys
 
     settings, _ = master_settings(ctx.find_root().obj)
     target = _target(settings, host, roster)
@@ -72,7 +72,7 @@ def _ask(host: str) -> None:
 @click.pass_context
 def list_keys(ctx: click.Context, out: str) -> None:
     """List the keys that were trusted here; those in known_hosts files of users count too."""
-    from catena.ssh import host_keys
+    from catena.ssh.connect import host_keys
 
     settings, _ = master_settings(ctx.find_root().obj)
     rows: List[Dict[str, str]] = [
@@ -95,8 +95,8 @@ def list_keys(ctx: click.Context, out: str) -> None:
 @click.pass_context
 def forget(ctx: click.Context, host: str, roster: str) -> None:
     """Trust the keys of HOST no more."""
-    from catena.ssh import host_keys
-    from catena.ssh.client_config import route
+    from catena.ssh.connect import host_keys
+    from catena.ssh.connect.client_config import route
 
     settings, _ = master_settings(ctx.find_root().obj)
     files = client_files(ctx.find_root().obj, settings)
@@ -114,8 +114,8 @@ def _lines(name: str, keys: List[HostKey]) -> Tuple[str, ...]:
 def _target(settings: MasterSettings, text: str, roster_file: str) -> Target:
     """Return the host that is meant; one that is in no roster needs no user here."""
     from catena.core.ids import minion_id
-    from catena.ssh import roster
-    from catena.ssh.target import Target, direct_target, host_name
+    from catena.ssh.connect import roster
+    from catena.ssh.connect.target import Target, direct_target, host_name
 
     known = roster.read(settings, roster_file)
     if text in known:

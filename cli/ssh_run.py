@@ -31,10 +31,10 @@ from catena.core.frozen import dataclass
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
-    from catena.ssh.client_config import ClientFiles
-    from catena.ssh.ledger import Begun, Ledger
-    from catena.ssh.link import Watch
-    from catena.ssh.target import Target
+    from catena.ssh.connect.client_config import ClientFiles
+    from catena.ssh.connect.link import Watch
+    from catena.ssh.connect.target import Target
+    from catena.ssh.push.ledger import Begun, Ledger
 
 _DAY_SECONDS = 86400.0
 _ASKPASS = click.option("--askpass", is_flag=True, help="Ask for the password of login and sudo.")
@@ -54,7 +54,7 @@ def ssh_run() -> None:
 @click.pass_context
 def list_runs(ctx: click.Context, out: str) -> None:
     """List the runs that were begun from here and whose returns nobody has seen."""
-    from catena.ssh.ledger import Ledger
+    from catena.ssh.push.ledger import Ledger
 
     settings, _ = master_settings(ctx.find_root().obj)
     rows: List[Dict[str, str]] = [
@@ -121,7 +121,7 @@ def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
 @click.pass_context
 def forget(ctx: click.Context, jids: Tuple[str, ...]) -> None:
     """Take runs of JIDS off the list, as of hosts that are gone; no host is asked."""
-    from catena.ssh.ledger import Ledger
+    from catena.ssh.push.ledger import Ledger
 
     settings, _ = master_settings(ctx.find_root().obj)
     ledger = Ledger(settings.state_dir)
@@ -146,7 +146,7 @@ def _left(ledger: Ledger, jids: Tuple[str, ...]) -> List[Begun]:
 def _collect(
     ctx: click.Context, jids: Tuple[str, ...], cancelled: str, options: Mapping[str, Any]
 ) -> int:
-    from catena.ssh.ledger import Ledger
+    from catena.ssh.push.ledger import Ledger
 
     settings, _ = master_settings(ctx.find_root().obj)
     ledger = Ledger(settings.state_dir)
@@ -181,10 +181,10 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
             return {**answer_of(one.ret), "trouble": error}
 
     def followed(watch: Watch) -> Optional[Answer]:
-        from catena.ssh import push
+        from catena.ssh.push import job
 
         page.take_over()
-        ret = push.again(
+        ret = job.again(
             _target(one, desk),
             connector(desk.files, desk.settings, watch),
             one,
@@ -204,7 +204,7 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
 
 
 def _target(one: Begun, desk: _Desk) -> Target:
-    from catena.ssh import roster
+    from catena.ssh.connect import roster
 
     hosts = roster.read(desk.settings, one.roster)
     (target,) = roster.targets(hosts, desk.settings, one.named, "glob")
@@ -246,7 +246,7 @@ def _clean(
     wipe: bool,
     watch: Watch,
 ) -> Answer:
-    from catena.ssh.clean import clean
+    from catena.ssh.push.clean import clean
 
     removed = clean(host, connector(files, settings, watch), watch, days * _DAY_SECONDS, wipe)
     value: Any = "wiped" if removed is None else removed

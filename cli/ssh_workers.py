@@ -32,9 +32,9 @@ from typing import (
     Union,
 )
 
+from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, UnreachableError
-from catena.core.own_code import told
-from catena.runtime.ssh import values
+from catena.runtime.push import values
 from catena.transport.framing import FrameReader, frame
 
 if TYPE_CHECKING:

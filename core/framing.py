@@ -1,7 +1,7 @@
 """Messages over a byte stream that others may write noise into: markers, frames, proofs.
 
-Shared by the master (through `ssh.channel`) and the program on a host that SSH reaches, so of the
-standard library only. Sans I/O: bytes in, messages out.
+Shared by the master (through `ssh.connect.channel`) and the program on a host that SSH reaches,
+so of the standard library only. Sans I/O: bytes in, messages out.
 
 A frame is `length of what follows the head` (4 bytes, big endian), `length of its JSON` (4), the
 proof (16), the JSON object, and the blob. The proof is the first half of HMAC-SHA-256, keyed by

@@ -13,12 +13,12 @@ from catena.core import checkup
 from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
-from catena.master import cli_access, store_growth
 from catena.master.chains import findings as chain_findings
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.jobs import findings as job_findings
-from catena.master.ssh.lifecycle import HostState
-from catena.master.store import lock, schema, sole, upkeep
+from catena.master.process import cli_access
+from catena.master.push.lifecycle import HostState
+from catena.master.store import growth, lock, schema, sole, upkeep
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 from catena.master.store.database import database_url
 from catena.master.store.ssh_tables import SSH_HOSTS
@@ -106,7 +106,7 @@ def _store(url: str, settings: MasterSettings) -> Iterator[Finding]:
         yield from chain_findings.check(conn)
         yield from _ssh_hosts(conn)
         yield from _lag(conn)
-        yield from store_growth.findings(conn, time.time())
+        yield from growth.findings(conn, time.time())
         yield from _reactions(conn)
         yield from job_findings.check(conn)
         yield from _damaged(conn)

@@ -22,41 +22,43 @@ from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import cli_access, heap, log, opening, retention, supervisor
-from catena.master.acl import LocalUsers
-from catena.master.blobs import Blobs
+from catena.master import retention
+from catena.master.chains.dependencies import ChainParts, ChainRules
+from catena.master.chains.engine import Chains
 from catena.master.chains.files import SHIPPED, ChainFiles
-from catena.master.chains.parts import ChainParts, ChainRules
-from catena.master.chains.room import Chains
-from catena.master.clocks import HostClocks
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
-from catena.master.facts import Facts
-from catena.master.gateway import Dispatcher
-from catena.master.housekeeping import Chore, Household
+from catena.master.gate.minion_gate import GateParts, MinionGate, Outcome
+from catena.master.gate.pillars import PillarService
+from catena.master.gate.presence import Presence, PresenceParts
+from catena.master.gate.views import MinionViews
 from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.order_clock import SteadyTime
 from catena.master.jobs.returns import ReturnParts, Returns
 from catena.master.jobs.service import JobParts, Jobs
-from catena.master.jobs.steady import SteadyTime
 from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
 from catena.master.keys.service import Keys
-from catena.master.minions.gate import GateParts, MinionGate, Outcome
-from catena.master.minions.pillars import PillarService
-from catena.master.minions.presence import Presence, PresenceParts
-from catena.master.minions.views import MinionViews
-from catena.master.once import RequestLog
+from catena.master.minions.facts import Facts
+from catena.master.minions.sessions import Sessions
+from catena.master.process import cli_access, heap, log, supervisor
+from catena.master.process.clocks import HostClocks
+from catena.master.process.housekeeping import Chore, Household
+from catena.master.push.hosts import RosterHosts
+from catena.master.push.looks import Looks
+from catena.master.push.reports import Events, NoLink
+from catena.master.push.worker import SshWorker, WorkerParts
+from catena.master.requests.blobs import Blobs
+from catena.master.requests.dispatcher import Dispatcher
+from catena.master.requests.once import RequestLog
+from catena.master.requests.rights import LocalUsers
 from catena.master.runners.calls import Runners
-from catena.master.sessions import Sessions
-from catena.master.ssh.hosts import RosterHosts
-from catena.master.ssh.looks import Looks
-from catena.master.ssh.reports import Events, NoLink
-from catena.master.ssh.worker import SshWorker, WorkerParts
-from catena.master.store import backup, lock, log_room, migrate, sole, soundness, upkeep
+from catena.master.store import backup, lock, migrate, opening, sole, soundness, upkeep
 from catena.master.store.database import Store, database_url
+from catena.master.store.fast import log_room
 from catena.master.verbs import VerbParts, Verbs
 from catena.master.workers.pool import Workers
 from catena.reactors import rules
@@ -418,7 +420,7 @@ class Master:
 
     async def run(self) -> int:
         """Work until SIGTERM or SIGINT; return the exit code."""
-        self._tasks.append(asyncio.create_task(log_room.make(self.store)))
+        self._tasks.append(asyncio.create_task(log_room.make(self.store.write)))
         self._tasks.append(asyncio.create_task(self._look_behind()))
         supervisor.notify("READY=1")
         await self._stopped.wait()

@@ -12,19 +12,19 @@ from catena.core.errors import UsageError
 from catena.core.events import is_tag
 from catena.core.job import DEFAULT_DEADLINE_SECONDS
 from catena.core.types import JSON
-from catena.master.acl import Caller
-from catena.master.blobs import Blobs
 from catena.master.events.bus import EventBus
-from catena.master.gateway import Aside, End, Handler
+from catena.master.gate.views import MinionViews
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.service import Jobs
 from catena.master.jobs.targets import Targets
 from catena.master.jobs.views import JobViews, submitted_reply
 from catena.master.keys.service import Keys
-from catena.master.minions.views import MinionViews
-from catena.master.once import RequestLog
+from catena.master.minions.sessions import Link, Sessions
+from catena.master.requests.blobs import Blobs
+from catena.master.requests.dispatcher import Aside, End, Handler
+from catena.master.requests.once import RequestLog
+from catena.master.requests.rights import Caller
 from catena.master.runners.calls import Runners
-from catena.master.sessions import Link, Sessions
 from catena.transport.messages import KeyRotate
 
 EXPIRY_LIMIT_SECONDS = 365 * 24 * 3600

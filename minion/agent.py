@@ -21,8 +21,8 @@ from catena.core.ids import JidFactory
 from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.minion import upgrade
 from catena.minion.jobs import inline
-from catena.minion.jobs.afterwards import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.jobs.folder import Aside
+from catena.minion.jobs.follow_up import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.jobs.own_jobs import OwnJobs
 from catena.minion.jobs.ports import MakeProcesses
 from catena.minion.jobs.receipts import Receipts

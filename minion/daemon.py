@@ -21,7 +21,7 @@ from catena.core.privileges import keep_files_private
 from catena.core.suggest import unknown
 from catena.minion import upgrade
 from catena.minion.agent import Agent, Ports
-from catena.minion.jobs.afterwards import Commands
+from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.link.local_socket import LocalConnection, LocalSocket
 from catena.minion.link.master import socket_link

@@ -17,7 +17,7 @@ from catena.core import failpoints
 from catena.core.clock import read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.minion.jobs import processes
-from catena.minion.jobs.afterwards import spawn
+from catena.minion.jobs.follow_up import spawn
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.start.interpreter import python_argv, site_folder
 from catena.runtime import agent_versions

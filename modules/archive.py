@@ -11,11 +11,18 @@ from typing import Any, List, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.arguments import listed, truth
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import run as run_command
 from catena.modules.file import source
-from catena.modules.unpack import Archive, by_kind, checked_form, extract, form_of, members
+from catena.modules.shared.arguments import listed, truth
+from catena.modules.shared.unpack import (
+    Archive,
+    by_kind,
+    checked_form,
+    extract,
+    form_of,
+    members,
+)
 
 
 def opened(

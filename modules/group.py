@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules import accounts
-from catena.modules.accounts import checked_name
-from catena.modules.arguments import listed, truth
+from catena.modules.shared import accounts
+from catena.modules.shared.accounts import checked_name
+from catena.modules.shared.arguments import listed, truth
 
 
 @function()

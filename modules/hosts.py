@@ -11,8 +11,8 @@ from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import function
-from catena.modules.arguments import listed
 from catena.modules.file import content
+from catena.modules.shared.arguments import listed
 
 #: Scope of an IPv6 address: a name of an interface.
 _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")

@@ -306,7 +306,7 @@ def _decoded(answer: Answer, kind: str) -> Dict[str, Any]:
 
 
 def _read_yaml(text: str) -> Any:
-    from catena.modules.serializers import LOAD
+    from catena.modules.shared.serializers import LOAD
 
     return LOAD["yaml"](text, {})
 

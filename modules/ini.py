@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
 from catena.modules.file import content
-from catena.modules.ini_text import IniText
+from catena.modules.shared.ini_text import IniText
 
 
 def read(path: str, separator: str = "=") -> IniText:

@@ -101,6 +101,6 @@ def shadow_hash(
     algorithm: str = "sha512",
 ) -> str:
     """Return the hash of a password for /etc/shadow; of a random one where none is given."""
-    from catena.modules.crypted import crypted
+    from catena.modules.shared.crypted import crypted
 
     return crypted(context, password or secrets.token_urlsafe(15), crypt_salt, algorithm)

@@ -39,7 +39,7 @@ def get(context: Context, uri: str, strict: bool = False) -> Any:
 
 
 def _from_files(profile: Mapping[str, Any], key: str) -> Any:
-    from catena.modules.serializers import LOAD
+    from catena.modules.shared.serializers import LOAD
 
     files: List[str] = list(profile.get("files") or ())
     found: Any = None

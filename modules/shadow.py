@@ -8,9 +8,9 @@ from typing import Any, Dict, List, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules import accounts
-from catena.modules.accounts import checked_field, checked_name
-from catena.modules.crypted import crypted
+from catena.modules.shared import accounts
+from catena.modules.shared.accounts import checked_field, checked_name
+from catena.modules.shared.crypted import crypted
 
 _FIELDS = ("name", "passwd", "lstchg", "min", "max", "warn", "inact", "expire")
 

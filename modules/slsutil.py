@@ -13,7 +13,7 @@ from catena.core.nested import merge as joined
 from catena.core.plugins import function
 from catena.core.suggest import unknown
 from catena.modules.file import content, source
-from catena.modules.serializers import DUMP, LOAD
+from catena.modules.shared.serializers import DUMP, LOAD
 
 _log = logger(__name__)
 

@@ -8,9 +8,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
 from catena.core.plugins import function
-from catena.modules import accounts
-from catena.modules.accounts import checked_field, checked_name
-from catena.modules.arguments import listed, take, truth
+from catena.modules.shared import accounts
+from catena.modules.shared.accounts import checked_field, checked_name
+from catena.modules.shared.arguments import listed, take, truth
 
 
 @dataclass(frozen=True)

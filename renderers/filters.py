@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Mapping
 from jinja2 import pass_context
 from jinja2.runtime import Context as Names
 
-from catena.core.stand_ins import StandIn, standing_in
+from catena.core.import_stubs import StandIn, standing_in
 
 # Each of these is for one or two filters, which few templates use.
 _FOR_FEW = ("hashlib", "hmac", "pprint", "random", "secrets", "shutil", "socket", "string", "uuid")

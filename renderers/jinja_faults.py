@@ -9,9 +9,9 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, T
 import jinja2
 from jinja2.utils import internal_code
 
+from catena.core.custom_faults import in_custom_file, told
 from catena.core.errors import LimitError
 from catena.core.frozen import dataclass
-from catena.core.own_code import in_custom_file, told
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 from catena.core.digest import sha256
 from catena.core.files import write_whole
-from catena.core.stand_ins import StandIn, standing_in
+from catena.core.import_stubs import StandIn, standing_in
 
 
 def _getattr_static(*arguments: Any) -> Any:

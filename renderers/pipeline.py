@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 from catena.core.context import Context
+from catena.core.custom_faults import told
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.frozen import replace
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine

@@ -6,7 +6,7 @@ import traceback
 from typing import Any, Dict, Mapping
 
 from catena.core.context import Context
-from catena.core.own_code import in_custom_file, said, told
+from catena.core.custom_faults import in_custom_file, said, told
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
 from catena.renderers.source import Source, SourceError, plain, template_options

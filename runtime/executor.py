@@ -7,6 +7,7 @@ from collections.abc import Mapping as AbstractMapping
 from typing import Any, Callable, Optional, Tuple
 
 from catena.core.context import Context
+from catena.core.custom_faults import told
 from catena.core.errors import (
     CatenaError,
     NotFoundError,
@@ -18,7 +19,6 @@ from catena.core.files import no_room
 from catena.core.frozen import dataclass
 from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind

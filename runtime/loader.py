@@ -31,11 +31,11 @@ from typing import (
 )
 
 from catena.core.context import Context
+from catena.core.custom_faults import file_name, module_name, told
 from catena.core.dry_run import unguarded
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
-from catena.core.own_code import file_name, module_name, told
 from catena.core.patterns import lazy_pattern
 from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, built_in
 from catena.core.suggest import nearest

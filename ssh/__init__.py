@@ -1,1 +1,1 @@
-"""Hosts that are reached over SSH alone: roster, connection, and the push of one run."""
+"""Hosts that are reached over SSH alone: how to connect to one, and how a job is pushed there."""

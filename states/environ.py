@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, Optional
 from catena.core.context import Context
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import truth
+from catena.modules.shared.arguments import truth
 from catena.states.answers import done, failed, would
 
 

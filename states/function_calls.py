@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
+from catena.core.custom_faults import told
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.core.plugins import Plugin
 from catena.core.suggest import nearest
 from catena.core.types import StateResult

@@ -8,7 +8,7 @@ from catena.core.context import Context
 from catena.core.nested import MISSING, traverse
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.grain_rules import refusal
+from catena.modules.shared.grain_rules import refusal
 from catena.states.answers import done, failed, would
 
 

@@ -9,8 +9,8 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules import accounts
-from catena.modules.arguments import listed, truth
+from catena.modules.shared import accounts
+from catena.modules.shared.arguments import listed, truth
 from catena.states.answers import done, failed, would
 
 

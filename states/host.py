@@ -10,7 +10,7 @@ from catena.core.frozen import dataclass, field
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules import hosts
-from catena.modules.arguments import listed, truth
+from catena.modules.shared.arguments import listed, truth
 from catena.states.answers import done, failed, would
 
 

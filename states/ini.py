@@ -8,9 +8,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import truth
 from catena.modules.ini import apply, read, text_of, write
-from catena.modules.ini_text import IniText
+from catena.modules.shared.arguments import truth
+from catena.modules.shared.ini_text import IniText
 from catena.states.answers import done, failed, would
 
 #: Edits the file in memory; returns the changes and, for test mode, a sentence for each.

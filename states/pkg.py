@@ -8,9 +8,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import truth
 from catena.modules.pkg.functions import normalize_name, provider, satisfies, wanted_packages
 from catena.modules.pkg.provider import Wanted
+from catena.modules.shared.arguments import truth
 
 #: The repositories' indexes are fetched once in a run, whoever asks (Salt's mod_init).
 _FRESH = "pkg.refreshed"

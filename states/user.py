@@ -9,9 +9,9 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, fields, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules import accounts
-from catena.modules.arguments import listed, split, truth
-from catena.modules.crypted import crypted
+from catena.modules.shared import accounts
+from catena.modules.shared.arguments import listed, split, truth
+from catena.modules.shared.crypted import crypted
 from catena.states.answers import done, failed, likely_typos, would
 
 _GECOS = ("fullname", "roomnumber", "workphone", "homephone", "other")

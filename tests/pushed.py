@@ -15,12 +15,12 @@ from typing import Any, cast
 from catena.core.clock import read_boot_id
 from catena.core.job import JobSpec
 from catena.runtime import processes
-from catena.runtime.ssh import protocol as p
-from catena.runtime.ssh.runs import RunFolder
-from catena.ssh import channel
-from catena.ssh.bundle import Bundle, bundle
-from catena.ssh.errors import ChannelLostError, Phase
-from catena.ssh.program import Part, Program
+from catena.runtime.push import protocol as p
+from catena.runtime.push.runs import RunFolder
+from catena.ssh.connect import channel
+from catena.ssh.connect.errors import ChannelLostError, Phase
+from catena.ssh.push.bundle import Bundle, bundle
+from catena.ssh.push.program import Part, Program
 
 JID = "20261121183000000000"
 RUN = "run-00000001"
@@ -29,7 +29,7 @@ SECONDS = 60.0
 
 
 class Pipes:
-    """A command behind pipes, as `ssh.session.Session` is behind sshd."""
+    """A command behind pipes, as `ssh.connect.session.Session` is behind sshd."""
 
     may_ask = False
 

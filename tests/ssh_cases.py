@@ -24,9 +24,9 @@ from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.renderers import config_files
 from catena.runtime.executor import Outcome
-from catena.ssh import push
-from catena.ssh.link import Channel, Completed, Connection, Probed
-from catena.ssh.target import Target
+from catena.ssh.connect.link import Channel, Completed, Connection, Probed
+from catena.ssh.connect.target import Target
+from catena.ssh.push import job
 from tests.pushed import Bench
 from tests.salt_cases import Answer, Case, Stage, _answer
 
@@ -37,7 +37,7 @@ _MASTERS = ("file_roots", "pillar_roots")
 
 @dataclass
 class PipeConnection:
-    """A host behind pipes, as `ssh.connection` is behind sshd."""
+    """A host behind pipes, as `ssh.connect.connection` is behind sshd."""
 
     bench: Bench
     target: Target
@@ -53,7 +53,7 @@ class PipeConnection:
     ) -> Channel:
         from typing import cast
 
-        from catena.ssh import channel
+        from catena.ssh.connect import channel
         from tests.pushed import Pipes
 
         pipes = Pipes([*self.bench.before, *argv], self.bench.env)
@@ -97,7 +97,7 @@ class PushedStage(Stage):
         out, err = io.StringIO(), io.StringIO()
         try:
             with contextlib.redirect_stderr(err):
-                found = push.outcome(
+                found = job.outcome(
                     self.target(step),
                     self.connector(bench),
                     spec,

@@ -15,7 +15,7 @@ from catena.master.chains.ledger import Ledger, Place, Placed, Shipment
 from catena.master.chains.lifecycle import ChunkState
 from catena.master.chains.render import PlannedAction, RenderedChain
 from catena.master.store.chain_tables import CHUNKS, RUNS
-from catena.master.store.many import ManyRows
+from catena.master.store.fast.many_rows import ManyRows
 from catena.master.store.metadata import Ready
 
 _INSERT_RUNS = ManyRows(

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.master.chains import actions
 from catena.master.chains.actions import ActionType
+from catena.master.chains.dependencies import ChainParts, ChainRules
 from catena.master.chains.files import FRESH_SECONDS, hashes
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainState, ChunkEvent, ChunkState
-from catena.master.chains.parts import ChainParts, ChainRules
 from catena.master.store.chain_tables import ACTIONS, CHAINS, CHUNKS
 
 #: Chunk files removed in one transaction.

@@ -13,7 +13,7 @@ from typing import Any
 
 from catena.core.job import ActionKind, Boundary, ChainManifest
 from catena.master.chains.lifecycle import EXECUTION, ChainEvent, ExecutionEvent, ExecutionState
-from catena.master.clocks import ClockReading, passed
+from catena.master.process.clocks import ClockReading, passed
 
 PREREQUISITE_FAILED = "Prerequisite failed"
 NO_RETURN = "No job return event was received."

@@ -13,12 +13,12 @@ from catena.core.errors import CatenaError
 from catena.core.job import BOUNDARY_SECONDS, ChainManifest
 from catena.master.chains import claims, decide, rows
 from catena.master.chains.claims import Draft, Host
+from catena.master.chains.dependencies import ChainParts, ChainRules, SshHosts
 from catena.master.chains.ledger import ConflictError, Ledger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
 )
-from catena.master.chains.parts import ChainParts, ChainRules, SshHosts
 from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.run_jobs import START
 from catena.master.jobs.model import JobRequest, Submitted

@@ -25,8 +25,8 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.store.backup import next_epoch
 from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
+from catena.master.store.fast.serials import insert_many
 from catena.master.store.metadata import Ready
-from catena.master.store.serials import insert_many
 
 _INSERT_ENTRY = sa.insert(ENTRIES)
 _INSERT_EXECUTION = sa.insert(EXECUTIONS)

@@ -10,8 +10,8 @@ from catena.core import failpoints
 from catena.core.errors import NotFoundError
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, fence_rules, run_jobs
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fence_rules import Fence, FenceStep
-from catena.master.chains.parts import ChainParts
 from catena.master.chains.run_jobs import CLEAN
 from catena.master.jobs.model import JobRequest, Submitted
 

@@ -13,8 +13,8 @@ from catena.core.checkup import Finding, Level
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, rows, run_jobs, wait_rows
-from catena.master.chains.again import INTERRUPTED
 from catena.master.chains.lifecycle import ChainState, ExecutionState
+from catena.master.chains.retry import INTERRUPTED
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
 from catena.master.store.tables import MINIONS
 

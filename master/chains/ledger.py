@@ -33,8 +33,8 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
     status,
 )
-from catena.master.clocks import ClockReading
 from catena.master.jobs.model import EventItem
+from catena.master.process.clocks import ClockReading
 from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
 from catena.master.store.lists import padded, slices
 

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.master.chains import decide, rows
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import (
     ACTIVE_CHAINS,
@@ -15,7 +16,6 @@ from catena.master.chains.lifecycle import (
     ChainState,
     ExecutionState,
 )
-from catena.master.chains.parts import ChainParts
 from catena.master.store import restored
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS
 

@@ -23,10 +23,10 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.chains.returned import ChainResult
 from catena.master.chains.run_jobs import CLEAN, RESUME, START, RunJob
-from catena.master.clocks import HostClocks
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem
+from catena.master.process.clocks import HostClocks
 from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import after_commit
 from catena.master.store.tables import JOBS, MINIONS

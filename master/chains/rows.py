@@ -20,7 +20,7 @@ from catena.master.chains.actions import ActionPlan
 from catena.master.chains.decide import ExecutionFact
 from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.chains.render import PlannedAction
-from catena.master.clocks import ClockReading, rebased, same_host
+from catena.master.process.clocks import ClockReading, rebased, same_host
 from catena.master.store.chain_tables import (
     ACTIONS,
     CHAINS,

@@ -11,15 +11,15 @@ import sqlalchemy as sa
 
 from catena.core.errors import CatenaError
 from catena.core.job import Boundary
-from catena.master.chains import cleanup, decide, dispatch, late, rows
+from catena.master.chains import cleanup, decide, dispatch, late_joins, rows
 from catena.master.chains.decide import Due
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fences import Fences
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
-from catena.master.chains.parts import ChainParts
 from catena.master.chains.silence import Silence
 from catena.master.chains.steps import each
-from catena.master.clocks import ClockReading
+from catena.master.process.clocks import ClockReading
 from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS
 
 LOG = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Scheduler:
         # Before anything starts: a minion must not forget the run that follows the ended one.
         await self._fence()
         await self._start_due()
-        await late.join(self._parts)
+        await late_joins.join(self._parts)
         await cleanup.clear_files(self._parts)
         now = self._parts.clocks.read().mono
         if now - self._swept >= SWEEP_SECONDS:

@@ -29,8 +29,18 @@ from catena.client.requests import (
 from catena.core import ids
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
 from catena.core.records import decode, encode
-from catena.master.chains import actions, again, cleanup, dispatch, drafts, fence_rows, rows, views
+from catena.master.chains import (
+    actions,
+    cleanup,
+    dispatch,
+    drafts,
+    fence_rows,
+    retry,
+    rows,
+    views,
+)
 from catena.master.chains.actions import ActionPlan
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import uploads
 from catena.master.chains.ledger import Ledger
 from catena.master.chains.lifecycle import (
@@ -39,7 +49,6 @@ from catena.master.chains.lifecycle import (
     ChainState,
     ExecutionEvent,
 )
-from catena.master.chains.parts import ChainParts
 from catena.master.chains.preview import preview
 from catena.master.chains.render import PlannedAction
 from catena.master.jobs.model import JobRequest
@@ -269,14 +278,14 @@ class ChainService:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 raise InvalidStateError(f"{rows.title(row)} is {row.state}; it has not failed")
-            again.retry(ledger, row)
+            retry.retry(ledger, row)
             return _line(ledger, row.id)
 
         return await self._parts.change(run, user)
 
     async def resolve(self, request: ChainResolve, user: str) -> dict[str, Any]:
         """Say what the interrupted actions of a failed chain came to."""
-        if request.verdict == again.CANCEL:
+        if request.verdict == retry.CANCEL:
             if request.minions:
                 raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
             return await self.cancel(ChainRef(request.chain), user)
@@ -288,7 +297,7 @@ class ChainService:
                 if ChainState(row.state) in ENDED_CHAINS:
                     why = "nothing of it is interrupted"
                 raise InvalidStateError(f"{rows.title(row)} is {row.state}; {why}")
-            again.resolve(ledger, row, request)
+            retry.resolve(ledger, row, request)
             return _line(ledger, row.id)
 
         return await self._parts.change(run, user)

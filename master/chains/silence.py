@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from catena.core.run_ref import RunRef
 from catena.master.chains import decide, rows, run_jobs
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.ledger import Ledger
-from catena.master.chains.parts import ChainParts
 from catena.master.chains.steps import each
 from catena.master.store.chain_tables import HISTORY
 

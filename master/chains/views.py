@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catena.master.chains import actions, rows, wait_rows
 from catena.master.chains.actions import ActionType
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
     EXECUTION,
@@ -19,7 +20,6 @@ from catena.master.chains.lifecycle import (
     Status,
     status,
 )
-from catena.master.chains.parts import ChainParts
 from catena.master.chains.waits import Wait
 
 HISTORY_LIMIT = 200

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rules, rows, run_jobs, waits
+from catena.master.chains.dependencies import ChainRules
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState
-from catena.master.chains.parts import ChainRules
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
-from catena.master.clocks import ClockReading, passed
 from catena.master.jobs.delivery import Delivery
+from catena.master.process.clocks import ClockReading, passed
 from catena.master.store.chain_tables import RUNS
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 

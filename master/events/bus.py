@@ -15,12 +15,12 @@ from catena.core.errors import UsageError
 from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
 from catena.master.events import return_events
 from catena.master.events.ring import EventRing
-from catena.master.once import Once
+from catena.master.requests.once import Once
 from catena.master.store.database import Store, after_commit
+from catena.master.store.fast.lookup import Lookup
+from catena.master.store.fast.serials import insert_many
 from catena.master.store.lists import padded
-from catena.master.store.lookup import Lookup
 from catena.master.store.metadata import WITH_ANOTHER, Ready
-from catena.master.store.serials import insert_many
 from catena.master.store.tables import CURSORS, EVENTS
 
 _KNOWN = Lookup(

@@ -13,7 +13,7 @@ from catena.core.errors import RecordError
 from catena.core.events import Event
 from catena.core.records import decode, encode
 from catena.master.store.database import Store
-from catena.master.store.serials import insert_many
+from catena.master.store.fast.serials import insert_many
 from catena.master.store.tables import REACTIONS
 from catena.reactors.reaction import Reaction
 from catena.reactors.retries import Failed

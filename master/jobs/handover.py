@@ -18,8 +18,8 @@ from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Cause, Delivery
 from catena.master.jobs.model import Order, ReturnObserver
-from catena.master.jobs.steady import SteadyTime
-from catena.master.sessions import Link, Sessions
+from catena.master.jobs.order_clock import SteadyTime
+from catena.master.minions.sessions import Link, Sessions
 from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder

@@ -24,13 +24,13 @@ from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Cause, Delivery
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.model import Order
+from catena.master.jobs.reports import Folded, Word, fold
 from catena.master.jobs.rows import NewReturn
-from catena.master.jobs.words import Folded, Word, fold
-from catena.master.limits import RateLimit
-from catena.master.sessions import Link
+from catena.master.minions.limits import RateLimit
+from catena.master.minions.sessions import Link
 from catena.master.store.database import Bulk, Store, after_commit
+from catena.master.store.fast.pending import Pending
 from catena.master.store.metadata import Ready
-from catena.master.store.pending import Pending
 from catena.master.store.tables import PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer

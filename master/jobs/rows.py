@@ -18,10 +18,10 @@ from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.model import JobRequest, Order
-from catena.master.once import job_key, other_request
+from catena.master.requests.once import job_key, other_request
+from catena.master.store.fast.lookup import Lookup
+from catena.master.store.fast.many_rows import ManyRows
 from catena.master.store.lists import padded, slices
-from catena.master.store.lookup import Lookup
-from catena.master.store.many import ManyRows
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
 

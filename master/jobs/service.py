@@ -18,14 +18,14 @@ from catena.core.ids import Jid, JidFactory, jid_at
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
-from catena.master import once
 from catena.master.events.bus import EventBus
 from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
 from catena.master.jobs.handover import Cancel, Handover, Moves
 from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
-from catena.master.jobs.steady import SteadyTime
+from catena.master.jobs.order_clock import SteadyTime
+from catena.master.requests import once
 from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import DELIVERIES

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.suggest import unknown
 from catena.core.target import Nodegroups, Subject, Target, parse
-from catena.master.facts import Facts
+from catena.master.minions.facts import Facts
 from catena.master.store.database import Store
 from catena.master.store.tables import MINIONS
 
@@ -27,7 +27,7 @@ Pillars = Callable[[Collection[str]], Awaitable[Mapping[str, Mapping[str, Any]]]
 
 
 class Hosts(Protocol):
-    """The hosts that SSH reaches (`master.ssh.hosts.RosterHosts`)."""
+    """The hosts that SSH reaches (`master.push.hosts.RosterHosts`)."""
 
     def ids(self) -> Collection[str]:
         """Return their ids."""

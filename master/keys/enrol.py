@@ -19,8 +19,8 @@ from catena.master.events.bus import EventBus
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys, insert_key
 from catena.master.keys.waiting import PENDING_LIMIT
-from catena.master.limits import RateLimit
-from catena.master.sessions import Link
+from catena.master.minions.limits import RateLimit
+from catena.master.minions.sessions import Link
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, TOKENS
 from catena.transport.keys import proof_by_digest

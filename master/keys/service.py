@@ -21,13 +21,13 @@ from catena.core.digest import hmac_sha256
 from catena.core.errors import InvalidStateError, UsageError
 from catena.core.ids import minion_id
 from catena.core.suggest import unknown
-from catena.master import hello_rows
 from catena.master.events.bus import EventBus
 from catena.master.keys import machines
 from catena.master.keys.machines import Claim
 from catena.master.keys.ring import KeyRing, KnownKey
 from catena.master.keys.waiting import WaitingKeys
-from catena.master.once import UNKEYED, Once
+from catena.master.minions import rows as minion_rows
+from catena.master.requests.once import UNKEYED, Once
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import KEYS, MINIONS, TOKENS
 from catena.transport.keys import KeyPair, fingerprint, key_bytes, token_digest
@@ -287,7 +287,7 @@ class Keys:
 
     async def list(self, match: str = "*") -> dict[str, list[dict[str, Any]]]:
         """Return keys by state, as KeyList describes, with conflicts in words."""
-        since = self._clock.now().timestamp() - hello_rows.CONFLICT_SECONDS
+        since = self._clock.now().timestamp() - minion_rows.CONFLICT_SECONDS
         query = sa.select(MINIONS.c.id, MINIONS.c.conflict).where(MINIONS.c.conflict_at > since)
         rows = await self._store.read(lambda conn: conn.execute(query).all())
         conflicts = {row.id: row.conflict for row in rows}

@@ -14,12 +14,12 @@ from catena.core.plugins import Plugin
 from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
+from catena.master.gate.views import MinionViews
 from catena.master.jobs.service import Jobs
 from catena.master.jobs.views import JobViews
-from catena.master.minions.views import MinionViews
-from catena.master.once import UNKEYED, Once
+from catena.master.requests.once import UNKEYED, Once
 from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
-from catena.master.runners.parts import RunnerParts
+from catena.master.runners.dependencies import RunnerParts
 from catena.reactors.engine import Engine
 
 Runner = Callable[..., Awaitable[Any]]

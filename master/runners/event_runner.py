@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catena.master.runners.parts import RunnerParts
+from catena.master.runners.dependencies import RunnerParts
 
 
 async def send(parts: RunnerParts, tag: str, data: Mapping[str, Any] | None = None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from catena.client.requests import JobList
 from catena.core.errors import NotFoundError
 from catena.master.jobs.views import FINAL, result_map
-from catena.master.runners.parts import RunnerParts
+from catena.master.runners.dependencies import RunnerParts
 
 LIST_LIMIT = 10_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catena import __version__
-from catena.master.runners.parts import RunnerParts
+from catena.master.runners.dependencies import RunnerParts
 
 
 async def _rows(parts: RunnerParts) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from catena.core.errors import UsageError
-from catena.master.runners.parts import RunnerParts
+from catena.master.runners.dependencies import RunnerParts
 from catena.reactors.retries import Failed
 
 

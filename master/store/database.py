@@ -25,8 +25,10 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, TryLaterError
-from catena.master.store import direct, schema, sole
-from catena.master.store.pending import Pending
+from catena.master.store import schema, sole
+from catena.master.store.fast import direct
+from catena.master.store.fast.log_room import CHECKPOINT_PAGES
+from catena.master.store.fast.pending import Pending
 from catena.master.store.sole import Sole
 
 log = logging.getLogger(__name__)
@@ -41,8 +43,6 @@ LAZY_SECONDS = 0.05
 LOCK_PATIENCE_SECONDS = 30.0
 BUSY_TIMEOUT_MS = 5000
 LOCKED_PAUSE_SECONDS = 0.2
-#: Pages of SQLite's log until they go into the file: 16 MB. Most are those of the commit before.
-CHECKPOINT_PAGES = 4000
 READERS = 4
 #: Pages that a reader keeps, KiB. SQLite's own 2 MB for each of them fill up with what fifty hosts
 #: have said, and all of it is in the system's cache as well; the writer keeps that much.

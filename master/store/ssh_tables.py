@@ -12,7 +12,7 @@ SSH_HOSTS = sa.Table(
     "ssh_host",
     METADATA,
     sa.Column("id", sa.String(253), primary_key=True),
-    #: Life cycle in catena.master.ssh.lifecycle.
+    #: Life cycle in catena.master.push.lifecycle.
     sa.Column("state", sa.String(16), nullable=False),
     #: What it waits for, or what the visit does: for people.
     sa.Column("detail", Words, nullable=False, server_default=""),

@@ -85,7 +85,7 @@ JOBS = sa.Table(
     sa.Column("tgt_type", sa.String(32), nullable=False),
     sa.Column("metadata", Packed, nullable=False),
     sa.Column("issued", sa.Double, nullable=False),
-    #: By catena.master.jobs.steady, which setting the clock does not change.
+    #: By catena.master.jobs.order_clock, which setting the clock does not change.
     sa.Column("not_after", sa.Double, nullable=False),
     sa.Column("deadline_seconds", sa.Integer, nullable=False),
     #: Deliveries under way at a time; 0: all.
@@ -164,7 +164,7 @@ EVENTS = sa.Table(
 )
 
 #: Requests of clients that came with a key and were carried out, with their answers: a repetition
-#: changes nothing (`catena.master.once`).
+#: changes nothing (`catena.master.requests.once`).
 REQUESTS = sa.Table(
     "client_request",
     METADATA,

@@ -15,7 +15,7 @@ import msgpack
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import decode
-from catena.master import log
+from catena.master.process import log
 from catena.master.workers.tasks import call, pillar, reactions, roster
 
 #: Address space of one child: a template that builds a list without end dies here (attack row

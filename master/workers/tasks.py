@@ -53,7 +53,7 @@ def roster(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
     Raises:
         ConfigError: it can't be used; names file and line.
     """
-    from catena.ssh.roster import read
+    from catena.ssh.connect.roster import read
 
     found = {}
     for name, target in read(settings).items():

@@ -14,7 +14,6 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
-from catena.modules.arguments import listed, truth
 from catena.modules.cmd import process
 from catena.modules.cmd.options import (
     RunOptions,
@@ -24,6 +23,7 @@ from catena.modules.cmd.options import (
     from_command_line,
     success_codes,
 )
+from catena.modules.shared.arguments import listed, truth
 
 LOG = logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any, Optional, Pattern, Tuple
 
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
-from catena.modules.arguments import listed
+from catena.modules.shared.arguments import listed
 
 #: Salt's default: re.MULTILINE.
 DEFAULT_FLAGS = 8

@@ -7,10 +7,10 @@ from typing import Any, Dict, Tuple, Union
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.arguments import split, truth
 from catena.modules.file import blocks, content, edits, lines
 from catena.modules.file.change import lines_of
 from catena.modules.file.inspect import existing, expand, text_of
+from catena.modules.shared.arguments import split, truth
 
 
 def _words(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:

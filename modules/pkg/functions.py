@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.arguments import listed, truth
 from catena.modules.pkg.apt import Apt
 from catena.modules.pkg.dnf import Dnf
 from catena.modules.pkg.names import normalize_name as normalize_name
@@ -25,6 +24,7 @@ from catena.modules.pkg.provider import (
     checked_version,
 )
 from catena.modules.pkg.zypper import Zypper
+from catena.modules.shared.arguments import listed, truth
 
 #: Family of the distribution -> its provider; checked before tools are looked for, since Debian
 #: ships dnf and zypper as ordinary packages.

@@ -11,7 +11,7 @@ from catena.core.files import write_durable
 from catena.core.nested import MISSING, plain_copy, set_at, traverse
 from catena.core.plugins import function
 from catena.core.tables import choose
-from catena.modules.grain_rules import refusal
+from catena.modules.shared.grain_rules import refusal
 from catena.runtime.grains.collect import static_grains
 
 _DEFAULT = ""

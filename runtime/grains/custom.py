@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
+from catena.core.custom_faults import file_name, module_name, told
 from catena.core.logs import logger
-from catena.core.own_code import file_name, module_name, told
 from catena.core.signatures import parameters
 from catena.runtime.custom_code import CheckedLoader
 

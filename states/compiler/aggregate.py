@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from catena.core.context import Context
+from catena.core.custom_faults import told
 from catena.core.frozen import replace
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.states.compiler.call import Callees
 from catena.states.compiler.joining import Grouping, directly, widen
 from catena.states.compiler.model import KEYWORDS, Low, Row

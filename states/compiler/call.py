@@ -21,16 +21,16 @@ from typing import (
 )
 
 from catena.core.context import Context
+from catena.core.custom_faults import told
 from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.core.plugins import BUILT_IN, LOW, LookAhead, Plugin, Registry
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 from catena.core.unguarded import KEY as UNGUARDED
 from catena.core.unguarded import Unguarded
-from catena.modules.arguments import truth
+from catena.modules.shared.arguments import truth
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
 from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row

@@ -8,8 +8,8 @@ import signal
 import threading
 from typing import Callable, Collection, NoReturn, Optional
 
+from catena.core.custom_faults import told
 from catena.core.logs import logger
-from catena.core.own_code import told
 from catena.modules.cmd import tree
 from catena.states.compiler.model import Row
 

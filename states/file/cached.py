@@ -9,9 +9,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import truth
 from catena.modules.file import source
 from catena.modules.file.change import remove_path
+from catena.modules.shared.arguments import truth
 from catena.states.answers import done, failed, would
 
 

@@ -7,8 +7,8 @@ from typing import Any, List, Mapping, Tuple
 from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.nested import MISSING, traverse
-from catena.modules.arguments import listed, truth
 from catena.modules.file import content
+from catena.modules.shared.arguments import listed, truth
 from catena.states.file.options import ManagedOptions
 
 _KINDS = ("contents", "contents_pillar", "contents_grains")

@@ -10,10 +10,10 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import split, truth
 from catena.modules.file import blocks, edits, lines
 from catena.modules.file.inspect import text_of
 from catena.modules.file.text import editable, rewrite
+from catena.modules.shared.arguments import split, truth
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import accumulated, keep
 from catena.states.file.managed import managed

@@ -10,10 +10,10 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import split, truth
 from catena.modules.file import content
 from catena.modules.file.inspect import text_of
 from catena.modules.file.keyvalues import KeyValues, Outcome, with_values
+from catena.modules.shared.arguments import split, truth
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 

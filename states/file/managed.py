@@ -12,12 +12,12 @@ from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import listed, split, truth
 from catena.modules.cmd.options import RunOptions
 from catena.modules.cmd.run import run as run_command
 from catena.modules.file import attributes, content, source
 from catena.modules.file.attributes import KEEP, Wanted
 from catena.modules.file.change import make_folders
+from catena.modules.shared.arguments import listed, split, truth
 from catena.renderers.templates import ENGINES, render_file
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.ahead import staged

@@ -11,7 +11,6 @@ from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import split
 from catena.modules.file import attributes
 from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import (
@@ -21,6 +20,7 @@ from catena.modules.file.change import (
     remove_empty,
     remove_path,
 )
+from catena.modules.shared.arguments import split
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 

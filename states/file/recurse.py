@@ -11,10 +11,10 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import split, truth
 from catena.modules.file import attributes, content, source
 from catena.modules.file.attributes import KEEP
 from catena.modules.file.staged import FILE_BYTES, GROUP_BYTES, GROUP_FILES, Staged
+from catena.modules.shared.arguments import split, truth
 from catena.states.answers import failed, likely_typos, would
 from catena.states.compiler.call import REQUIRED
 from catena.states.file.directory import (

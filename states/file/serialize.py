@@ -12,9 +12,9 @@ from catena.core.nested import recurse
 from catena.core.plugins import state
 from catena.core.suggest import unknown
 from catena.core.types import StateResult
-from catena.modules.arguments import mapped, split, truth
 from catena.modules.file import content
-from catena.modules.serializers import DUMP, LOAD
+from catena.modules.shared.arguments import mapped, split, truth
+from catena.modules.shared.serializers import DUMP, LOAD
 from catena.states.answers import failed
 from catena.states.file.managed import managed
 from catena.states.file.options import ManagedOptions

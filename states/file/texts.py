@@ -7,9 +7,9 @@ from typing import Any, List, Mapping
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.modules.arguments import listed
 from catena.modules.file import content
 from catena.modules.file.source import SourceMissingError
+from catena.modules.shared.arguments import listed
 from catena.states.file.managed import managed_order
 from catena.states.file.managed import new_content as content_of
 from catena.states.file.options import ManagedOptions

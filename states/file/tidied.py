@@ -14,9 +14,9 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import listed, split, truth
 from catena.modules.file.change import remove_path
 from catena.modules.file.edits import compiled
+from catena.modules.shared.arguments import listed, split, truth
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.paths import absolute
 

@@ -38,7 +38,7 @@ def pkg(
     # Imported here: what unpacks is a tenth of what all the other functions of states need.
     import tempfile
 
-    from catena.modules.unpack import Archive, extract
+    from catena.modules.shared.unpack import Archive, extract
 
     path = Path(pkg_path)
     if not path.is_file() or hash_file(path, hash_type) != pkg_sum:

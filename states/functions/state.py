@@ -14,7 +14,7 @@ from catena.core.context import Context
 from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.frozen import replace
 from catena.core.plugins import function
-from catena.modules.arguments import truth
+from catena.modules.shared.arguments import truth
 from catena.states.compiler import api
 from catena.states.compiler.call import Callees
 from catena.states.compiler.faults import StateArgumentsError, meant

@@ -9,8 +9,8 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import split, truth
 from catena.modules.git.command import hidden
+from catena.modules.shared.arguments import split, truth
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.git.checkout import (
     Checkout,

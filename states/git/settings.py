@@ -10,9 +10,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.arguments import truth
 from catena.modules.git.command import Account, git, word
 from catena.modules.git.functions import config_values
+from catena.modules.shared.arguments import truth
 from catena.states.answers import done, failed, would
 
 

@@ -13,8 +13,8 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import UnreachableError
 from catena.core.job import CHAIN_FUNCTIONS
 from catena.minion.agent import Agent, Ports
-from catena.minion.jobs.afterwards import Commands
 from catena.minion.jobs.folder import Aside, Claim, job_folder, unpacked_order
+from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.ports import ForkListener
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.launch import with_chains

@@ -18,11 +18,11 @@ import sqlalchemy as sa
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master import daemon
-from catena.master.chains.parts import ChainRules
+from catena.master.chains.dependencies import ChainRules
 from catena.master.daemon import Master
 from catena.master.store import backup
 from catena.master.store.database import Store, StoreUnavailableError, _Work
-from catena.master.store.pending import Pending
+from catena.master.store.fast.pending import Pending
 from catena.master.workers import tasks as worker_tasks
 from catena.transport.gateway import Gateway
 from catena.transport.keys import fingerprint

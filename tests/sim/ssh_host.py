@@ -1,7 +1,7 @@
 """A host that SSH alone reaches, and the visits that the master makes there, under simulation.
 
 The host is a model: boots, runs that outlive their visits, a journal of actions and a resume file,
-by the rules that `runtime.ssh` and `runtime.chain_run` keep (and other tests hold them to). Under
+by the rules that `runtime.push` and `runtime.chain_run` keep (and other tests hold them to). Under
 test is the master: whom it visits when, and what it makes of what it finds.
 """
 
@@ -20,10 +20,10 @@ from catena.core.job import (
     JobReturn,
     JobSpec,
 )
-from catena.master.ssh import messages as m
-from catena.master.ssh.decide import RESUME, START, End
-from catena.master.ssh.visitor import VisitDiedError
-from catena.ssh.push import ATTEMPTS as RUNS
+from catena.master.push import messages as m
+from catena.master.push.decide import RESUME, START, End
+from catena.master.push.visitor import VisitDiedError
+from catena.ssh.push.job import ATTEMPTS as RUNS
 from tests.sim.stage import Stage
 
 #: How often an idempotent action is begun that never ends.
@@ -261,7 +261,7 @@ def _row(chunk: ChunkManifest, result: bool, comment: str) -> dict[str, Any]:
 
 
 class SimVisit:
-    """A visit of a host (`master.ssh.visitor.Visitor`)."""
+    """A visit of a host (`master.push.visitor.Visitor`)."""
 
     def __init__(self, host: SshHost, order: m.Order) -> None:
         self._host = host

@@ -15,8 +15,8 @@ from typing import Any
 from catena.client.requests import ChainDocument, ChainRef, ChainSchedule
 from catena.core.errors import CatenaError
 from catena.core.job import ActionKind
-from catena.master.ssh import messages as m
-from catena.master.ssh.worker import WorkerParts
+from catena.master.push import messages as m
+from catena.master.push.worker import WorkerParts
 from catena.master.store.database import StoreUnavailableError
 from tests.sim.faults import DAY
 from tests.sim.master import MasterHost, forget_connections

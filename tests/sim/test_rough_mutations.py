@@ -16,8 +16,8 @@ import pytest
 from catena.client.requests import ChainSchedule
 from catena.master.chains import decide, fence_rules, run_jobs
 from catena.master.chains.decide import Due, DueVerdict
+from catena.master.gate.minion_gate import MinionGate
 from catena.master.jobs import rows as job_rows
-from catena.master.minions.gate import MinionGate
 from catena.minion.jobs import seen
 from catena.runtime import resume_file
 from tests.sim import world

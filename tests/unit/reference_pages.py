@@ -25,8 +25,8 @@ from catena.core.fsm import Machine
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.master.chains import lifecycle
 from catena.master.jobs.delivery import MACHINE as DELIVERY
+from catena.master.push.lifecycle import HOST
 from catena.master.runners.calls import INDEX as RUNNERS
-from catena.master.ssh.lifecycle import HOST
 from catena.runtime import chain_record
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
-from catena.master import daemon, opening
-from catena.master.store import birth, soundness, upkeep, wal
+from catena.master import daemon
+from catena.master.store import birth, opening, soundness, upkeep, wal
 from catena.master.store.database import Store, StoreCorruptError
 from catena.master.store.tables import FACTS
 from catena.transport import keys

@@ -14,8 +14,8 @@ from catena.client.requests import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
 from catena.master import checkup
-from catena.master.acl import REACTOR
 from catena.master.events.kept import KeptReactions
+from catena.master.requests.rights import REACTOR
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import REACTIONS
 from catena.reactors import retries

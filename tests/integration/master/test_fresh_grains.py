@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catena.core.errors import TryLaterError
-from catena.master import facts
+from catena.master.minions import facts
 from catena.transport.messages import GrainsUpdate, Hello, PillarReply, PillarRequest, Refused
 from tests.integration.master.bench import Bench, Script, a_master
 
@@ -142,7 +142,7 @@ def test_a_session_ends_when_its_grains_cannot_be_stored(monkeypatch: pytest.Mon
         async with a_master() as master:
             (web1,) = await master.connect("web1")
             with monkeypatch.context() as patch:
-                patch.setattr("catena.master.hello_rows.grains", refuse)
+                patch.setattr("catena.master.minions.rows.grains", refuse)
                 await web1.say(GrainsUpdate({"role": "web"}))
             assert web1.got(Refused)[-1].code == "busy"
             assert "web1" not in master.sessions

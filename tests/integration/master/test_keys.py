@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.keys import enrol
-from catena.master.once import Once
+from catena.master.requests.once import Once
 from catena.master.store.tables import REQUESTS
 from catena.transport.keys import KeyPair, generate, token_proof
 from catena.transport.messages import (

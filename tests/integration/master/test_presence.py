@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catena.core.job import JobProgress
-from catena.master.minions import presence
+from catena.master.gate import presence
 from catena.transport.messages import (
     EventFired,
     EventStored,

@@ -15,8 +15,8 @@ from catena.client import requests as r
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobReturn
 from catena.master import daemon
-from catena.master.blobs import Blobs
-from catena.master.minions import pillars
+from catena.master.gate import pillars
+from catena.master.requests.blobs import Blobs
 from catena.master.store.database import Store
 from catena.transport.messages import (
     ChunkReply,

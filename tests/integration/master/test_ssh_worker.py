@@ -16,9 +16,9 @@ from catena.client.requests import ChainAction, ChainAdd, ChainCreate, ChainRef,
 from catena.core.job import JobSpec
 from catena.master import daemon
 from catena.master.daemon import Master
-from catena.master.ssh import messages as m
-from catena.master.ssh.visitor import VisitDiedError
-from catena.master.ssh.worker import LEASE_SECONDS, WorkerParts
+from catena.master.push import messages as m
+from catena.master.push.visitor import VisitDiedError
+from catena.master.push.worker import LEASE_SECONDS, WorkerParts
 from tests.integration.master.bench import Bench, a_master, a_return
 
 #: No test waits longer for anything.

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from catena.core.ids import jid_at
-from catena.master import store_growth
+from catena.master.store import growth
 from catena.master.store.database import Store
 from catena.master.store.tables import EVENTS
-from tests.unit.master.test_upkeep import job
+from tests.unit.master.store.test_upkeep import job
 
 NOW = 1_800_000_000.0
 
@@ -24,7 +24,7 @@ def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str]:
         store = Store(f"sqlite:///{folder / 'master.db'}")
         await store.open()
         await store.write(fill)
-        texts = await store.read(lambda conn: [f.what for f in store_growth.findings(conn, NOW)])
+        texts = await store.read(lambda conn: [f.what for f in growth.findings(conn, NOW)])
         await store.close()
         return texts
 
@@ -34,8 +34,8 @@ def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str]:
 def test_store_that_grows_is_named_with_what_makes_it_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_growth, "MANY_JOBS", 10)
-    monkeypatch.setattr(store_growth, "MANY_EVENTS", 30)
+    monkeypatch.setattr(growth, "MANY_JOBS", 10)
+    monkeypatch.setattr(growth, "MANY_EVENTS", 30)
 
     def fill(conn: sa.Connection) -> None:
         for number in range(12):
@@ -50,7 +50,7 @@ def test_store_that_grows_is_named_with_what_makes_it_grow(
 
 
 def test_quiet_or_old_work_is_no_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_growth, "MANY_JOBS", 10)
+    monkeypatch.setattr(growth, "MANY_JOBS", 10)
 
     def fill(conn: sa.Connection) -> None:
         for number in range(12):

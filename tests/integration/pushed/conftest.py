@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.runtime.ssh.compiled import compile_bundle
-from catena.ssh.bundle import bundle
+from catena.runtime.push.compiled import compile_bundle
+from catena.ssh.push.bundle import bundle
 from tests.pushed import Bench, end_runs
 
 

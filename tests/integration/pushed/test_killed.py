@@ -18,15 +18,15 @@ import pytest
 from catena.core.failpoint_rules import FAILPOINTS
 from catena.core.records import encode
 from catena.runtime.host import After, AfterKind
-from catena.runtime.ssh import protocol as p
-from catena.runtime.ssh import runner
-from catena.runtime.ssh.outcome import boot_id
-from catena.runtime.ssh.protocol import TargetError, Trouble
-from catena.runtime.ssh.room import Room
-from catena.runtime.ssh.runs import RunFolder
-from catena.ssh.bundle import Bundle, bundle
-from catena.ssh.errors import ChannelLostError
-from catena.ssh.program import Part, Program
+from catena.runtime.push import protocol as p
+from catena.runtime.push import runner
+from catena.runtime.push.host_folder import Room
+from catena.runtime.push.outcome import boot_id
+from catena.runtime.push.protocol import TargetError, Trouble
+from catena.runtime.push.runs import RunFolder
+from catena.ssh.connect.errors import ChannelLostError
+from catena.ssh.push.bundle import Bundle, bundle
+from catena.ssh.push.program import Part, Program
 from tests.integration.pushed.test_program import gone
 from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
 

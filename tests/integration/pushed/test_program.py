@@ -13,10 +13,10 @@ import pytest
 
 from catena.core.context import FileEntry
 from catena.core.errors import PeerError
-from catena.runtime.ssh import asking, values
-from catena.runtime.ssh import protocol as p
-from catena.runtime.ssh.protocol import TargetError, Trouble
-from catena.ssh.program import Part
+from catena.runtime.push import asking, values
+from catena.runtime.push import protocol as p
+from catena.runtime.push.protocol import TargetError, Trouble
+from catena.ssh.push.program import Part
 from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
 
 MODULE = b"""

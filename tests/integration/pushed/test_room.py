@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from catena.runtime.ssh import protocol as p
-from catena.runtime.ssh.protocol import TargetError, Trouble
-from catena.ssh.bundle import bundle
-from catena.ssh.errors import Phase, SshError
-from catena.ssh.program import Part
+from catena.runtime.push import protocol as p
+from catena.runtime.push.protocol import TargetError, Trouble
+from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.push.bundle import bundle
+from catena.ssh.push.program import Part
 from tests.debian_roots import overlay, require
 from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
 

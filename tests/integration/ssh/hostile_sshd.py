@@ -14,10 +14,10 @@ from typing import Any
 import paramiko
 
 from catena.core.ids import minion_id
-from catena.ssh.client_config import ClientFiles
-from catena.ssh.connection import SshConnection, open_connection
-from catena.ssh.host_keys import lookup_name
-from catena.ssh.target import Target
+from catena.ssh.connect.client_config import ClientFiles
+from catena.ssh.connect.connection import SshConnection, open_connection
+from catena.ssh.connect.host_keys import lookup_name
+from catena.ssh.connect.target import Target
 
 _TOKEN = re.compile(rb"catena-begin-([0-9a-f]{32})")
 

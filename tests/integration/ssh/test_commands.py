@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from catena.core.framing import NEED, READY
-from catena.ssh.errors import Phase, SshError
-from catena.ssh.raw import run_raw
+from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.raw import run_raw
 from tests.ssh_server import SshServer
 
 NASTY = ["a b", "$HOME", "`id`", "$(id)", "'", '"', "\\", "!!", "*", "a\nb", "-n", "é", ";"]

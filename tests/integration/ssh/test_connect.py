@@ -14,12 +14,17 @@ import pytest
 from fleet import free_ports
 
 from catena.core.ids import minion_id
-from catena.ssh.client_config import ClientFiles, route
-from catena.ssh.connection import open_connection
-from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
-from catena.ssh.host_keys import judge, read
-from catena.ssh.target import Target
-from catena.ssh.transport import shown_keys
+from catena.ssh.connect.client_config import ClientFiles, route
+from catena.ssh.connect.connection import open_connection
+from catena.ssh.connect.errors import (
+    ChannelLostError,
+    HostKeyError,
+    Phase,
+    SshError,
+)
+from catena.ssh.connect.host_keys import judge, read
+from catena.ssh.connect.target import Target
+from catena.ssh.connect.transport import shown_keys
 from tests.ssh_server import USER, SshServer, make_key
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from catena.runtime.ssh.protocol import TargetError, Trouble
-from catena.ssh.errors import ChannelLostError, Phase, SshError
-from catena.ssh.program import Program
-from catena.ssh.visit import Visit
+from catena.runtime.push.protocol import TargetError, Trouble
+from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.push.program import Program
+from catena.ssh.push.visit import Visit
 from tests.integration.ssh.test_push import Site, rows
 from tests.pushed import end_runs
 

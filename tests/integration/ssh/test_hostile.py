@@ -15,7 +15,12 @@ import pytest
 
 from catena.core.errors import CatenaError, LimitError, PeerError
 from catena.core.framing import NEED, READY, Framer, marker
-from catena.ssh.errors import ChannelLostError, HostKeyError, Phase, SshError
+from catena.ssh.connect.errors import (
+    ChannelLostError,
+    HostKeyError,
+    Phase,
+    SshError,
+)
 from tests.integration.ssh.hostile_sshd import Exec, HostileSshd, Script
 
 #: More than any window that a server opens.

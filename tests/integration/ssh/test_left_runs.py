@@ -13,11 +13,11 @@ import pytest
 
 from catena.core.errors import ConfigError
 from catena.core.job import JobReturn, JobSpec
-from catena.runtime.ssh.runs import RunFolder
-from catena.ssh import push
-from catena.ssh.clean import clean
-from catena.ssh.errors import SshError
-from catena.ssh.ledger import Begun, Ledger, Page
+from catena.runtime.push.runs import RunFolder
+from catena.ssh.connect.errors import SshError
+from catena.ssh.push import job
+from catena.ssh.push.clean import clean
+from catena.ssh.push.ledger import Begun, Ledger, Page
 from tests.integration.ssh.test_push import Site
 from tests.pushed import end_runs
 from tests.ssh_cases import connector
@@ -81,7 +81,7 @@ def command(site: Site, spec: JobSpec, moment: Callable[..., None]) -> JobReturn
         moment("kept")
 
     link = connector(site.bench)
-    ret = push.run(site.host(), link, spec, site.settings, moment, keep, begins)
+    ret = job.run(site.host(), link, spec, site.settings, moment, keep, begins)
     moment("end")
     page.close()
     return ret
@@ -101,7 +101,7 @@ def kill(site: Site, spec: JobSpec, moment: Moment) -> None:
 def collected(site: Site, begun: Begun, cancel: str = "") -> JobReturn | None:
     page = ledger(site).page(begun)
     link = connector(site.bench)
-    found = push.again(site.host(), link, begun, site.settings, nothing, page.keep, cancel)
+    found = job.again(site.host(), link, begun, site.settings, nothing, page.keep, cancel)
     page.close()
     return found
 
@@ -195,7 +195,7 @@ def test_returns_that_nobody_collects_go_after_their_time(site: Site) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        push.run(site.host(), link, spec, site.settings, nothing, dies)
+        job.run(site.host(), link, spec, site.settings, nothing, dies)
     assert [RunFolder(path).is_done() for path in site.bench.room.glob("runs/*")] == [True]
     assert clean(site.host(), link, nothing, 3600.0, False) == {
         "runs": 0,

@@ -16,11 +16,11 @@ from catena.core.errors import CatenaError, PeerError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.runtime.executor import Outcome
-from catena.runtime.ssh.protocol import Step
-from catena.ssh import push
-from catena.ssh.link import Connection
-from catena.ssh.program import Program
-from catena.ssh.target import Target
+from catena.runtime.push.protocol import Step
+from catena.ssh.connect.link import Connection
+from catena.ssh.connect.target import Target
+from catena.ssh.push import job
+from catena.ssh.push.program import Program
 from tests.pushed import Bench
 from tests.ssh_cases import PYTHON, connector
 
@@ -67,7 +67,7 @@ class Site:
             self.steps.append(f"{phase.value}: {text}")
 
         link = connect or connector(self.bench)
-        return push.outcome(target or self.host(), link, spec, self.settings, watch)
+        return job.outcome(target or self.host(), link, spec, self.settings, watch)
 
     def made(self, name: str) -> str:
         return (self.there / name).read_text()
@@ -418,9 +418,7 @@ def test_a_master_that_dies_before_it_kept_the_return_finds_the_run_again(site: 
 
     for keep in (dies, kept.append):
         try:
-            push.run(
-                site.host(), connector(site.bench), spec, site.settings, lambda *_: None, keep
-            )
+            job.run(site.host(), connector(site.bench), spec, site.settings, lambda *_: None, keep)
         except KeyboardInterrupt:
             assert site.bench.debris() != []
     assert [row["result"] for row in kept[0].value.values()] == [True]

@@ -12,10 +12,10 @@ import pytest
 
 from catena.core.config.master import MasterSettings
 from catena.core.job import JobSpec
-from catena.ssh import push
-from catena.ssh.connection import open_connection
-from catena.ssh.link import Connection
-from catena.ssh.target import Target
+from catena.ssh.connect.connection import open_connection
+from catena.ssh.connect.link import Connection
+from catena.ssh.connect.target import Target
+from catena.ssh.push import job
 from tests.pushed import Bench
 from tests.salt_cases import differences, load
 from tests.ssh_cases import PushedStage
@@ -77,7 +77,7 @@ def test_a_cut_network_loses_nothing(server: SshServer, tmp_path: Path) -> None:
     cutter = threading.Thread(target=cut)
     cutter.start()
     try:
-        ret = push.run(
+        ret = job.run(
             target,
             lambda one: open_connection(one, server.files()),
             JobSpec("20261121191500000000", "state.apply", ("t",)),

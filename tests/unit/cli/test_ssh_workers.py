@@ -14,7 +14,7 @@ from catena.cli.ssh_hosts import Hosts, Task
 from catena.cli.ssh_workers import HostError, Workers
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, LimitError, UnreachableError
-from catena.ssh.errors import Phase, SshError
+from catena.ssh.connect.errors import Phase, SshError
 
 
 def _answer(value: Any) -> Mapping[str, Any]:

@@ -10,9 +10,9 @@ import textwrap
 
 import pytest
 
+from catena.core.import_stubs import StandIn, standing_in
 from catena.core.logs import logger
 from catena.core.patterns import lazy_pattern
-from catena.core.stand_ins import StandIn, standing_in
 
 #: A module of the standard library that nothing else here needs.
 UNUSED = "stringprep"

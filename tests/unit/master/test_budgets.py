@@ -14,11 +14,11 @@ from catena.core.clock import ManualClock
 from catena.core.errors import LimitError, UsageError
 from catena.core.fsm import Kind
 from catena.core.job import JobReturn
-from catena.master.blobs import BadBlobError, Blobs
 from catena.master.jobs import batch
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.part_buffer import PartBuffer
-from catena.master.limits import RateLimit
+from catena.master.minions.limits import RateLimit
+from catena.master.requests.blobs import BadBlobError, Blobs
 from catena.transport.messages import ReturnPart
 from catena.transport.return_parts import join_return, split_return
 

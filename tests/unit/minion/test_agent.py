@@ -18,7 +18,7 @@ from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobReturn, JobSpec
 from catena.core.records import encode
 from catena.minion import upgrade
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Ports
-from catena.minion.jobs.afterwards import Commands
+from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.receipts import QUICK_SECONDS
 from catena.minion.log import Log

@@ -19,17 +19,17 @@ from catena.client.requests import (
 from catena.core.clock import ManualClock
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn
-from catena.master.blobs import Blobs
+from catena.master.chains.dependencies import ChainParts, ChainRules
+from catena.master.chains.engine import Chains
 from catena.master.chains.files import ChainFiles
-from catena.master.chains.parts import ChainParts, ChainRules
-from catena.master.chains.room import Chains
-from catena.master.clocks import HostClocks
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.jobs.handover import Handover, Moves
+from catena.master.jobs.order_clock import SteadyTime
 from catena.master.jobs.service import JobParts, Jobs
-from catena.master.jobs.steady import SteadyTime
-from catena.master.sessions import Sessions
+from catena.master.minions.sessions import Sessions
+from catena.master.process.clocks import HostClocks
+from catena.master.requests.blobs import Blobs
 from catena.master.store.database import Store
 from catena.master.store.tables import JOBS, KEYS, MINIONS
 

@@ -31,9 +31,9 @@ from catena.core.errors import (
     UsageError,
 )
 from catena.master.chains import dispatch
+from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import MissingUploadError
 from catena.master.chains.ledger import ConflictError
-from catena.master.chains.parts import ChainParts
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import TRANSACTIONAL_CHUNKS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.master.chains import room
-from catena.master.chains.room import CONSUMER
+from catena.master.chains import engine
+from catena.master.chains.engine import CONSUMER
 from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
 from tests.integration.master.chains.test_course import REBOOT, START
 
@@ -71,7 +71,7 @@ def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
 def test_events_that_are_no_starts_are_not_kept_from_pruning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "UNSAVED", 3)
+    monkeypatch.setattr(engine, "UNSAVED", 3)
 
     async def body(bench: Bench) -> None:
         saved: asyncio.Queue[int] = asyncio.Queue()

@@ -35,7 +35,7 @@ from catena.master.chains.lifecycle import (
     ExecutionState,
     status,
 )
-from catena.master.clocks import ClockReading
+from catena.master.process.clocks import ClockReading
 
 HOUR = 3600.0
 DUE = 1_000_000.0

@@ -10,7 +10,7 @@ import pytest
 from catena.core.job import BOUNDARY_SECONDS, ChainManifest
 from catena.core.records import encode
 from catena.master.chains import dispatch
-from catena.master.chains.parts import ChainRules
+from catena.master.chains.dependencies import ChainRules
 from catena.master.chains.render import RenderedChain
 
 

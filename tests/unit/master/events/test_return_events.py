@@ -30,7 +30,7 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.handover import Moves
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.returns import ReturnParts, Returns
-from catena.master.sessions import Sessions
+from catena.master.minions.sessions import Sessions
 from catena.master.store.database import Store
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import CURSORS, EVENTS, RETURNS

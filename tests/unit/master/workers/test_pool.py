@@ -11,8 +11,8 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.records import encode
-from catena.master.facts import Facts
-from catena.master.minions.pillars import PillarService
+from catena.master.gate.pillars import PillarService
+from catena.master.minions.facts import Facts
 from catena.master.workers.pool import TaskFailedError, WorkerDiedError, Workers
 from catena.transport.messages import PillarRequest
 

@@ -8,7 +8,7 @@ import pytest
 
 from catena.core.clock import SystemClock
 from catena.core.errors import LimitError
-from catena.master.limits import RateLimit
+from catena.master.minions.limits import RateLimit
 from catena.minion.link import event_log
 from catena.minion.link.event_log import EventLog
 from catena.minion.link.events import TOGETHER, TOGETHER_SECONDS, Events

@@ -1,0 +1,103 @@
+"""Hosts that join a chain after its start: those that had to be looked at before.
+
+The chunks of a host bear its machine id, which is learnt on the first visit. The others do not
+wait for it; it joins with a job of its own, in the same run of the chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+
+import sqlalchemy as sa
+
+from catena.core import failpoints
+from catena.master.chains import claims, decide, dispatch, rows
+from catena.master.chains.claims import Draft
+from catena.master.chains.dependencies import ChainParts, KnownHost
+from catena.master.chains.dispatch import Rendering
+from catena.master.chains.ledger import Ledger
+from catena.master.chains.lifecycle import ACTIVE_CHAINS, ExecutionState
+from catena.master.jobs.model import Submitted
+from catena.master.process.clocks import ClockReading
+from catena.master.store.chain_tables import CHAINS, EXECUTIONS
+
+# Built once: every tick of the scheduler asks, and building costs more than running it.
+_AWAITED = (
+    sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.minion)
+    .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
+    .where(EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
+    .where(CHAINS.c.state.in_([state.value for state in ACTIVE_CHAINS]))
+    .distinct()
+)
+
+_NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
+
+
+async def join(parts: ChainParts) -> None:
+    """Start chains on hosts that are known by now; give up those that can't be used.
+
+    Raises:
+        StoreUnavailableError: nothing was done; ask again.
+    """
+    for chain_id, minions in (await parts.store.read(_awaiting)).items():
+        await _join(parts, chain_id, minions)
+
+
+def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
+    """Return who has open actions in a chain that was dispatched, and none of them dispatched."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for row in conn.execute(_AWAITED):
+        found[row.chain_id].append(row.minion)
+    return dict(found)
+
+
+async def _join(parts: ChainParts, chain_id: int, minions: list[str]) -> None:
+    whole = await dispatch.current_draft(parts, chain_id)
+    found = replace(whole, plans={name: whole.plans[name] for name in minions})
+    rendering = await asyncio.to_thread(dispatch.render_all, found, parts.rules.agent_packages)
+    for minion, text in {**rendering.refused, **await _given_up(parts, found, rendering)}.items():
+        await parts.change(partial(_fail, found, minion, text))
+    for minion in rendering.chains:
+        one = replace(rendering, chains={minion: rendering.chains[minion]})
+        await _start(parts, found, one, minion)
+    await parts.ssh.look_at(rendering.awaited)
+
+
+async def _given_up(parts: ChainParts, found: Draft, rendering: Rendering) -> dict[str, str]:
+    """Return hosts that can't be used, or were not reached in time, and why."""
+    known = await parts.store.read(lambda conn: parts.ssh.known(conn, rendering.awaited))
+    late = parts.rules.due.late_seconds
+    row = found.row
+    scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
+    over = decide.waited_since(row.due or 0.0, scheduled, parts.clocks.read()) > late
+    given_up = {}
+    for name in rendering.awaited:
+        host = known.get(name, KnownHost())
+        if host.unfit:
+            given_up[name] = host.unfit
+        elif over:
+            why = host.detail or "it was not looked at"
+            given_up[name] = _NEVER.format(hours=late / 3600, why=why)
+    return given_up
+
+
+def _fail(found: Draft, minion: str, text: str, ledger: Ledger) -> None:
+    some = rows.executions(ledger.conn, found.row.id, minion, found.row.epoch)
+    ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
+    ledger.settle(found.row.id, ())
+
+
+async def _start(parts: ChainParts, found: Draft, rendering: Rendering, minion: str) -> None:
+    failpoints.hit("visit.join")
+    await dispatch.expose(parts, found, rendering)
+
+    def within(conn: sa.Connection, submitted: Submitted) -> None:
+        ledger = Ledger(conn, parts.clocks.read())
+        claims.claim(ledger, found, {minion: rendering.chains[minion]}, submitted.jid)
+        parts.record_all(conn, ledger.events)
+
+    key = f"chain/{found.row.id}/{found.row.epoch}/{minion}"
+    await parts.jobs.submit(dispatch.request(parts, found, rendering, key), within)

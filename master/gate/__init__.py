@@ -1,0 +1,1 @@
+"""What minions say to the master, and what it shows of them."""

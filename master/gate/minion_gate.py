@@ -1,0 +1,386 @@
+"""The table of minion messages: what each does, and who may send it.
+
+Identity comes from the channel alone. A connection must have said Hello before anything else on
+control; the bulk and enrol sockets have tables of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.clock import Clock
+from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
+from catena.master.events.bus import EventBus, NewEvent
+from catena.master.gate.presence import Presence
+from catena.master.jobs.part_buffer import PartBuffer
+from catena.master.jobs.returns import Returns
+from catena.master.keys.enrol import Enrol
+from catena.master.keys.service import Keys
+from catena.master.minions.limits import RateLimit
+from catena.master.minions.sessions import Link
+from catena.master.store.database import Bulk, Store, after_commit
+from catena.master.store.fast.pending import Pending
+from catena.transport import messages as m
+from catena.transport.failures import failure_of
+from catena.transport.peers import Peer
+from catena.transport.return_parts import join_return
+from catena.transport.wire import only_field
+
+log = logging.getLogger(__name__)
+
+#: How often a minion's dropped events are reported while it is over its rate.
+DROPPED_EVERY_SECONDS = 60.0
+EVENT_ID_LIMIT = 64
+#: Greetings per second of one key, and how many at once: each may store a session and an event.
+HELLO_RATE = 1.0
+HELLO_BURST = 30.0
+#: Requests of one minion that are worked on at a time, and how many of them for pillar: the
+#: processes and threads that serve them are everybody's.
+SERVED_LIMIT = 128
+PILLAR_LIMIT = 32
+#: An answer that meets a full queue is sent again so often, with so long a pause.
+SEND_TRIES = 100
+SEND_PAUSE_SECONDS = 0.02
+#: Refusals of one minion that are logged, per second and at once.
+AUDIT_RATE = 0.1
+AUDIT_BURST = 20.0
+
+
+class PillarService(Protocol):
+    """Compiles pillar in worker processes."""
+
+    async def compile(self, minion: str, request: m.PillarRequest) -> m.PillarReply:
+        """Return the pillar of *minion*, or its faults."""
+
+
+class FileService(Protocol):
+    """Serves files to the bulk socket; called in a thread."""
+
+    def manifest(self, minion: str, saltenv: str, asked: float | None = None) -> m.ManifestReply:
+        """Return the file list of an environment as *minion* sees it, no older than *asked*."""
+
+    def chunk(self, minion: str, request: m.ChunkRequest) -> m.ChunkReply:
+        """Return a piece of a file."""
+
+    def files(self, minion: str, request: m.FilesRequest) -> m.FilesReply:
+        """Return several small files."""
+
+
+class PushService(Protocol):
+    """Takes files that minions push."""
+
+    def put(self, minion: str, part: m.FilePush) -> None:
+        """Store one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateParts:
+    """What the gate hands messages to."""
+
+    store: Store
+    bus: EventBus
+    keys: Keys
+    link: Link
+    clock: Clock
+    enrol: Enrol
+    presence: Presence
+    returns: Returns
+    pillar: PillarService
+    files: FileService
+    return_limit_bytes: int
+    events_per_second: int
+    push: PushService | None = None
+
+
+Outcome = asyncio.Future[Any] | Pending | None
+#: A minion's event, and what acknowledges it.
+_Fired = tuple[NewEvent, Callable[[], object]]
+_Handler = Callable[[Peer, str, m.Envelope], Outcome]
+
+
+class MinionGate:
+    """Gives each message of a minion to its handler. `on_message` is the gateway's callback."""
+
+    def __init__(self, parts: GateParts) -> None:
+        self._parts = parts
+        self._buffer = PartBuffer(parts.return_limit_bytes, parts.clock.monotonic)
+        rate = float(parts.events_per_second)
+        self._rate = RateLimit(rate, rate * 2, parts.clock.monotonic)
+        self._hellos = RateLimit(HELLO_RATE, HELLO_BURST, parts.clock.monotonic)
+        self._audits = RateLimit(AUDIT_RATE, AUDIT_BURST, parts.clock.monotonic)
+        self._served: Counter[tuple[str, type]] = Counter()
+        self._events = Bulk(self._store_event, self._store_events)
+        self._dropped: dict[str, int] = {}
+        self._reported: dict[str, float] = {}
+        self._callers: set[tuple[str, bytes]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._control: dict[type, _Handler] = {
+            m.Ping: lambda peer, minion, envelope: None,
+            m.Pong: lambda peer, minion, envelope: None,
+            m.Goodbye: self._goodbye,
+            m.GrainsUpdate: self._grains,
+            m.JobReceived: self._received,
+            m.JobRejected: self._rejected,
+            m.JobProgressed: self._progressed,
+            m.JobReturned: self._returned,
+            m.EventFired: self._event,
+            m.PillarRequest: self._pillar,
+            m.KeyAnnounce: self._announce,
+        }
+        self._bulk: dict[type, _Handler] = {
+            m.ManifestRequest: self._manifest,
+            m.ChunkRequest: self._chunk,
+            m.FilesRequest: self._files,
+            m.ReturnPart: self._part,
+            m.FilePush: self._push,
+        }
+
+    def handled(self) -> Collection[type]:
+        """Return every message that has a handler (checked against the wire's table)."""
+        return {*self._control, *self._bulk, m.Hello, m.EnrolProbe, m.EnrolRequest}
+
+    def on_message(self, peer: Peer, envelope: m.Envelope) -> Outcome:
+        """Handle one message; a CatenaError becomes the gateway's Failure.
+
+        Raises:
+            NotAllowedError: no Hello came before, or the key isn't a minion's.
+            TryLaterError: too many requests of this minion are worked on.
+        """
+        try:
+            if peer.socket == "enrol":
+                return self._parts.enrol.on_message(peer, envelope)
+            if isinstance(envelope.message, m.Hello):
+                return self._hello(peer, envelope)
+            return self._dispatch(peer, envelope)
+        except CatenaError as error:
+            self._audit(peer, envelope, error)
+            raise
+
+    def _hello(self, peer: Peer, envelope: m.Envelope) -> Outcome:
+        if not self._hellos.allow(peer.user_id):
+            self._audit(peer, envelope, TryLaterError("too many greetings"))
+            self._parts.link.send(peer, m.Refused("busy", "too many greetings", 30.0))
+            return None
+        done = self._parts.presence.hello(peer, envelope)
+        if envelope.message.role == "caller" and done is not None:
+            self._callers.add((peer.socket, peer.routing_id))
+        return self._answer_errors(peer, envelope, done)
+
+    def _dispatch(self, peer: Peer, envelope: m.Envelope) -> Outcome:
+        minion = self._parts.keys.minion_of(peer.user_id)
+        if minion is None:
+            raise NotAllowedError("this key is not accepted")
+        kind = type(envelope.message)
+        limit = PILLAR_LIMIT if kind is m.PillarRequest else SERVED_LIMIT
+        if self._served[minion, kind] >= limit:
+            raise TryLaterError(f"{limit} requests of this minion are worked on already")
+        if peer.socket == "bulk":
+            done = self._bulk[kind](peer, minion, envelope)
+            return self._answer_errors(peer, envelope, done)
+        session = self._parts.presence.heard(peer)
+        if session is None and (peer.socket, peer.routing_id) not in self._callers:
+            if isinstance(envelope.message, (m.Pong, m.Goodbye)):
+                return None
+            # It may take itself for welcome: a Refused of ours was lost, or it was silent for
+            # too long. Without a word it would wait for ever.
+            self._parts.link.send(
+                peer, m.Refused("hello", "say Hello first", 0.0), envelope.msg_id
+            )
+            if isinstance(envelope.message, m.Ping):
+                return None
+            raise NotAllowedError("say Hello first")
+        done = self._control[kind](peer, minion, envelope)
+        return self._answer_errors(peer, envelope, done)
+
+    def on_gone(self, peer: Peer) -> None:
+        """A connection ended."""
+        self._callers.discard((peer.socket, peer.routing_id))
+        if peer.socket == "control":
+            self._parts.presence.gone(peer)
+
+    def sweep(self) -> None:
+        """Forget what stopped coming, report what was dropped; call it every few seconds."""
+        self._buffer.sweep()
+        now = self._parts.clock.monotonic()
+        for minion, count in list(self._dropped.items()):
+            if now - self._reported.get(minion, float("-inf")) < DROPPED_EVERY_SECONDS:
+                continue
+            self._reported[minion] = now
+            del self._dropped[minion]
+            tag = f"salt/minion/{minion}/dropped"
+            log.warning("%s sent %d events over its rate; they were dropped", minion, count)
+            self._parts.store.later(
+                partial(self._parts.bus.record, tag=tag, data={"id": minion, "events": count})
+            )
+
+    async def close(self) -> None:
+        """End the requests that are being served."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _goodbye(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        self._parts.presence.goodbye(peer, envelope.message)
+        return None
+
+    def _grains(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._parts.presence.grains(peer, minion, envelope)
+
+    def _received(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._parts.returns.received(minion, envelope.message)
+
+    def _rejected(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._parts.returns.rejected(minion, envelope.message)
+
+    def _progressed(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._parts.returns.progressed(minion, envelope.message.progress)
+
+    def _returned(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        packed = only_field(envelope.body, "ret")
+        return self._parts.returns.returned(peer, minion, envelope.message.ret, envelope, packed)
+
+    def _event(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        fired: m.EventFired = envelope.message
+        if not 0 < len(fired.event_id) <= EVENT_ID_LIMIT or not events.is_tag(fired.tag):
+            raise NotAllowedError("an event needs an id of at most 64 characters and a tag")
+        if not self._rate.allow(minion):
+            # Told as stored, so that a storm does not come again for ever; the count is reported.
+            self._dropped[minion] = self._dropped.get(minion, 0) + 1
+            self._parts.link.send(peer, m.EventStored(fired.event_id), envelope.msg_id)
+            return None
+        # Reactors read the id from here: it is the sender's, whatever the sender wrote.
+        data = {**fired.data, "id": minion}
+        tag = events.own_tag(minion, fired.tag)
+        stored = m.EventStored(fired.event_id)
+
+        def ack() -> None:
+            self._parts.link.send(peer, stored, envelope.msg_id)
+
+        new = NewEvent(tag, data, minion, fired.event_id)
+        return self._parts.store.post_item(self._events, (new, ack))
+
+    def _store_event(
+        self, conn: sa.Connection, item: tuple[NewEvent, Callable[[], object]]
+    ) -> None:
+        new, ack = item
+        if not self._parts.bus.knows(conn, new.source, new.event_id or ""):
+            self._parts.bus.record(conn, new.tag, new.data, new.source, new.event_id)
+        after_commit(conn, ack)
+
+    def _store_events(self, conn: sa.Connection, items: Sequence[_Fired]) -> None:
+        # One that is known already violates its constraint, and all are stored by themselves.
+        self._parts.bus.record_many(conn, [new for new, _ in items])
+        for _, ack in items:
+            after_commit(conn, ack)
+
+    def _pillar(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._serve(peer, envelope, self._parts.pillar.compile(minion, envelope.message))
+
+    def _announce(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        public = envelope.message.public_key
+
+        async def announce() -> m.KeyTaken:
+            await self._parts.keys.announce(minion, public)
+            return m.KeyTaken(public)
+
+        return self._serve(peer, envelope, announce())
+
+    def _manifest(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        service, saltenv = self._parts.files, envelope.message.saltenv
+        work = asyncio.to_thread(service.manifest, minion, saltenv, time.monotonic())
+        return self._serve(peer, envelope, work)
+
+    def _chunk(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        service, request = self._parts.files, envelope.message
+        return self._serve(peer, envelope, asyncio.to_thread(service.chunk, minion, request))
+
+    def _files(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        service, request = self._parts.files, envelope.message
+        return self._serve(peer, envelope, asyncio.to_thread(service.files, minion, request))
+
+    def _push(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        if self._parts.push is None:
+            raise NotAllowedError("this master takes no files from minions")
+        service, part = self._parts.push, envelope.message
+        return self._serve(peer, envelope, asyncio.to_thread(service.put, minion, part))
+
+    def _part(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        parts = self._buffer.add(minion, envelope.message)
+        if parts is None:
+            return None
+
+        async def join() -> None:
+            limit = self._parts.return_limit_bytes
+            whole = await asyncio.to_thread(join_return, parts, limit)
+            await self._parts.returns.returned(peer, minion, whole.ret, envelope)
+
+        return self._serve(peer, envelope, join())
+
+    def _serve(self, peer: Peer, envelope: m.Envelope, work: Coroutine[Any, Any, Any]) -> Outcome:
+        """Answer with what *work* returns (nothing for None), or with its error."""
+
+        async def run() -> None:
+            answer = await work
+            if answer is not None:
+                await self._deliver(peer, answer, envelope.msg_id)
+
+        key = (self._parts.keys.minion_of(peer.user_id) or "", type(envelope.message))
+        task = asyncio.ensure_future(run())
+        self._tasks.add(task)
+        self._served[key] += 1
+
+        def end(_: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            self._served[key] -= 1
+            if not self._served[key]:
+                del self._served[key]
+
+        task.add_done_callback(end)
+        return task
+
+    async def _deliver(self, peer: Peer, answer: Any, msg_id: bytes) -> None:
+        """Send an answer; while the peer's short queue is full, a few more times.
+
+        An answer that is dropped costs the asker its whole patience.
+        """
+        for _ in range(SEND_TRIES):
+            if self._parts.link.send(peer, answer, msg_id):
+                return
+            await asyncio.sleep(SEND_PAUSE_SECONDS)
+
+    def _audit(self, peer: Peer, envelope: m.Envelope, error: CatenaError) -> None:
+        """Log who was refused what; a storm of refusals is a few lines."""
+        who = self._parts.keys.minion_of(peer.user_id) or f"key {peer.user_id[:16]}"
+        if self._audits.allow(peer.user_id if peer.socket != "enrol" else peer.address):
+            kind = type(envelope.message).__name__
+            log.warning("%s at %s: %s refused: %s", who, peer.address, kind, error)
+
+    def _answer_errors(self, peer: Peer, envelope: m.Envelope, done: Outcome) -> Outcome:
+        if done is not None:
+            done.add_done_callback(partial(self._fail, peer, envelope))
+        return done
+
+    def _fail(
+        self, peer: Peer, envelope: m.Envelope, ended: asyncio.Future[Any] | Pending
+    ) -> None:
+        error = None if ended.cancelled() else ended.exception()
+        if error is None:
+            return
+        if isinstance(error, CatenaError):
+            self._audit(peer, envelope, error)
+            failure = failure_of(error)
+        else:
+            if self._audits.allow(peer.user_id):
+                log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
+            failure = m.Failure("CatenaError", "the master could not do that; its log says why")
+        self._parts.link.send(peer, failure, envelope.msg_id)

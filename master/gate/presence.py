@@ -1,0 +1,371 @@
+"""Who is up, since when, and what happens when two claim to be one.
+
+A minion is up from its Hello. It is down when it says Goodbye, or when it was silent for three
+heartbeats; a connection that ends only makes its jobs wait, since most come back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena import __version__
+from catena.core import events, failpoints
+from catena.core.clock import Clock
+from catena.core.ids import machine_id as checked_machine_id
+from catena.master.events.bus import EventBus
+from catena.master.jobs.handover import Handover, Pending
+from catena.master.keys.ring import KnownKey
+from catena.master.keys.service import Keys
+from catena.master.minions import rows
+from catena.master.minions.facts import Facts
+from catena.master.minions.sessions import Link, Session, Sessions
+from catena.master.store.database import Store, after_commit
+from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
+from catena.transport.peers import Peer
+
+log = logging.getLogger(__name__)
+
+#: Heartbeats without a frame after which a minion is down.
+SILENT_BEATS = 3
+#: How long the older of two claimants has to answer a ping.
+ANSWER_SECONDS = 3.0
+#: How soon a refused claimant may ask again.
+REFUSED_RETRY_SECONDS = 60.0
+BUSY_RETRY_SECONDS = 10.0
+LAST_SEEN_EVERY_SECONDS = 30.0
+SESSION_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceParts:
+    """What presence works with."""
+
+    store: Store
+    bus: EventBus
+    keys: Keys
+    facts: Facts
+    sessions: Sessions
+    handover: Handover
+    link: Link
+    clock: Clock
+    ping_interval_seconds: int
+    #: What the Welcome tells minions to keep to.
+    events_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A Hello that waits until an older session has or has not answered."""
+
+    peer: Peer
+    envelope: Envelope
+    minion: str
+    code: str
+
+
+class Presence:
+    """Admits connections of accepted keys and keeps the table of who is up."""
+
+    def __init__(self, parts: PresenceParts) -> None:
+        self._parts = parts
+        self._claims: defaultdict[int, list[_Claim]] = defaultdict(list)
+        self._seq = 0
+        #: Minions that are up in the store without a session -> monotonic time of their end.
+        self._leaving: dict[str, float] = {}
+        self._heard: set[str] = set()
+        self._flushed = parts.clock.monotonic()
+        #: Told of a minion whose Hello is stored.
+        self.on_admitted: list[Callable[[str], None]] = []
+
+    async def open(self) -> None:
+        """Give the minions that were up when the master stopped the time to come back."""
+        up = await self._parts.store.read(rows.up)
+        until = self._parts.clock.monotonic() + self._patience
+        self._leaving = dict.fromkeys(up, until)
+
+    @property
+    def _patience(self) -> float:
+        return float(SILENT_BEATS * self._parts.ping_interval_seconds)
+
+    def hello(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
+        """Take or refuse a connection, or first ask the session that stands in its way."""
+        hello: Hello = envelope.message
+        minion = self._parts.keys.minion_of(peer.user_id)
+        if minion is None or hello.id != minion:
+            why = f"this key belongs to {minion}, not to {hello.id[:80]!r}"
+            self._refuse(peer, envelope, "identity", why)
+            return None
+        checked_machine_id(hello.machine_id)
+        if not 0 < len(hello.session) <= SESSION_LIMIT or len(hello.boot_id) > SESSION_LIMIT:
+            self._refuse(peer, envelope, "identity", "session or boot id out of range")
+            return None
+        owner = self._parts.keys.owner_of_machine(hello.machine_id, minion)
+        if owner != minion:
+            self._refuse_machine(_Claim(peer, envelope, minion, "duplicate_machine"), owner)
+            return None
+        if hello.role == "caller":
+            self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+            stored = self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))
+            self._parts.facts.coming(minion, stored)
+            return stored
+        admitted = self._parts.sessions.of(peer)
+        if admitted and admitted.session == hello.session:
+            # Said again before it was answered. It knows of no job that came in between, and so
+            # would make them lost.
+            self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+            return None
+        for old, code in self._rivals(minion, hello):
+            if self._challenge(old):
+                self._claims[id(old)].append(_Claim(peer, envelope, minion, code))
+                return None
+            self._drop(old)
+        return self._admit(peer, envelope, minion)
+
+    def heard(self, peer: Peer) -> Session | None:
+        """Note that a connection's program is alive; return its session, if it has one."""
+        session = self._parts.sessions.of(peer)
+        if session is None:
+            return None
+        session.heard = self._parts.clock.monotonic()
+        self._heard.add(session.minion)
+        for claim in self._claims.pop(id(session), ()):
+            self._refuse_claim(claim, session)
+        return session
+
+    def goodbye(self, peer: Peer, message: Goodbye) -> None:
+        """A minion stops on purpose: it is down now."""
+        session = self._parts.sessions.of(peer)
+        if session is not None and self._drop(session):
+            self._leaving[session.minion] = 0.0
+            self._settle_leavers()
+
+    def gone(self, peer: Peer) -> None:
+        """A connection ended: jobs wait; it is down only if it does not come back in time."""
+        session = self._parts.sessions.of(peer)
+        if session is not None:
+            self._drop(session)
+
+    def closed(self, key: KnownKey) -> None:
+        """A key lost its access (the gateway tells its minion): its session is over."""
+        session = self._parts.sessions.get(key.minion)
+        if session is None or session.peer.user_id != key.fingerprint:
+            return
+        if self._drop(session):
+            self._leaving[session.minion] = 0.0
+
+    def tick(self) -> None:
+        """Look for the silent; call it about once a second."""
+        now = self._parts.clock.monotonic()
+        for session in self._parts.sessions:
+            silence = now - session.heard
+            if silence > self._patience:
+                self._drop(session)
+                self._leaving[session.minion] = now
+            elif silence > self._parts.ping_interval_seconds * 1.5:
+                self._ping(session)
+        self._settle_leavers()
+        if self._heard and now - self._flushed > LAST_SEEN_EVERY_SECONDS:
+            self._flushed = now
+            heard, self._heard = self._heard, set()
+            at = self._parts.clock.now().timestamp()
+            self._parts.store.later(lambda conn: rows.seen(conn, heard, at))
+
+    def _rivals(self, minion: str, hello: Hello) -> list[tuple[Session, str]]:
+        """Return the other live sessions that claim to be this minion, or this machine."""
+        own = self._parts.sessions.get(minion)
+        found = []
+        if own is not None and own.session != hello.session:
+            found.append((own, "duplicate_key"))
+        twin = self._parts.sessions.of_machine(hello.machine_id)
+        if twin is not None and twin.minion != minion:
+            found.append((twin, "duplicate_machine"))
+        return found
+
+    def _ping(self, session: Session) -> bool:
+        self._seq += 1
+        return self._parts.link.send(session.peer, Ping(self._seq))
+
+    def _challenge(self, old: Session) -> bool:
+        """Ping *old*; True when its answer must be waited for."""
+        if id(old) in self._claims:
+            return True
+        if not self._ping(old):
+            return False
+        loop = asyncio.get_running_loop()
+        loop.call_later(ANSWER_SECONDS, self._give_way, old)
+        return True
+
+    def _give_way(self, old: Session) -> None:
+        """The older session did not answer: it is gone, and the newest claim is heard."""
+        claims = self._claims.pop(id(old), [])
+        if not claims:
+            return
+        self._drop(old)
+        for claim in claims:
+            # Each is looked at anew: the first that is admitted is now the older one.
+            self.hello(claim.peer, claim.envelope)
+
+    def _drop(self, session: Session) -> bool:
+        was_current = self._parts.sessions.drop(session)
+        if was_current:
+            until = self._parts.clock.monotonic() + self._patience
+            self._leaving[session.minion] = until
+        for claim in self._claims.pop(id(session), ()):
+            asyncio.get_running_loop().call_soon(self.hello, claim.peer, claim.envelope)
+        return was_current
+
+    def _refuse(self, peer: Peer, envelope: Envelope, code: str, why: str) -> None:
+        log.warning("%s refused (%s): %s", peer.address, code, why)
+        message = Refused(code, why, REFUSED_RETRY_SECONDS)
+        self._parts.link.send(peer, message, envelope.msg_id)
+
+    def _refuse_claim(self, claim: _Claim, winner: Session) -> None:
+        hello: Hello = claim.envelope.message
+        if claim.code == "duplicate_key":
+            why = f"{claim.minion} is connected from {winner.peer.address} with the same key"
+            way_out = ""
+        else:
+            why = f"machine id {hello.machine_id} is that of {winner.minion}, which is connected"
+            way_out = " `machine_id:` in its minion file sets another"
+        why = f"{why}; this one came from {claim.peer.address}: a clone?{way_out}"
+        self._refuse_visibly(claim, why, winner.minion)
+
+    def _refuse_machine(self, claim: _Claim, owner: str) -> None:
+        """Refuse a minion that says that it is the machine of another accepted one."""
+        machine = claim.envelope.message.machine_id
+        why = (
+            f"machine id {machine} is that of {owner}, which is accepted; this one came from "
+            f"{claim.peer.address}: a clone? `machine_id:` in its minion file sets another. If "
+            f"{owner} is gone: catena key delete {owner}"
+        )
+        self._refuse_visibly(claim, why, owner)
+
+    def _refuse_visibly(self, claim: _Claim, why: str, other: str) -> None:
+        hello: Hello = claim.envelope.message
+        self._refuse(claim.peer, claim.envelope, claim.code, why)
+        data = {
+            "id": claim.minion,
+            "code": claim.code,
+            "reason": why,
+            "address": claim.peer.address,
+            "machine_id": hello.machine_id,
+            "other": other,
+        }
+        now = self._parts.clock.now().timestamp()
+
+        def store(conn: sa.Connection) -> None:
+            rows.conflict(conn, claim.minion, why, now)
+            self._parts.bus.record(conn, events.minion_refused(claim.minion), data)
+
+        self._parts.store.later(store)
+
+    def _welcome(self) -> Welcome:
+        parts = self._parts
+        return Welcome(__version__, parts.ping_interval_seconds, parts.events_per_second)
+
+    def _admit(self, peer: Peer, envelope: Envelope, minion: str) -> asyncio.Future[Any]:
+        hello: Hello = envelope.message
+        session = Session(
+            minion,
+            peer,
+            hello.session,
+            hello.machine_id,
+            hello.boot_id,
+            hello.version,
+            self._parts.clock.monotonic(),
+        )
+        self._parts.sessions.put(session)
+        self._parts.keys.works_as(minion, hello.machine_id)
+        self._leaving.pop(minion, None)
+        self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+        done = self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))
+        self._parts.facts.coming(minion, done)
+        done.add_done_callback(lambda future: self._check_stored(future, session, envelope))
+        return done
+
+    def grains(self, peer: Peer, minion: str, envelope: Envelope) -> asyncio.Future[Any]:
+        """Store grains that a minion has collected anew."""
+        now = self._parts.clock.now().timestamp()
+        data = envelope.message.grains
+        done = self._parts.store.post(lambda conn: rows.grains(conn, minion, data, now))
+        self._parts.facts.coming(minion, done)
+        session = self._parts.sessions.of(peer)
+        if session is not None:
+            done.add_done_callback(lambda future: self._check_stored(future, session, envelope))
+        return done
+
+    def _check_stored(
+        self, future: asyncio.Future[Any], session: Session, envelope: Envelope
+    ) -> None:
+        """End the session whose facts can't be stored: the minion reports them all again."""
+        if future.cancelled() or future.exception() is None:
+            return
+        if self._drop(session):
+            busy = Refused("busy", "the master can't store this now", BUSY_RETRY_SECONDS)
+            self._parts.link.send(session.peer, busy, envelope.msg_id)
+
+    def _store_caller(self, conn: sa.Connection, peer: Peer, hello: Hello) -> None:
+        now = self._parts.clock.now().timestamp()
+        rows.caller(conn, hello, peer.address, now)
+        self._parts.keys.used(conn, peer.user_id)
+
+    def _store_hello(self, conn: sa.Connection, session: Session, hello: Hello) -> None:
+        failpoints.hit("master.hello")
+        now = self._parts.clock.now().timestamp()
+        came_up = rows.minion(conn, hello, session.peer.address, now)
+        self._parts.keys.used(conn, session.peer.user_id)
+        if came_up:
+            self._change(conn, [session.minion], [])
+        if rows.new_session(conn, session.minion, session.session, now):
+            tag = events.minion_start(session.minion)
+            self._parts.bus.record(conn, tag, _start(tag, hello, now))
+        pending = self._parts.handover.pending(conn, session.minion, hello.open_jobs)
+        after_commit(conn, lambda: self._admitted(session, pending))
+
+    def _admitted(self, session: Session, pending: Pending) -> None:
+        if self._parts.sessions.get(session.minion) is session:
+            self._parts.handover.deliver(pending)
+        for told in self.on_admitted:
+            told(session.minion)
+
+    def _settle_leavers(self) -> None:
+        now = self._parts.clock.monotonic()
+        lost = [name for name, until in self._leaving.items() if until <= now]
+        for name in lost:
+            del self._leaving[name]
+        lost = [name for name in lost if name not in self._parts.sessions]
+        if lost:
+            self._parts.store.later(lambda conn: self._store_lost(conn, lost))
+
+    def _store_lost(self, conn: sa.Connection, lost: list[str]) -> None:
+        # One that came back while this waited for the writer is up already.
+        names = [name for name in lost if name not in self._parts.sessions]
+        changed = rows.down(conn, names, self._parts.clock.now().timestamp())
+        if changed:
+            self._change(conn, [], changed)
+
+    def _change(self, conn: sa.Connection, new: list[str], lost: list[str]) -> None:
+        self._parts.bus.record(conn, events.PRESENCE_CHANGE, {"new": new, "lost": lost})
+
+
+def _start(tag: str, hello: Hello, now: float) -> dict[str, Any]:
+    return {
+        "id": hello.id,
+        "cmd": "_minion_event",
+        "pretag": None,
+        "data": f"Minion {hello.id} started",
+        "tag": tag,
+        "ts": now,
+        "boot_id": hello.boot_id,
+        "session": hello.session,
+        "version": hello.version,
+        "pending_resume": hello.pending_resume,
+        "resume": rows.resumable(hello.wire, hello.pending_resume),
+    }

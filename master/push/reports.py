@@ -1,0 +1,113 @@
+"""What a visit tells of its job, on the way of a minion's words: stored once, then acked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core import events
+from catena.core.errors import LimitError, NotAllowedError, UsageError
+from catena.core.job import JobProgress
+from catena.master.events.bus import EventBus
+from catena.master.jobs.returns import Returns
+from catena.master.push import messages as m
+from catena.master.push.decide import OpenJob
+from catena.master.store.database import Store
+from catena.master.store.fast.pending import Pending
+from catena.transport.messages import Envelope, JobReceived, JobRejected
+from catena.transport.peers import Peer
+
+#: Stores an event of a host's job once: host, its number, {tag, data}.
+Fire = Callable[[str, str, Mapping[str, Any]], asyncio.Future[Any]]
+
+_NOBODY = Peer("ssh", b"", "", "", "")
+_NO_ID = b"\0" * 16
+
+
+class NoLink:
+    """Stands for the connection of a minion: a visit is told of a commit by who made it."""
+
+    def send(self, peer: Peer, message: Any, reply_to: bytes = b"") -> bool:
+        """Send nothing."""
+        return False
+
+
+class Events:
+    """Stores events of hosts, each once (`Fire`)."""
+
+    def __init__(self, store: Store, bus: EventBus) -> None:
+        self._store = store
+        self._bus = bus
+
+    def __call__(self, host: str, event_id: str, data: Mapping[str, Any]) -> asyncio.Future[Any]:
+        """Store an event under the host's own name, whatever it calls itself."""
+        tag = events.own_tag(host, str(data.get("tag", "")))
+        given = data.get("data")
+        body = {**(given if isinstance(given, Mapping) else {}), "id": host}
+
+        def keep(conn: sa.Connection) -> None:
+            if not self._bus.knows(conn, host, event_id):
+                self._bus.record(conn, tag, body, host, event_id)
+
+        return self._store.post(keep)
+
+
+class Reports:
+    """Takes in what is told of one job.
+
+    Args:
+        returns: stores facts; its link is a `NoLink`.
+        host: id of the host.
+        job: the job.
+        fire: stores an event.
+    """
+
+    def __init__(self, returns: Returns, host: str, job: OpenJob | None, fire: Fire) -> None:
+        self._returns = returns
+        self._fire = fire
+        self._host = host
+        self._jid = job.jid if job is not None else ""
+        self._last: asyncio.Future[Any] | Pending | None = None
+
+    async def take(self, word: Any) -> None:
+        """Take in a word of the visit; what is stored later is stored in this order."""
+        if not self._jid:
+            return
+        if isinstance(word, m.Began):
+            self._keep(self._returns.received(self._host, JobReceived(self._jid, 0)))
+        elif isinstance(word, m.Stepped) and word.kind == "event":
+            event_id = f"{self._jid}-{word.seq}"
+            self._keep(self._fire(self._host, event_id, word.data))
+        elif isinstance(word, m.Stepped):
+            progress = JobProgress(self._jid, word.seq, word.kind, word.data, word.when)
+            self._keep(self._returns.progressed(self._host, progress))
+        elif isinstance(word, m.NeverBegan):
+            await self._returns.rejected(self._host, JobRejected(self._jid, "it never began"))
+
+    async def returned(self, word: m.Returned) -> None:
+        """Make a return durable.
+
+        Raises:
+            CatenaError: it could not be stored; the host keeps it.
+        """
+        envelope = Envelope(_NO_ID, _NO_ID, word.ret)
+        await self._returns.returned(_NOBODY, self._host, word.ret, envelope)
+
+    async def finish(self) -> None:
+        """Wait until all that was told is stored."""
+        if self._last is not None:
+            await asyncio.gather(self._last, return_exceptions=True)
+
+    def _keep(self, ended: asyncio.Future[Any] | Pending) -> None:
+        self._last = ended
+        ended.add_done_callback(_look_at)
+
+
+def _look_at(ended: asyncio.Future[Any] | Pending) -> None:
+    """A step that makes no sense is left out, as a minion's would be."""
+    error = None if ended.cancelled() else ended.exception()
+    if error is not None and not isinstance(error, (LimitError, NotAllowedError, UsageError)):
+        raise error

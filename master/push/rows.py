@@ -1,0 +1,298 @@
+"""Queries on hosts that SSH reaches; each runs in the transaction of its caller."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from catena.core.job import Boundary
+from catena.master.chains import decide as chain_decide
+from catena.master.chains import rows as chain_rows
+from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.jobs.delivery import OPEN, Delivery
+from catena.master.process.clocks import ClockReading, passed
+from catena.master.push import decide
+from catena.master.push.decide import RESUME, START, HostFacts, OpenJob
+from catena.master.push.lifecycle import HOST, HostEvent, HostState
+from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
+from catena.master.store.ssh_tables import SSH_HOSTS
+from catena.master.store.tables import DELIVERIES, JOBS
+
+#: SQLite binds at most 32 766 values per statement.
+SLICE = 5000
+_OPEN_EXECUTIONS = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
+OPEN_STATES = [state.value for state in OPEN]
+
+
+def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = False) -> list[str]:
+    """Have hosts visited that rest, or that nobody asked for before; return those.
+
+    Args:
+        conn: the running transaction.
+        ids: of hosts.
+        now: seconds since the epoch.
+        look: only those that were never looked at.
+    """
+    moved = []
+    for name in sorted(set(ids)):
+        row = conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+        if row is None:
+            values = {"id": name, "state": HostState.wanted.value, "since": now}
+            conn.execute(sa.insert(SSH_HOSTS).values(values))
+            moved.append(name)
+            continue
+        if look and row.machine_id:
+            continue
+        if HOST.allows(HostState(row.state), HostEvent.want):
+            move(conn, row, HostEvent.want, now, due=0.0, detail="")
+            moved.append(name)
+    return moved
+
+
+def move(
+    conn: sa.Connection, row: sa.Row[Any], event: HostEvent, now: float, **values: Any
+) -> bool:
+    """Move a host by its life cycle, if it still stands where it was read.
+
+    Of one that could not be reached it stays known since when, however often it is tried.
+    """
+    source = HostState(row.state)
+    if not HOST.allows(source, event):
+        return False
+    found = {"state": HOST.next(source, event).value, "since": now, **values}
+    if values.get("tries", row.tries) > 1 or (event is HostEvent.visit and row.tries):
+        del found["since"]
+    rule = (SSH_HOSTS.c.id == row.id) & (SSH_HOSTS.c.state == source.value)
+    return conn.execute(sa.update(SSH_HOSTS).where(rule).values(found)).rowcount == 1
+
+
+def host(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
+    """Return the row of one host."""
+    return conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+
+
+def hosts(conn: sa.Connection, names: Collection[str]) -> dict[str, sa.Row[Any]]:
+    """Return the rows of some hosts, by id."""
+    every = list(names)
+    found = {}
+    for start in range(0, len(every), SLICE):
+        some = every[start : start + SLICE]
+        query = sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id.in_(some))
+        found.update({row.id: row for row in conn.execute(query)})
+    return found
+
+
+def with_open_jobs(conn: sa.Connection, names: Collection[str]) -> list[str]:
+    """Return those of *names* that have a job which they have not ended."""
+    every = list(names)
+    found: list[str] = []
+    for start in range(0, len(every), SLICE):
+        rule = DELIVERIES.c.minion.in_(every[start : start + SLICE])
+        query = sa.select(DELIVERIES.c.minion).where(rule, DELIVERIES.c.state.in_(OPEN_STATES))
+        found += conn.execute(query.distinct()).scalars()
+    return found
+
+
+@dataclass(frozen=True)
+class Desk:
+    """All hosts that were ever asked for, with what is known of each."""
+
+    rows: Mapping[str, Any]
+    facts: Mapping[str, HostFacts]
+    #: Those with a run that has not ended.
+    busy: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Gathered:
+    jobs: list[OpenJob] = field(default_factory=list)
+    looks: list[float] = field(default_factory=list)
+
+
+def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
+    """Return what is known of all hosts.
+
+    Args:
+        conn: a snapshot.
+        now: both clocks.
+        again: seconds after which a host whose reboot was asked for is looked at.
+    """
+    found = {row.id: row for row in conn.execute(sa.select(SSH_HOSTS))}
+    if not found:
+        return Desk({}, {})
+    return _desk(conn, found, sa.select(SSH_HOSTS.c.id), now, again)
+
+
+def _desk(
+    conn: sa.Connection,
+    found: Mapping[str, sa.Row[Any]],
+    ours: sa.Select[tuple[str]],
+    now: ClockReading,
+    again: float,
+) -> Desk:
+    """Return what is known of the hosts *found*, whose ids *ours* selects."""
+    gathered: defaultdict[str, _Gathered] = defaultdict(_Gathered)
+    runs = _open_runs(conn, ours)
+    for name, job in _jobs(conn, ours, runs):
+        gathered[name].jobs.append(job)
+    for name, at in _looks(conn, runs, now, again, gathered, found):
+        gathered[name].looks.append(at)
+    facts = {}
+    for name, row in found.items():
+        own = gathered[name]
+        facts[name] = HostFacts(
+            HostState(row.state),
+            decide.pause_ends(row.due, now.wall, again),
+            bool(row.machine_id),
+            tuple(own.jobs),
+            tuple(own.looks),
+            row.tries,
+        )
+    return Desk(found, facts, frozenset(runs))
+
+
+def _open_runs(
+    conn: sa.Connection, names: sa.Select[tuple[str]]
+) -> dict[str, Sequence[sa.Row[Any]]]:
+    ours = (RUNS.c.open == sa.true()) & (RUNS.c.over_ssh == sa.true())
+    query = sa.select(RUNS).where(ours, RUNS.c.minion.in_(names))
+    found: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
+    for row in conn.execute(query.order_by(RUNS.c.jid)):
+        found[row.minion].append(row)
+    return dict(found)
+
+
+def _jobs(
+    conn: sa.Connection, names: sa.Select[tuple[str]], runs: Mapping[str, Sequence[Any]]
+) -> Iterable[tuple[str, OpenJob]]:
+    query = (
+        sa.select(DELIVERIES.c.minion, DELIVERIES.c.jid, DELIVERIES.c.state, DELIVERIES.c.cancel)
+        .add_columns(JOBS.c.fun, JOBS.c.not_after)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(DELIVERIES.c.minion.in_(names), DELIVERIES.c.state.in_(OPEN_STATES))
+        .order_by(DELIVERIES.c.jid)
+    )
+    for row in conn.execute(query):
+        mine = runs.get(row.minion, ())
+        behind = row.fun == START and any(run.jid < row.jid for run in mine)
+        state = Delivery(row.state)
+        yield row.minion, OpenJob(row.jid, row.fun, state, row.cancel, behind, row.not_after)
+
+
+def _looks(
+    conn: sa.Connection,
+    runs: Mapping[str, Sequence[Any]],
+    now: ClockReading,
+    again: float,
+    gathered: Mapping[str, _Gathered],
+    found: Mapping[str, Any],
+) -> Iterable[tuple[str, float]]:
+    """Yield when hosts are to be looked at.
+
+    Those whose reboot has had its time, and those that nobody resumes although it is proven.
+    """
+    for name, mine in runs.items():
+        run = mine[0]
+        under_way = [job for job in gathered[name].jobs if job.fun in (START, RESUME)]
+        if any(not job.behind for job in under_way):
+            continue
+        rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
+        rule = rule & (EXECUTIONS.c.minion == name)
+        rows = conn.execute(sa.select(EXECUTIONS).where(rule)).all()
+        waiting = [row for row in rows if _waits_for_boot(row)]
+        if waiting:
+            yield name, now.wall + min(_remaining(row, now, again) for row in waiting)
+        elif any(row.state == ExecutionState.NEW.value for row in rows):
+            yield name, found[name].since + again
+
+
+def _waits_for_boot(row: sa.Row[Any]) -> bool:
+    running = row.state == ExecutionState.RUNNING.value and row.picked_up is not None
+    return running and row.waits_for == Boundary.reboot.value
+
+
+def _remaining(row: sa.Row[Any], now: ClockReading, again: float) -> float:
+    """Return how long a reboot still has, by the clock that nobody can set."""
+    return float(again + row.delay_seconds - passed(chain_rows.picked_up(row), now))
+
+
+def overdue(conn: sa.Connection, run: sa.Row[Any], now: ClockReading, again: float) -> bool:
+    """Return whether a reboot of a run has had all the time that it is given before a reminder."""
+    rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
+    rule = rule & (EXECUTIONS.c.minion == run.minion)
+    return any(
+        chain_decide.boundary_overdue(
+            chain_rows.picked_up(row),
+            now,
+            again + row.delay_seconds,
+        )
+        for row in conn.execute(sa.select(EXECUTIONS).where(rule))
+        if _waits_for_boot(row)
+    )
+
+
+def asked_in(conn: sa.Connection, run: sa.Row[Any]) -> list[str]:
+    """Return the boots in which reboots of a run were asked for that are not proven."""
+    rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
+    rule = rule & (EXECUTIONS.c.minion == run.minion)
+    rows = conn.execute(sa.select(EXECUTIONS).where(rule))
+    return [row.boot_id for row in rows if _waits_for_boot(row) and row.boot_id]
+
+
+def open_chains(conn: sa.Connection, name: str) -> list[int]:
+    """Return the chains that were dispatched and have something to do on a host."""
+    query = (
+        sa.select(EXECUTIONS.c.chain_id)
+        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
+        .where(EXECUTIONS.c.minion == name, EXECUTIONS.c.state.in_(_OPEN_EXECUTIONS))
+        .where(CHAINS.c.dispatched == sa.true())
+    )
+    return list(conn.execute(query.distinct()).scalars())
+
+
+def said(
+    conn: sa.Connection,
+    names: Collection[str],
+    ahead: Collection[str],
+    now: ClockReading,
+    again: float,
+) -> dict[str, str]:
+    """Return in words where hosts stand; who is none of SSH's is left out.
+
+    Args:
+        conn: a snapshot.
+        names: of minions and hosts.
+        ahead: those of them whose chain waits for another one there.
+        now: both clocks.
+        again: seconds after which a host whose reboot was asked for is looked at.
+    """
+    known = hosts(conn, names)
+    ours = sa.select(SSH_HOSTS.c.id).where(SSH_HOSTS.c.id.in_(list(known)))
+    found = {}
+    for name, facts in _desk(conn, known, ours, now, again).facts.items() if known else ():
+        row, at = known[name], decide.next_time(facts)
+        later = _time(at) if at is not None and at > now.wall else ""
+        found[name] = decide.words(facts, row.detail, _time(row.since), later, name in ahead)
+    return found
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+
+
+def delivery(conn: sa.Connection, jid: str, name: str) -> OpenJob | None:
+    """Return one job of a host as it stands now, None where it has ended."""
+    query = (
+        sa.select(DELIVERIES.c.state, DELIVERIES.c.cancel, JOBS.c.fun)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(DELIVERIES.c.jid == jid, DELIVERIES.c.minion == name)
+    )
+    row = conn.execute(query).first()
+    if row is None or row.state not in OPEN_STATES:
+        return None
+    return OpenJob(jid, row.fun, Delivery(row.state), row.cancel)

@@ -1,0 +1,1 @@
+"""Short cuts of the store for what comes a thousand times a second."""

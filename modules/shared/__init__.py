@@ -1,0 +1,1 @@
+"""What several execution modules work with, and what is none itself."""

@@ -1,0 +1,150 @@
+"""The private folder on a host in which everything of catena lies that SSH brought there.
+
+    bundles/          the program, by its hash (`catena.ssh.push.bundle`)
+    parts/            contents by their hash
+    incoming/         parts on their way
+    hosts/<id>/       conf, cache and pki of the host, as an agent of that id would have them
+    runs/<run id>/    one run (`runtime.push.runs`)
+
+Only this user may enter it; what is found otherwise is refused, never repaired.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any, Mapping, Optional
+
+from catena.core import ids
+from catena.core.config.minion import SALT_KEYS, MinionSettings
+from catena.core.config.schema import load
+from catena.core.errors import CatenaError
+from catena.core.files import UnsafeFolderError, no_room, private_folder
+from catena.fileserver.remote import ContentStore
+from catena.runtime.host import Place
+from catena.runtime.push.protocol import Identity, TargetError, Trouble
+
+MACHINE_ID_FILE = "/etc/machine-id"
+
+
+class Room:
+    """The folder, checked and with its parts made where they are missing.
+
+    Args:
+        path: absolute; made if it is missing.
+
+    Raises:
+        TargetError: another user's, open to others, or it can't be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            check_way(path)
+            for folder in (path, *(path / name for name in ("incoming", "hosts", "runs"))):
+                private_folder(folder)
+            self.parts = ContentStore(path / "parts")
+        except (OSError, CatenaError) as error:
+            raise trouble_of(error, str(path)) from None
+        self.incoming = path / "incoming"
+        self.runs = path / "runs"
+        self.bundles = path / "bundles"
+
+    def place(self, identity: Identity, grains: Optional[Mapping[str, Any]] = None) -> Place:
+        """Return where a host lives in here under the id of *identity*.
+
+        Raises:
+            CatenaError: a setting or the id can't be used.
+            OSError: its folders can't be made.
+        """
+        settings, loaded = load(MinionSettings, identity.settings, SALT_KEYS)
+        own = private_folder(self.path / "hosts" / ids.minion_id(identity.id))
+        conf, cache, pki = (private_folder(own / name) for name in ("conf", "cache", "pki"))
+        return Place(
+            settings,
+            identity.id,
+            ids.machine_id(settings.machine_id or machine_id() or identity.id[:64]),
+            conf,
+            cache,
+            pki,
+            grains=grains,
+            module_options=loaded.module_options,
+        )
+
+    def free(self) -> int:
+        """Return how many bytes this user may still write here."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+    def wipe(self) -> None:
+        """Remove everything, the folder too.
+
+        Raises:
+            OSError: not all of it could be removed.
+        """
+        import shutil
+
+        shutil.rmtree(self.path)
+
+
+def machine_id(path: str = MACHINE_ID_FILE) -> str:
+    """Return what /etc/machine-id says, or ""."""
+    try:
+        text = Path(path).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return "" if text == "uninitialized" else text
+
+
+def check_way(path: Path) -> None:
+    """Refuse a folder that somebody else could exchange for another one.
+
+    Raises:
+        UnsafeFolderError: the folder itself is a link, or one on the way to it is another user's
+            or may be written by others (/tmp, which has its sticky bit, is fine).
+    """
+    if path.is_symlink():
+        raise UnsafeFolderError(f"{path}: a link; it must be a folder")
+    for folder in path.parents:
+        found = _status(folder)
+        if found is None:
+            continue
+        if found.st_uid not in (0, os.geteuid()):
+            raise UnsafeFolderError(f"{folder}: belongs to another user (uid {found.st_uid})")
+        if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+            if not _only_own_group(found):
+                raise UnsafeFolderError(
+                    f"{folder}: others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
+                )
+
+
+def _status(folder: Path) -> Optional[os.stat_result]:
+    try:
+        return folder.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _only_own_group(found: os.stat_result) -> bool:
+    """Return whether a folder is open to this user's private group only, as some homes are."""
+    return not found.st_mode & 0o002 and found.st_gid == os.getegid() != 0
+
+
+def trouble_of(error: BaseException, where: str = "") -> TargetError:
+    """Return *error* as what the master is told."""
+    if isinstance(error, TargetError):
+        return error
+    text = str(error) or type(error).__name__
+    if where and where not in text:
+        text = f"{where}: {text}"
+    if no_room(error):
+        return TargetError(Trouble.full, f"no space left: {text}")
+    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return TargetError(Trouble.readonly, f"can't be written: {text}")
+    if isinstance(error, UnsafeFolderError):
+        return TargetError(Trouble.unsafe, text)
+    if isinstance(error, CatenaError):
+        return TargetError(Trouble.refused, text)
+    return TargetError(Trouble.fault, f"{type(error).__name__}: {text}")

@@ -1,0 +1,1 @@
+"""One job on a host without an agent: what it needs is put together here, sent, run, collected."""

@@ -1,0 +1,159 @@
+"""What a run on a target asks of the master while it goes on, answered.
+
+The target is somebody else's machine. It may ask for what a minion may ask for, files of the roots
+and its own pillar, and to have templates rendered with its own data. What it sends is read by
+renderers that can do nothing here: Jinja in its sandbox, YAML and other plain data. Python and
+Mako are for files of the roots that say so in their first line, and for templates named by states
+that were compiled here, since the roots hold scripts for hosts too; the key ring is for neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from catena.core.context import Context, FileEntry
+from catena.core.custom_faults import told
+from catena.core.errors import CatenaError, NotAllowedError, PillarError
+from catena.core.logs import logger
+from catena.core.records import encode
+from catena.renderers.pipeline import DEFAULT, pipeline_of, render
+from catena.renderers.source import Source
+from catena.renderers.templates import render_file
+from catena.runtime.push import asking
+from catena.runtime.push.asking import Refusal, Reply, View
+from catena.ssh.connect.errors import SshError
+from catena.ssh.push.patience import limited
+
+log = logger(__name__)
+
+#: Renderers that a text of the target's own may go through.
+HARMLESS = ("jinja", "yaml", "json", "toml", "text", "stateconf")
+#: What one host may read with this master's keys, another one may not.
+_NEVER = ("gpg",)
+#: Options that a call of state functions may change for what it runs.
+_CHANGING = frozenset(("environment", "mock", "pillarenv", "saltenv", "state_top", "test"))
+#: Sends one content of the roots to the target.
+Send = Callable[[FileEntry, Path], None]
+
+
+class Answers:
+    """Answers the questions of one run.
+
+    Args:
+        context: of the run, as it was compiled here.
+        send: brings the content of a file to the target.
+        code: (engine, path below the roots) of templates that may be code of ours.
+    """
+
+    def __init__(
+        self, context: Context, send: Send, code: frozenset[tuple[str, str]] = frozenset()
+    ) -> None:
+        self._context = context
+        self._send = send
+        self._code = code
+
+    @property
+    def code(self) -> frozenset[tuple[str, str]]:
+        """(engine, path below the roots) of templates that may be code of ours."""
+        return self._code
+
+    def __call__(self, question: Any) -> Reply:
+        """Return the answer to a record of `runtime.push.asking`; a fault is one too.
+
+        Raises:
+            SshError: a content could not be sent.
+        """
+        try:
+            with limited():
+                return Reply(self._value(question))
+        except SshError:
+            raise
+        except CatenaError as error:
+            return Reply(refusal=Refusal.of(error))
+        except Exception as error:  # whatever a template does: the run is told
+            log.debug("a question of a run failed", exc_info=True)
+            return Reply(refusal=Refusal("RenderError", told(error)))
+
+    def _value(self, question: Any) -> Any:
+        if isinstance(question, asking.AskText):
+            return self._text(question)
+        if isinstance(question, asking.AskData):
+            return self._data(question)
+        if isinstance(question, asking.AskFile):
+            return self._file(question)
+        if isinstance(question, asking.AskFolder):
+            files = self._context.files
+            entries = files.entries(question.saltenv, question.prefix)
+            folders = files.folders(question.saltenv, question.prefix)
+            return [[encode(entry) for entry in entries], folders]
+        if isinstance(question, asking.AskPillar):
+            return self._pillar(question)
+        return self._context.files.environments()
+
+    def _data(self, question: asking.AskData) -> list[Any]:
+        context = self._trusting(question.source, self._seen(question.view))
+        usual = (DEFAULT, str(context.opts.get("renderer") or DEFAULT))
+        for stage in pipeline_of("", question.default):
+            if stage.name not in HARMLESS and question.default not in usual:
+                raise NotAllowedError(f"over SSH, {stage.name} is no renderer for any text")
+        made = render(context, question.source, question.default, question.variables)
+        return [made.data, dict(made.lines)]
+
+    def _pillar(self, question: asking.AskPillar) -> list[Any]:
+        host = self._context.host
+        try:
+            return [host.compile_pillar(question.override, question.pillarenv), []]
+        except PillarError as error:
+            return [error.pillar, list(error.errors)]
+
+    def _text(self, question: asking.AskText) -> str:
+        context = self._seen(question.view)
+        code = (question.engine, question.source.path)
+        if question.engine != "jinja" and not (
+            code in self._code and self._is_ours(question.source)
+        ):
+            raise NotAllowedError(
+                f"over SSH, {question.engine} renders only files of the roots that a state of the "
+                f"job itself names; {question.source.name[:200]} is none"
+            )
+        context = self._trusting(question.source, context)
+        return render_file(context, question.source, question.engine, question.variables)
+
+    def _file(self, question: asking.AskFile) -> Any:
+        entry = self._context.files.entry(question.path, question.saltenv)
+        if entry is None:
+            return None
+        local = self._context.files.fetch(question.path, question.saltenv)
+        if question.content and local is not None:
+            self._send(entry, local)
+        return encode(entry)
+
+    def _seen(self, view: View) -> Context:
+        """Return the context in which the question came up there."""
+        base = self._context
+        opts = {**base.opts, **{k: v for k, v in view.opts.items() if k in _CHANGING}}
+        return base.with_(
+            saltenv=view.saltenv,
+            test=view.test,
+            grains=base.grains if view.grains is None else view.grains,
+            pillar=base.pillar if view.pillar is None else view.pillar,
+            opts=opts,
+        )
+
+    def _trusting(self, source: Source, context: Context) -> Context:
+        """Return *context*, its renderers limited where the text is not one of the roots."""
+        if self._is_ours(source):
+            refused = [*(context.opts.get("renderer_blacklist") or ()), *_NEVER]
+            return context.with_(opts={**context.opts, "renderer_blacklist": refused})
+        allowed = context.opts.get("renderer_whitelist") or HARMLESS
+        limited = [name for name in HARMLESS if name in allowed]
+        return context.with_(opts={**context.opts, "renderer_whitelist": limited})
+
+    def _is_ours(self, source: Source) -> bool:
+        """Return whether a text is that of the file of the roots whose name it bears."""
+        local = self._context.files.fetch(source.path, source.saltenv) if source.path else None
+        if local is None:
+            return False
+        return local.read_bytes() == source.text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,147 @@
+"""The functions of a target called while a job is compiled, over the one open channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.frozen import replace
+from catena.core.job import JobSpec
+from catena.runtime.push.asking import NeedsMasterError
+from catena.runtime.push.protocol import Call, Called, RunResult
+from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.push.compile import raised
+from catena.ssh.push.functions import addresses
+from catena.ssh.push.program import Program
+
+_NEEDS_MASTER = NeedsMasterError.__name__
+#: A function that a template calls has so long, unless its job has less.
+CALL_SECONDS = 300.0
+
+#: Runs one function as a run of its own, which can ask the master for files and templates.
+RunFunction = Callable[[Context, JobSpec], RunResult]
+
+
+class TargetCalls:
+    """Calls functions of one target (`ssh.push.functions.Remote`).
+
+    Args:
+        program: the program there; asked for each time, since it may be reached anew.
+        run: runs a function that needs more than its arguments.
+        spec: the job.
+    """
+
+    def __init__(self, program: Callable[[], Program], run: RunFunction, spec: JobSpec) -> None:
+        self._program = program
+        self._run = run
+        self._spec = spec
+        self._known: dict[tuple[str, str], bool] = {}
+        #: The program that knows a pillar, and the pillar; a new program knows none.
+        self._told: tuple[Program, Any] | None = None
+        #: How many calls the target has answered.
+        self.count = 0
+        #: What kept a call from being answered. Templates turn every error into one of theirs;
+        #: what was compiled after this must not be used.
+        self.lost: SshError | None = None
+
+    def call(
+        self, context: Context, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Call a function there and return its value, or raise what it raised.
+
+        Raises:
+            SshError: the host could not be asked.
+        """
+        self.count += 1
+        try:
+            if next(addresses([*args, dict(kwargs)]), None) is not None:
+                return self._as_run(context, name, args, kwargs)
+            call = Call(
+                name,
+                args,
+                dict(kwargs),
+                min(CALL_SECONDS, float(self._spec.deadline_seconds)),
+                context.saltenv,
+                context.test,
+            )
+            called = self._called(context, call)
+            if called.fault is not None and called.fault.kind == _NEEDS_MASTER:
+                return self._as_run(context, name, args, kwargs)
+        except SshError as error:
+            self.lost = error
+            raise
+        if called.fault is not None:
+            raise raised(called.fault)
+        if called.retcode:
+            context.scratch["retcode"] = called.retcode
+        return called.value
+
+    def _called(self, context: Context, call: Call) -> Called:
+        program = self._program()
+        known = self._told[1] if self._told and self._told[0] is program else None
+        if known is not None and known is not context.pillar:
+            self._tell(program, context)
+        called = program.call(call)
+        told = self._told is not None and self._told[0] is program
+        if called.fault is not None and called.fault.kind == _NEEDS_MASTER and not told:
+            self._tell(program, context)
+            called = program.call(call)
+        return called
+
+    def _tell(self, program: Program, context: Context) -> None:
+        """Let functions there see the pillar: only where one looks, for it may be broken."""
+        program.pillar(dict(context.pillar))
+        self._told = (program, context.pillar)
+
+    def _as_run(
+        self, context: Context, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        spec = replace(self._spec, fun=name, args=args, kwargs=dict(kwargs))
+        result = self._run(context, spec)
+        if result.raised or result.interrupted:
+            raise CommandExecutionError(str(result.ret.value).removeprefix("ERROR: "))
+        return result.ret.value
+
+    def knows(self, name: str, kind: str) -> bool:
+        """Return whether a function ("function") or state ("state") exists there.
+
+        Raises:
+            SshError: the host could not be asked.
+        """
+        key = (name, kind)
+        if key not in self._known:
+            try:
+                self._known[key] = name in self._program().known([name], kind)
+            except SshError as error:
+                self.lost = error
+                raise
+        return self._known[key]
+
+    def refusal(self, name: str) -> str:
+        """Return why a function does not exist there, or "" (asked of one that does not)."""
+        called = self._program().call(Call(name))
+        return called.fault.text if called.fault is not None and called.fault.unavailable else ""
+
+    def check(self) -> None:
+        """Raise what kept a call from being answered, once.
+
+        Raises:
+            SshError: what was compiled meanwhile must not be used.
+        """
+        lost, self.lost = self.lost, None
+        if lost is not None:
+            raise lost
+
+    def check_compiled(self) -> None:
+        """Raise, as a fault of compiling, what kept a call from being answered.
+
+        Raises:
+            SshError: nothing was run.
+        """
+        try:
+            self.check()
+        except SshError as error:
+            what = f"{error.what}; nothing was run"
+            raise SshError(error.host, Phase.compile, what, waits=error.waits) from None

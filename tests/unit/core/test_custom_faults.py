@@ -1,0 +1,60 @@
+"""Faults of custom files, told in one line."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from catena.core.custom_faults import file_name, module_name, said, told
+from catena.core.errors import CommandExecutionError
+
+TEXT = """
+def key():
+    return {}["gone"]
+
+def on_purpose(kind):
+    raise kind("no more paper")
+
+def ends():
+    raise SystemExit(3)
+"""
+
+
+@pytest.fixture(name="paper")
+def _paper() -> ModuleType:
+    made = ModuleType(module_name("modules", "paper"))
+    exec(compile(TEXT, "paper.py", "exec"), vars(made))
+    return made
+
+
+def raised(call: object, *args: object) -> BaseException:
+    with pytest.raises(BaseException) as caught:
+        call(*args)  # type: ignore[operator]
+    return caught.value
+
+
+def test_a_module_knows_its_file() -> None:
+    assert file_name(module_name("states", "paper")) == "salt://_states/paper.py"
+
+
+def test_what_goes_wrong_has_its_line(paper: ModuleType) -> None:
+    assert told(raised(paper.key)) == "KeyError: gone; salt://_modules/paper.py:3"
+    error = raised(paper.on_purpose, ValueError)
+    assert told(error) == "ValueError: no more paper; salt://_modules/paper.py:6"
+    error = raised(paper.ends)
+    assert told(error) == "it ended the process with status 3; salt://_modules/paper.py:9"
+
+
+def test_an_error_that_was_meant_says_its_text_alone(paper: ModuleType) -> None:
+    assert told(raised(paper.on_purpose, CommandExecutionError)) == "no more paper"
+
+
+def test_a_fault_of_grammar_has_its_line_in_the_file_that_was_loaded() -> None:
+    error = raised(compile, "a = 1\nb = (\n", "x", "exec")
+    assert told(error, "salt://_modules/x.py").endswith("; salt://_modules/x.py:2")
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(said(ValueError("x" * 9000))) == 2000
+    assert said(ValueError()) == "ValueError"

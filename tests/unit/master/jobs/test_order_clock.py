@@ -1,0 +1,113 @@
+"""The time by which orders grow old, over clocks that are set, restarts and boots."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from catena.master.jobs.order_clock import KEEP_SECONDS, Mark, SteadyTime, carried
+from catena.master.process.clocks import ClockReading
+from catena.master.store.database import Store
+
+DAY = 86_400.0
+START = ClockReading(1_000_000.0, 500.0, "one", "host")
+#: An hour after a boot that a day's rest was before; the clock of the host is right.
+NEXT = ClockReading(START.wall + DAY, 3600.0, "two", "host")
+#: The same moments on a host that has been up for a year.
+ELSEWHERE = ClockReading(START.wall + DAY, 365 * DAY, "three", "other")
+
+
+@dataclass
+class Host:
+    """A host whose clocks a test sets."""
+
+    now: ClockReading = START
+
+    def read(self) -> ClockReading:
+        return self.now
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now = replace(self.now, wall=self.now.wall + seconds, mono=self.now.mono + seconds)
+
+    def set_clock(self, ahead: float) -> None:
+        self.now = replace(self.now, wall=self.now.wall + ahead)
+
+
+@pytest.mark.parametrize(
+    ("now", "passed"),
+    [
+        pytest.param(replace(START, wall=START.wall + 60, mono=560.0), 60.0, id="rest"),
+        pytest.param(replace(START, wall=START.wall + DAY, mono=560.0), 60.0, id="ahead"),
+        pytest.param(replace(START, wall=START.wall - DAY, mono=560.0), 60.0, id="back"),
+        pytest.param(NEXT, DAY, id="a boot, and the clock says how long it was off"),
+        pytest.param(replace(NEXT, wall=0.0), 3600.0, id="a boot that forgot the time"),
+        pytest.param(ELSEWHERE, DAY, id="another host"),
+        pytest.param(replace(ELSEWHERE, wall=0.0), 0.0, id="another host without the time"),
+        pytest.param(replace(ELSEWHERE, host=""), DAY, id="a host without an identity"),
+        pytest.param(replace(START, wall=START.wall + 9, mono=3.0), 9.0, id="a copy of the host"),
+    ],
+)
+def test_so_much_time_has_passed(now: ClockReading, passed: float) -> None:
+    mark = Mark(START.wall, START)
+    assert carried(mark, now).steady == mark.steady + passed
+
+
+def test_a_clock_that_was_set_before_a_boot_ages_nothing_after_it() -> None:
+    ahead = carried(Mark(START.wall, START), replace(START, wall=START.wall + DAY))
+    booted = ClockReading(START.wall + DAY + 120, 60.0, "two", "host")
+    assert carried(ahead, booted).steady == START.wall + 120
+
+
+async def _restarted(store: Store, host: Host) -> SteadyTime:
+    steady = SteadyTime(store, host.read)
+    await steady.open()
+    return steady
+
+
+def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        host = Host()
+        store = Store(f"sqlite:///{tmp_path / 'master.db'}")
+        await store.open()
+        try:
+            steady = await _restarted(store, host)
+            assert steady.now() == START.wall
+            host.set_clock(DAY)
+            # Set while no master ran: the kept mark is of the same boot.
+            steady = await _restarted(store, host)
+            assert steady.now() == START.wall
+            assert steady.by_wall_clock(START.wall + 60) == host.now.wall + 60
+            host.set_clock(-3 * DAY)
+            await steady.keep()
+            host.now = ClockReading(host.now.wall + 600, 60.0, "two", "host")
+            steady = await _restarted(store, host)
+            assert steady.now() == START.wall + 600
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_mark_is_kept_where_the_clock_was_set_and_once_in_a_while(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        host = Host()
+        store = Store(f"sqlite:///{tmp_path / 'master.db'}")
+        await store.open()
+        try:
+            steady = await _restarted(store, host)
+            kept = []
+            for seconds, ahead in ((60, 0), (60, 0.2), (60, 2), (KEEP_SECONDS + 1, 0)):
+                before = steady.kept
+                host.rest(seconds)
+                host.set_clock(ahead)
+                await steady.keep()
+                kept.append(steady.kept is not before)
+            assert kept == [False, False, True, True]
+        finally:
+            await store.close()
+
+    asyncio.run(scenario())

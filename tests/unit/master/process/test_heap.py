@@ -1,0 +1,53 @@
+"""Memory goes back to the system, and a C library without the calls is none the worse for it."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import platform
+
+import pytest
+
+from catena.master.process import heap
+
+
+class Library:
+    """A C library that knows some calls."""
+
+    def __init__(self, *names: str) -> None:
+        self.called: list[tuple[object, ...]] = []
+        for name in names:
+            setattr(self, name, lambda *args, name=name: self.called.append((name, *args)))
+
+
+def test_threads_share_arenas_and_free_pages_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library("mallopt", "malloc_trim")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    heap.share_memory()
+    heap.give_back()
+    assert library.called[0] == ("mallopt", -8, heap.ARENAS)
+    assert [name for name, *_ in library.called] == ["mallopt"] * 3 + ["malloc_trim"]
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    heap.share_memory()
+    heap.give_back()
+    assert library.called == []
+
+
+def test_the_calls_are_those_of_this_system() -> None:
+    heap.give_back()
+    known = [hasattr(ctypes.CDLL(None), name) for name in ("mallopt", "malloc_trim")]
+    assert known == [platform.libc_ver()[0] == "glibc"] * 2
+
+
+def test_garbage_is_looked_for_seldom_and_not_never() -> None:
+    before = gc.get_threshold()
+    try:
+        heap.look_seldom()
+        assert gc.isenabled()
+        assert gc.get_threshold() == heap.LOOKS
+    finally:
+        gc.set_threshold(*before)

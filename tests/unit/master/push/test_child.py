@@ -1,0 +1,43 @@
+"""What the process of a visit hands on of its order."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from catena.core.job import JobReturn, JobSpec
+from catena.master.push import child
+from catena.master.push import messages as m
+
+
+def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[JobSpec] = []
+    said: list[Any] = []
+
+    def carry_out(seat: Any, visit: Any, spec: JobSpec, *rest: Any) -> Any:
+        taken.append(spec)
+        ret = JobReturn(
+            spec.jid,
+            "test.ping",
+            (),
+            value=True,
+            retcode=0,
+            success=True,
+            started=1.0,
+            duration_seconds=0.0,
+        )
+        return SimpleNamespace(ret=ret)
+
+    monkeypatch.setattr(child, "carry_out", carry_out)
+    master = SimpleNamespace(cancel="", say=said.append, answer=lambda kind: m.Kept())
+    visit = SimpleNamespace(forget=lambda: said.append("forgotten"))
+    spec = JobSpec("20261121193000000000", "test.ping", not_after=1.0)
+    order = m.Order({}, "web1", "", {}, (), spec, "")
+    child._job(order, cast(Any, master), cast(Any, None), cast(Any, visit), None)
+    assert [one.not_after for one in taken] == [0.0]
+    assert isinstance(said[0], m.Returned)
+    assert said[1:] == ["forgotten"]

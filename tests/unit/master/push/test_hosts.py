@@ -1,0 +1,99 @@
+"""Which ids SSH reaches: those of the roster that are no minions, and those in the midst."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.errors import ConfigError
+from catena.master.push.hosts import OLD_SECONDS, RosterHosts
+
+
+class Roster:
+    """A roster that is read as a test says."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.found: dict[str, dict[str, Any]] = {"web1": {"role": "web"}, "db1": {}}
+        self.broken = False
+        self.reads = 0
+        self.minions: set[str] = set()
+        self.now = 0.0
+        file.write_text("1")
+        self.hosts = RosterHosts(file, self.read, lambda: self.minions, lambda: self.now)
+
+    async def read(self) -> dict[str, dict[str, Any]]:
+        self.reads += 1
+        if self.broken:
+            raise ConfigError("roster:1: no")
+        return self.found
+
+    def refresh(self) -> None:
+        asyncio.run(self.hosts.refresh())
+
+
+@pytest.fixture
+def roster(tmp_path: Path) -> Roster:
+    found = Roster(tmp_path / "roster")
+    found.refresh()
+    return found
+
+
+def test_the_roster_is_read_again_when_it_has_changed_or_is_old(roster: Roster) -> None:
+    roster.refresh()
+    assert roster.reads == 1
+    roster.file.write_text("other")
+    roster.found = {"web2": {}}
+    roster.refresh()
+    assert roster.reads == 2
+    assert roster.hosts.ids() == {"web2"}
+    # What a template makes of the same text may be another thing later.
+    roster.now = OLD_SECONDS
+    roster.refresh()
+    assert roster.reads == 3
+
+
+def test_a_minion_goes_before_a_host_of_the_same_name(roster: Roster) -> None:
+    assert "web1" in roster.hosts
+    roster.minions = {"web1"}
+    assert "web1" not in roster.hosts
+    assert roster.hosts.ids() == {"db1"}
+
+
+def test_what_began_over_ssh_ends_there_whoever_answers_to_the_name(roster: Roster) -> None:
+    assert roster.hosts.keep(["web1"]) == frozenset()
+    roster.minions = {"web1"}
+    assert "web1" in roster.hosts
+    assert roster.hosts.keep([]) == {"web1"}
+    assert "web1" not in roster.hosts
+
+
+def test_a_broken_roster_changes_nothing_for_hosts_that_are_known(roster: Roster) -> None:
+    roster.file.write_text("{")
+    roster.broken = True
+    with pytest.raises(ConfigError, match="roster:1"):
+        roster.refresh()
+    assert roster.hosts.fault == "roster:1: no"
+    assert roster.hosts.ids() == {"web1", "db1"}
+    roster.broken = False
+    roster.refresh()
+    assert roster.hosts.fault == ""
+
+
+def test_a_host_that_left_the_roster_is_not_offered_and_not_given_away(roster: Roster) -> None:
+    roster.hosts.know(["web1"])
+    roster.file.unlink()
+    roster.refresh()
+    assert roster.hosts.ids() == frozenset()
+    assert "web1" in roster.hosts
+    assert "db1" not in roster.hosts
+
+
+def test_a_folder_is_no_roster(tmp_path: Path) -> None:
+    roster = Roster(tmp_path / "roster")
+    roster.hosts = RosterHosts(tmp_path, roster.read, lambda: (), lambda: 0.0)
+    roster.refresh()
+    assert roster.reads == 0

@@ -1,0 +1,129 @@
+"""Room for SQLite's log: commits find their blocks there, and the log says what it said."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from catena.master.store import tables
+from catena.master.store.database import Store
+from catena.master.store.fast import log_room
+
+FACTS = tables.FACTS
+
+
+def run(path: Path, scenario: Callable[[Store, Path], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        store = Store(f"sqlite:///{path / 'master.db'}")
+        await store.open()
+        try:
+            await scenario(store, path / "master.db-wal")
+        finally:
+            await store.close()
+
+    asyncio.run(whole())
+
+
+def put(name: str) -> Callable[[sa.Connection], None]:
+    def insert(conn: sa.Connection) -> None:
+        conn.execute(sa.insert(FACTS).values(name=name, value="x"))
+
+    return insert
+
+
+def after_a_crash(database: Path, copy: Path) -> list[str]:
+    """Return the names of the facts that a process finds whose predecessor was killed now."""
+    copy.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{database}{suffix}", copy)
+    with closing(sqlite3.connect(copy / database.name)) as conn:
+        assert conn.execute("PRAGMA quick_check").fetchone() == ("ok",)
+        return [name for (name,) in conn.execute("SELECT name FROM fact ORDER BY name")]
+
+
+def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_room, "LOG_BYTES", 2_500_000)
+
+    async def scenario(store: Store, log: Path) -> None:
+        await store.write(put("a"))
+        await log_room.make(store.write)
+        assert log.stat().st_size == log_room.LOG_BYTES
+        assert after_a_crash(tmp_path / "master.db", tmp_path / "first") == ["a"]
+        await store.write(put("b"))
+        assert log.stat().st_size == log_room.LOG_BYTES
+        assert after_a_crash(tmp_path / "master.db", tmp_path / "second") == ["a", "b"]
+
+    run(tmp_path, scenario)
+
+
+def test_the_zeros_come_in_steps_between_which_others_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_room, "LOG_BYTES", 2 * log_room.STEP_BYTES)
+
+    async def scenario(store: Store, log: Path) -> None:
+        await store.write(put("a"))
+        assert await store.write(log_room.lengthen)
+        assert log.stat().st_size < log_room.LOG_BYTES
+        await store.write(put("b"))
+        assert not await store.write(log_room.lengthen)
+        assert not await store.write(log_room.lengthen)
+        assert log.stat().st_size == log_room.LOG_BYTES
+        assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_disk_that_is_full_gets_its_room_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def half(handle: int, data: bytes) -> None:
+        os.write(handle, data[:1000])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(log_room, "write_all", half)
+
+    async def scenario(store: Store, log: Path) -> None:
+        await store.write(put("a"))
+        before = log.stat().st_size
+        await log_room.make(store.write)
+        assert log.stat().st_size == before
+        await store.write(put("b"))
+        assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
+
+    run(tmp_path, scenario)
+    assert "no room beforehand" in caplog.text
+
+
+def test_a_disk_that_is_nearly_full_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_room, "FREE_BYTES", 2**62)
+
+    async def scenario(store: Store, log: Path) -> None:
+        await store.write(put("a"))
+        before = log.stat().st_size
+        await log_room.make(store.write)
+        assert log.stat().st_size == before
+
+    run(tmp_path, scenario)
+
+
+def test_without_a_log_nothing_is_made(tmp_path: Path) -> None:
+    database = tmp_path / "plain.db"
+    engine = sa.create_engine(f"sqlite:///{database}")
+    with engine.connect() as conn:
+        assert not log_room.lengthen(conn)
+    engine.dispose()
+    assert [path.name for path in tmp_path.iterdir() if path.name != database.name] == []

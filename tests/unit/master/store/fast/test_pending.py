@@ -1,0 +1,48 @@
+"""What messages wait for: told at once, in order, and one waiter's fault is its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from catena.core.errors import UsageError
+from catena.master.store.fast.pending import Pending
+
+
+def test_those_who_wait_are_called_at_once_in_order_and_later_ones_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pending, told = Pending(), list[str]()
+    pending.add_done_callback(lambda ended: told.append("first"))
+    pending.add_done_callback(lambda ended: told.remove("nobody"))
+    pending.add_done_callback(lambda ended: told.append("second"))
+    assert not pending.done()
+    with caplog.at_level(logging.ERROR):
+        pending.set_result(None)
+    assert (pending.done(), told) == (True, ["first", "second"])
+    assert "something that follows a commit failed" in caplog.text
+    pending.add_done_callback(lambda ended: told.append("late"))
+    assert told[-1] == "late"
+    assert (pending.exception(), pending.cancelled()) == (None, False)
+
+
+def test_it_can_be_awaited_before_and_after_its_end() -> None:
+    async def scenario() -> None:
+        good, bad = Pending(), Pending()
+        both = asyncio.ensure_future(_gather(good, bad))
+        await asyncio.sleep(0)
+        good.set_result(7)
+        bad.set_exception(UsageError("no"))
+        found = await both
+        assert found[0] == 7
+        assert isinstance(found[1], UsageError)
+        assert isinstance(bad.exception(), UsageError)
+        assert await good == 7
+
+    asyncio.run(scenario())
+
+
+async def _gather(*ends: Pending) -> list[object]:
+    return list(await asyncio.gather(*ends, return_exceptions=True))

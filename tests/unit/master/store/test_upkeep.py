@@ -1,0 +1,271 @@
+"""The database as a whole: backups that can be trusted, restores that give no number twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from catena.core.config.master import MasterSettings
+from catena.core.errors import InvalidStateError, UsageError
+from catena.master import retention
+from catena.master.requests.once import Once
+from catena.master.store import backup, lock, restored, schema, upkeep
+from catena.master.store.chain_tables import CHAINS
+from catena.master.store.database import Store
+from catena.master.store.tables import DELIVERIES, EVENTS, JOBS
+
+DAY = 24 * 3600.0
+NOW = 1000 * DAY
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def run(path: Path, scenario: Callable[[Store], Awaitable[Any]]) -> Any:
+    async def whole() -> Any:
+        store = Store(url(path))
+        await store.open()
+        try:
+            return await scenario(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(whole())
+
+
+def chain(label: str, **values: Any) -> Callable[[sa.Connection], int]:
+    row = {"label": label, "user": "root", "state": "draft", "created": 0.0, "modified": 0.0}
+    row |= {"dispatched": False, "archived": False, **values}
+
+    def insert(conn: sa.Connection) -> int:
+        conn.execute(sa.insert(CHAINS).values(row))
+        return int(conn.execute(sa.select(sa.func.max(CHAINS.c.id))).scalar_one())
+
+    return insert
+
+
+def job(jid: str, ended: float | None) -> Callable[[sa.Connection], None]:
+    row: dict[str, Any] = {
+        "jid": jid,
+        "fun": "test.ping",
+        "args": [],
+        "kwargs": {},
+        "user": "root",
+        "tgt": "*",
+    }
+    row |= {"tgt_type": "glob", "metadata": {}, "issued": 0.0, "not_after": 0.0}
+
+    def insert(conn: sa.Connection) -> None:
+        conn.execute(sa.insert(JOBS).values(row | {"deadline_seconds": 1, "ended": ended}))
+        delivery = {"jid": jid, "minion": "web1", "state": "done", "changed": 0.0}
+        conn.execute(sa.insert(DELIVERIES).values(delivery))
+
+    return insert
+
+
+def events(count: int, at: float, size: int = 10) -> Callable[[sa.Connection], None]:
+    def insert(conn: sa.Connection) -> None:
+        row = {"tag": "app/x", "data": {"text": "x" * size}, "at": at}
+        conn.execute(sa.insert(EVENTS), [row] * count)
+
+    return insert
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "lib" / "master.db"
+    run(path, lambda store: store.write(chain("first", state="running", epoch=7)))
+    return path
+
+
+def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
+    database: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy.db"
+
+    async def scenario(store: Store) -> None:
+        await store.write(chain("second"))
+        await asyncio.to_thread(backup.back_up, database, target)
+        await store.write(chain("third"))
+
+    run(database, scenario)
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert upkeep.faults(url(target)) == []
+    assert upkeep.summary(url(target)).rows["chain"] == 2
+    with pytest.raises(backup.BackupError, match="never replaces"):
+        backup.back_up(database, target)
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
+    database: Path, tmp_path: Path
+) -> None:
+    copy, aside = tmp_path / "copy.db", tmp_path / "lib" / "old.db"
+    backup.back_up(database, copy)
+    lost = run(database, lambda store: store.write(chain("lost")))
+    backup.restore(database, copy, aside, NOW)
+    assert [line.split(":")[0] for line in restored.touched(database, NOW)] == [
+        "chain 1 (first) was under way"
+    ]
+    made = run(database, lambda store: store.write(chain("new")))
+    assert made > lost + backup.ID_GAP // 2
+    epoch = run(database, lambda store: store.read(lambda conn: backup.next_epoch(conn, 7)))
+    assert epoch > 7 + backup.EPOCH_GAP // 2
+    assert upkeep.summary(url(aside)).rows["chain"] == 2
+    # A second restore, of the same backup, must not begin at the same numbers again.
+    again = tmp_path / "again.db"
+    backup.back_up(database, again)
+    backup.restore(database, again, tmp_path / "lib" / "old2.db", NOW)
+    assert run(database, lambda store: store.write(chain("newer"))) > made + backup.ID_GAP // 2
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_interrupted_restore_can_be_repeated(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    database.with_name("master.db-wal").write_bytes(b"")
+    rename, left = Path.rename, [renames]
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return rename(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            backup.restore(database, copy, tmp_path / "lib" / "first.db", NOW)
+    backup.restore(database, copy, tmp_path / "lib" / "second.db", NOW)
+    assert upkeep.summary(url(database)).rows["chain"] == 1
+    assert not upkeep.faults(url(database))
+
+
+def test_backup_of_an_older_schema_is_restored_to_the_present_one(
+    database: Path, tmp_path: Path
+) -> None:
+    engine = sa.create_engine(url(database))
+    config = Config()
+    config.set_main_option("script_location", "catena.master.store:migrations")
+    config.set_main_option("path_separator", "os")
+    with engine.connect() as conn:
+        config.attributes["connection"] = conn
+        command.downgrade(config, "0004")
+    engine.dispose()
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    assert upkeep.summary(url(copy)).revision == "0004"
+    backup.restore(database, copy, tmp_path / "aside.db", NOW)
+    assert upkeep.summary(url(database)).revision == schema.HEAD
+    assert restored.touched(database, NOW)
+    assert upkeep.summary(url(copy)).revision == "0004"
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
+def test_what_is_no_backup_changes_nothing(database: Path, tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "wrong.db"
+    source.write_bytes(content)
+    before = database.read_bytes()
+    with pytest.raises(backup.BackupError, match=r"wrong\.db"):
+        backup.restore(database, source, tmp_path / "aside.db", NOW)
+    assert database.read_bytes() == before
+    assert not (tmp_path / "aside.db").exists()
+
+
+def test_a_damaged_page_is_found(database: Path) -> None:
+    run(database, lambda store: store.write(events(500, NOW)))
+    data = bytearray(database.read_bytes())
+    for page in range(4096, len(data), 4096):
+        data[page : page + 64] = b"\xff" * 64
+    database.write_bytes(bytes(data))
+    assert upkeep.faults(url(database))
+    with pytest.raises(backup.BackupError):
+        backup.back_up(database, database.with_name("copy.db"))
+    assert [path.name for path in database.parent.glob("*copy*")] == []
+
+
+def test_a_store_of_an_older_schema_is_kept_before_it_is_upgraded(database: Path) -> None:
+    assert backup.keep_before_upgrade(database) is None
+    with sqlite3.connect(database) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '0001'")
+    kept = backup.keep_before_upgrade(database)
+    assert kept == database.with_name("master.db.schema-0001")
+    assert backup.keep_before_upgrade(database) == kept
+    assert upkeep.summary(url(kept)).revision == "0001"
+
+
+def test_a_newer_backup_is_refused(database: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    with sqlite3.connect(copy) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(schema.SchemaError, match="9999"):
+        backup.restore(database, copy, tmp_path / "aside.db", NOW)
+
+
+def test_one_database_file_has_one_master(database: Path) -> None:
+    with (
+        lock.held(database, "a second one"),
+        pytest.raises(InvalidStateError, match="restoring it is not possible"),
+        lock.held(database, "restoring it"),
+    ):
+        pass
+    with lock.held(database, "restoring it"):
+        pass
+
+
+def test_postgresql_is_sent_to_its_own_tools_without_its_password() -> None:
+    with pytest.raises(UsageError, match="pg_dump") as caught:
+        upkeep.sqlite_file("postgresql+psycopg://catena:hunter2@db/catena")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) -> None:
+    kept = retention.limits(replace(MasterSettings(), keep_chains_hours=24), NOW)
+
+    async def scenario(store: Store) -> tuple[retention.Dropped, upkeep.Summary]:
+        await store.write(job("1" * 20, NOW - 30 * DAY))
+        await store.write(job("2" * 20, None))
+        await store.write(job("3" * 20, NOW - 60))
+        await store.write(events(6000, NOW - 30 * DAY))
+        await store.write(events(3, NOW))
+        await store.write(chain("old", state="done", ended=NOW - 2 * DAY, archived=True))
+        await store.write(chain("listed", state="failed", ended=NOW - 2 * DAY))
+        for key, at in (("old", NOW - 2 * DAY), ("new", NOW - 60)):
+            await store.write(Once("anna", key, "event.send", "", at).wrap(lambda conn: None))
+        dropped = await retention.prune(store, kept)
+        return dropped, upkeep.summary(url(database))
+
+    dropped, left = run(database, scenario)
+    assert dropped == retention.Dropped(jobs=1, events=6000, chains=1, requests=1)
+    assert left.rows["client_request"] == 1
+    assert (left.rows["job"], left.rows["event"], left.rows["chain"]) == (2, 3, 2)
+    assert left.rows["delivery"] == 2
+
+
+def test_size_drops_the_oldest_but_not_what_just_happened(database: Path) -> None:
+    settings = replace(MasterSettings(), keep_store_mib=1)
+    kept = retention.limits(settings, NOW)
+
+    async def scenario(store: Store) -> int:
+        await store.write(events(3000, NOW - DAY, size=1000))
+        await store.write(events(10, NOW, size=1000))
+        await retention.prune(store, kept)
+        return await store.read(upkeep.used_bytes)
+
+    assert run(database, scenario) <= retention.MIB
+    assert upkeep.summary(url(database)).rows["event"] >= 10
+    upkeep.give_back(database)
+    assert database.stat().st_size <= 2 * retention.MIB

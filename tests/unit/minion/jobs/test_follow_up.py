@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from catena.core.clock import SystemClock
+from catena.minion.jobs.follow_up import Afterwards
+from catena.minion.log import Log
+from catena.minion.notify import Notifier
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> tuple[Afterwards, Path, list[str], Path]:
+    log, witness = tmp_path / "log", tmp_path / "reboots"
+    handle = os.open(log, os.O_CREAT | os.O_WRONLY)
+    restarts: list[str] = []
+    log_of = Log(handle, "debug", SystemClock())
+    after = Afterwards("boot-1", "me", 60.0, lambda: restarts.append("x"), log_of)
+    return after, witness, restarts, log
+
+
+def reboot(witness: Path, **more: object) -> dict[str, object]:
+    code = f"open({str(witness)!r}, 'a').write('x')"
+    return {"kind": "reboot", "command": ["python3", "-c", code], "boot_id": "boot-1", **more}
+
+
+def happened(witness: Path, times: int) -> None:
+    end = time.monotonic() + 60
+    while not witness.exists() or len(witness.read_text()) < times:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+Host = tuple[Afterwards, Path, list[str], Path]
+
+
+def test_a_reboot_waits_for_the_stored_return(host: Host) -> None:
+    after, witness, _, _ = host
+    after.promise("j", reboot(witness), 0.0, 5.0)
+    after.service(4.0)
+    assert not witness.exists() and after.next_due() == 5.0
+    after.stored("j", 4.0)
+    after.service(4.0)
+    happened(witness, 1)
+
+
+def test_its_delay_counts_from_the_stored_return(host: Host) -> None:
+    after, witness, _, _ = host
+    after.promise("j", reboot(witness, delay_seconds=60), 0.0, 5.0)
+    after.stored("j", 1.0)
+    assert after.next_due() == 61.0
+
+
+def test_an_agent_that_knows_no_boot_says_that_it_does_not_reboot(
+    host: Host, tmp_path: Path
+) -> None:
+    _, witness, _, log = host
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND)
+    after = Afterwards("", "me", 60.0, lambda: None, Log(handle, "debug", SystemClock()))
+    after.promise("j", reboot(witness), 0.0, 0.0)
+    assert after.next_due() is None
+    assert "job j: no reboot follows: this agent knows no boot id" in log.read_text()
+
+
+def test_what_a_chain_asked_for_is_called_off_with_it(host: Host) -> None:
+    after, witness, restarts, _ = host
+    after.promise("a", reboot(witness, chain_id=7), 0.0, 0.0)
+    after.promise("b", {"kind": "restart_agent", "chain_id": 8}, 0.0, 0.0)
+    after.promise("c", {"kind": "call_off", "chain_id": 7}, 0.0, 0.0)
+    after.service(1.0)
+    assert restarts == ["x"] and not witness.exists() and after.next_due() is None
+
+
+def test_a_reboot_that_does_not_come_is_ordered_once_more_and_then_an_error(host: Host) -> None:
+    after, witness, _, log = host
+    after.promise("j", reboot(witness), 0.0, 0.0)
+    after.service(0.0)
+    happened(witness, 1)
+    after.service(59.0)
+    after.service(60.0)
+    happened(witness, 2)
+    after.service(120.0)
+    assert after.next_due() is None and "did not reboot" in log.read_text()
+    assert len(witness.read_text()) == 2
+
+
+def test_what_has_happened_already_is_not_done_again(host: Host) -> None:
+    after, witness, restarts, _ = host
+    after.promise("j", reboot(witness, boot_id="boot-0"), 0.0, 0.0)
+    after.promise("k", {"kind": "restart_agent", "session": "older"}, 0.0, 0.0)
+    after.service(10.0)
+    assert after.next_due() is None and restarts == [] and not witness.exists()
+
+
+def test_a_restart_of_the_agent_is_done_once(host: Host) -> None:
+    after, _, restarts, _ = host
+    after.promise("k", {"kind": "restart_agent", "session": "me"}, 0.0, 5.0)
+    after.stored("k", 1.0)
+    after.service(1.0)
+    after.service(9.0)
+    assert restarts == ["x"]
+
+
+def test_a_reboot_command_that_is_not_there_is_logged(host: Host) -> None:
+    after, _, _, log = host
+    after.promise("j", {"kind": "reboot", "command": ["/no/such/thing"]}, 0.0, 0.0)
+    after.service(0.0)
+    assert "/no/such/thing" in log.read_text()
+
+
+def test_a_log_line_is_one_line_whatever_a_peer_says(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = Log.open(str(path), "info", SystemClock())
+    log.info("a\nb\x1b[31m")
+    log.debug("not at this level")
+    assert path.read_text().endswith(r"info a\x0ab\x1b[31m" + "\n")
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_the_service_manager_is_told_over_its_socket(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(tmp_path / "n"))
+        notifier = Notifier(str(tmp_path / "n"), "30000000")
+        notifier.send("READY=1")
+        assert server.recv(100) == b"READY=1"
+        assert notifier.interval == 15.0
+    notifier.send("WATCHDOG=1")
+    Notifier("").send("READY=1")

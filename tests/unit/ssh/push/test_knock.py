@@ -1,0 +1,158 @@
+"""A ping of a host that is known: when it is enough, and that all else is left to the visit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.config.master import MasterSettings
+from catena.core.ids import minion_id
+from catena.core.job import JobSpec
+from catena.ssh.connect.cache import cache_of
+from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.link import Completed
+from catena.ssh.connect.target import Target
+from catena.ssh.push.kept_bundle import kept_bundle
+from catena.ssh.push.knock import Knocks
+from catena.ssh.push.remembered import Ground, Remembered
+
+TARGET = Target(minion_id("web1"), "10.0.0.1", user="root")
+PING = JobSpec("20261122000000000000", "test.ping")
+
+
+class Host:
+    """A connection to this machine, or to one that raises."""
+
+    def __init__(self, fault: SshError | None = None) -> None:
+        self.target = TARGET
+        self.fault = fault
+        self.ran = 0
+
+    def run(self, argv: Sequence[str], *, timeout: float, phase: Phase) -> Completed:
+        self.ran += 1
+        if self.fault is not None:
+            raise self.fault
+        try:
+            done = subprocess.run(argv, capture_output=True, timeout=timeout, check=False)
+        except FileNotFoundError:
+            return Completed(127, b"", b"not found")
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+
+class Site:
+    """A master with one host that it has visited.
+
+    Attributes:
+        room: the folder on the host, its bundle in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.roots = folder / "roots"
+        self.settings = MasterSettings(
+            cache_dir=str(folder / "cache"), file_roots={"base": [str(self.roots)]}
+        )
+        self.room = folder / "room"
+        (self.room / "bundles").mkdir(parents=True, mode=0o700)
+        self.room.chmod(0o700)
+        sha256 = kept_bundle(cache_of(self.settings)).sha256
+        self.bundle = self.room / "bundles" / f"{sha256}.zip"
+        self.bundle.write_bytes(b"")
+        self.bundle.chmod(0o600)
+        self.keep(sys.executable)
+
+    def keep(self, python: str) -> None:
+        known = Remembered(cache_of(self.settings) / "hosts")
+        known.keep(TARGET, Ground(python, str(self.room)))
+
+    def knocks(self, spec: JobSpec = PING) -> Knocks:
+        return Knocks(self.settings, spec)
+
+    def answered(self, host: Any) -> bool:
+        return self.knocks().answered(host)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_host_that_is_as_it_was_answers(site: Site) -> None:
+    host = Host()
+    assert site.knocks().suit(TARGET)
+    assert site.answered(host)
+    assert host.ran == 1
+
+
+def _linked(site: Site) -> None:
+    site.room.rename(site.room.with_name("other"))
+    site.room.symlink_to(site.room.with_name("other"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda site: site.bundle.unlink(),
+        lambda site: site.bundle.rename(site.bundle.with_name(f"{'0' * 64}.zip")),
+        lambda site: site.bundle.chmod(0o622),
+        lambda site: site.room.chmod(0o777),
+        _linked,
+        lambda site: site.keep("/usr/bin/no-such-python"),
+    ],
+    ids=["no program", "another version", "open program", "open room", "a link", "no Python"],
+)
+def test_what_is_not_as_it_was_is_left_to_the_visit(
+    site: Site, change: Callable[[Site], None]
+) -> None:
+    change(site)
+    assert not site.answered(Host())
+
+
+def test_a_host_that_nobody_visited_is_not_knocked_at(site: Site) -> None:
+    Remembered(cache_of(site.settings) / "hosts").forget(TARGET)
+    assert not site.knocks().suit(TARGET)
+    host = Host()
+    assert not site.answered(host)
+    assert host.ran == 0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        JobSpec(PING.jid, "test.echo", ("a",)),
+        JobSpec(PING.jid, "test.ping", ("more",)),
+        JobSpec(PING.jid, "test.ping", (), {"more": 1}),
+    ],
+    ids=["function", "argument", "keyword"],
+)
+def test_whatever_else_is_asked_needs_a_visit(site: Site, spec: JobSpec) -> None:
+    assert not site.knocks(spec).suit(TARGET)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "suits"),
+    [
+        ("test.py", "", False),
+        ("other.py", "__virtualname__ = 'test'\n", False),
+        ("other.py", "def ping():\n    return 1\n", True),
+    ],
+)
+def test_a_module_of_the_tree_may_have_another_ping(
+    site: Site, name: str, text: str, suits: bool
+) -> None:
+    folder = site.roots / "_modules"
+    folder.mkdir(parents=True)
+    (folder / name).write_text(text)
+    assert site.knocks().suit(TARGET) is suits
+
+
+def test_a_connection_that_is_lost_is_left_to_the_visit_and_silence_is_told(site: Site) -> None:
+    lost = ChannelLostError("web1", Phase.start, "the connection ended", waits=True)
+    assert not site.answered(Host(lost))
+    assert not site.answered(Host(SshError("web1", Phase.session, "there is no sudo")))
+    with pytest.raises(SshError, match="no answer"):
+        site.answered(Host(SshError("web1", Phase.start, "no answer in 60 s", waits=True)))
