@@ -25,14 +25,9 @@ import sqlalchemy as sa
 from bench.measure import run
 from bench.surroundings import environment
 from bench.swarm.station import Station
-from catena.client.requests import (
-    ChainDocument,
-    ChainList,
-    ChainSchedule,
-    EventSend,
-    JobList,
-    RunJob,
-)
+from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
+from catena.client.requests.events import EventSend
+from catena.client.requests.jobs import JobList, RunJob
 from catena.core.job import JobSpec
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Delivery

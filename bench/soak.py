@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.swarm.station import Station
-from catena.client.requests import ChainDocument, ChainList, ChainSchedule
+from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 
 #: Caches and pools are full by then.
 WARM_SECONDS = 300.0

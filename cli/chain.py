@@ -16,7 +16,7 @@ from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
 from catena.cli.watch import Shown, follow
-from catena.client.requests import (
+from catena.client.requests.chains import (
     ChainAdd,
     ChainCreate,
     ChainEdit,
@@ -26,8 +26,8 @@ from catena.client.requests import (
     ChainRemoveEntry,
     ChainResolve,
     ChainSchedule,
-    JobWatch,
 )
+from catena.client.requests.jobs import JobWatch
 from catena.core.errors import UsageError
 
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")

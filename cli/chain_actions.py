@@ -11,8 +11,7 @@ import click
 from catena.cli.arguments import split, value
 from catena.cli.hidden_arguments import HIDDEN_OPTIONS, any_hidden, read_mapping, with_hidden
 from catena.client.connection import MasterClient
-from catena.client.requests import ChainAction
-from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
+from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES, ChainAction
 from catena.core.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ from catena.cli.output.chains import chain_text, event_lines, named
 from catena.cli.output.text import wants_colour
 from catena.cli.output.views import live
 from catena.client.connection import MasterClient
-from catena.client.requests import ChainRef
+from catena.client.requests.chains import ChainRef
 from catena.core.errors import UnreachableError, UsageError
 
 #: Least pause between two looks at the whole chain, seconds, and how much longer a pause is than

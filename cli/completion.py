@@ -79,7 +79,7 @@ def minions(ctx: click.Context, _: click.Parameter, word: str) -> List[Completio
     """Offer ids of accepted minions; nothing where the master can't be asked."""
     from catena.cli.socket_path import master_socket
     from catena.client.connection import MasterClient
-    from catena.client.requests import MinionList
+    from catena.client.requests.minions import MinionList
 
     # No command has run yet, so the folder is not where `connect` looks for it.
     folder = str(ctx.find_root().params["config_dir"])

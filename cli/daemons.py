@@ -63,7 +63,7 @@ def minion(ctx: click.Context) -> None:
 @click.pass_context
 def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) -> None:
     """List accepted minions: up or down since when, version, boot, chain."""
-    from catena.client.requests import MinionList
+    from catena.client.requests.minions import MinionList
 
     rows = connect(ctx).request("minion.list", MinionList(target, target_type(options)))
     if out == "json":
@@ -82,7 +82,7 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
 @click.pass_context
 def show(ctx: click.Context, name: str, out: str) -> None:
     """Show one minion: grains, jobs, chains."""
-    from catena.client.requests import MinionShow
+    from catena.client.requests.minions import MinionShow
 
     found = connect(ctx).request("minion.show", MinionShow(name))
     if out == "json":

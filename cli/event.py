@@ -10,7 +10,7 @@ from catena.cli.arguments import split
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable
 from catena.cli.settings import connect
-from catena.client.requests import EventSend, EventWatch
+from catena.client.requests.events import EventSend, EventWatch
 from catena.core.errors import UsageError
 from catena.core.finite import finite
 

@@ -14,7 +14,7 @@ from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
 from catena.cli.watch import Shown, follow
-from catena.client.requests import JobCancelRequest, JobList, JobShow, JobWatch
+from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch
 
 
 @click.group()

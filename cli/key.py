@@ -11,7 +11,8 @@ from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
 from catena.cli.settings import connect
 from catena.client.connection import MasterClient
-from catena.client.requests import KeyChange, KeyFinger, KeyList, MinionList, TokenCreate
+from catena.client.requests.keys import KeyChange, KeyFinger, KeyList, TokenCreate
+from catena.client.requests.minions import MinionList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
 

@@ -17,7 +17,7 @@ from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
 from catena.cli.watch import Shown, follow
 from catena.client.connection import MasterClient
-from catena.client.requests import RunJob
+from catena.client.requests.jobs import RunJob
 from catena.core.errors import CatenaError, UsageError
 
 
@@ -123,7 +123,7 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
 def _key_of(client: MasterClient, target: str) -> str:
     """Return what is known of keys that *target* names and that are not accepted."""
     try:
-        from catena.client.requests import KeyList
+        from catena.client.requests.keys import KeyList
 
         found = client.request("key.list", KeyList(target))
     except CatenaError:

@@ -12,7 +12,7 @@ from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
 from catena.cli.settings import connect
-from catena.client.requests import RunnerCall
+from catena.client.requests.runners import RunnerCall
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
 
-from catena.client.requests import CHANGES, VERBS
-from catena.client.requests import record as record_of
+from catena.client.requests import contract
 from catena.core.digest import sha256
 from catena.core.errors import NotAllowedError, PeerError, UnreachableError
 from catena.core.frozen import replace
@@ -72,7 +71,7 @@ class MasterClient:
         the next master that answers, which carries it out at most once.
 
         Args:
-            verb: a name in client.requests.VERBS.
+            verb: the name of a contract in client.requests.
             record: the verb's record; None for one without fields set.
 
         Raises:
@@ -117,8 +116,9 @@ class MasterClient:
 
     def _message(self, verb: str, record: Any) -> ClientRequest:
         log.debug("asking the master: %s", verb)
-        params = encode(record if record is not None else record_of(VERBS[verb])())
-        if verb not in CHANGES:
+        ask = contract(verb)
+        params = encode(record if record is not None else ask.request())
+        if ask.idempotent:
             return ClientRequest(verb, params)
         count = self._sent.get(verb, 0)
         self._sent[verb] = count + 1
@@ -186,11 +186,13 @@ class MasterClient:
             content: the bytes.
             sent: called with the number of bytes that the master has, after each piece.
         """
+        from catena.client.requests.blobs import BlobPut
+
         digest = sha256(content).hexdigest()
         count = max(1, -(-len(content) // PIECE_BYTES))
         for index in range(count):
             piece = content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
-            self.request("blob.put", record_of("BlobPut")(digest, index, count, piece))
+            self.request("blob.put", BlobPut(digest, index, count, piece))
             sent(index * PIECE_BYTES + len(piece))
         return digest
 

@@ -28,12 +28,15 @@ from catena.master.chains.engine import Chains
 from catena.master.chains.files import SHIPPED, ChainFiles
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
+from catena.master.events.handlers import EventHandlers
 from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
+from catena.master.gate.handlers import MinionHandlers
 from catena.master.gate.minion_gate import GateParts, MinionGate, Outcome
 from catena.master.gate.pillars import PillarService
 from catena.master.gate.presence import Presence, PresenceParts
 from catena.master.gate.views import MinionViews
+from catena.master.jobs.handlers import JobHandlers
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.order_clock import SteadyTime
 from catena.master.jobs.returns import ReturnParts, Returns
@@ -41,6 +44,7 @@ from catena.master.jobs.service import JobParts, Jobs
 from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
+from catena.master.keys.handlers import KeyHandlers
 from catena.master.keys.service import Keys
 from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import Sessions
@@ -51,15 +55,16 @@ from catena.master.push.hosts import RosterHosts
 from catena.master.push.looks import Looks
 from catena.master.push.reports import Events, NoLink
 from catena.master.push.worker import SshWorker, WorkerParts
+from catena.master.requests import verb
 from catena.master.requests.blobs import Blobs
 from catena.master.requests.dispatcher import Dispatcher
+from catena.master.requests.handlers import RequestHandlers
 from catena.master.requests.once import RequestLog
 from catena.master.requests.rights import LocalUsers
 from catena.master.runners.calls import Runners
 from catena.master.store import backup, lock, migrate, opening, sole, soundness, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.store.fast import log_room
-from catena.master.verbs import VerbParts, Verbs
 from catena.master.workers.pool import Workers
 from catena.reactors import rules
 from catena.reactors.engine import Engine
@@ -306,25 +311,17 @@ class Master:
         )
 
     def _make_client_side(self) -> None:
-        verbs = Verbs(
-            VerbParts(
-                self.jobs,
-                self.views,
-                self.minions,
-                self.bus,
-                self.keys,
-                self.targets,
-                Runners(self.jobs, self.bus, self.views, self.minions, lambda: self.reactor),
-                self.blobs,
-                self.sessions,
-                self.gateway,
-                self.pair.fingerprint,
-                self.requests,
-            )
+        handlers = (
+            JobHandlers(self.jobs, self.views),
+            EventHandlers(self.bus),
+            KeyHandlers(self.keys, self.sessions, self.gateway, self.pair.fingerprint),
+            MinionHandlers(self.minions, self.targets),
+            Runners(self.jobs, self.bus, self.views, self.minions, lambda: self.reactor),
+            RequestHandlers(self.requests, self.blobs),
+            self.chains.handlers,
         )
         users = LocalUsers(self.settings.cli_users)
-        handlers = {**verbs.table(), **self.chains.handlers()}
-        self.dispatcher = Dispatcher(handlers, users, self.requests)
+        self.dispatcher = Dispatcher(verb.table(handlers), users, self.requests)
         self.local = LocalServer(
             Path(self.settings.run_dir) / "master.sock",
             self.dispatcher.serve,

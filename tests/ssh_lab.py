@@ -24,7 +24,7 @@ from fleet import Fleet, FleetError, wait_for
 
 from catena.cli.socket_path import master_socket
 from catena.client.connection import MasterClient
-from catena.client.requests import ChainRef
+from catena.client.requests.chains import ChainRef
 from catena.core.errors import CatenaError
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 from tests.ssh_server import USER, SshServer

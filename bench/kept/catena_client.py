@@ -12,7 +12,8 @@ from protocol import serve
 
 from catena.client.connection import MasterClient
 from catena.client.follow import JobFollower
-from catena.client.requests import EventSend, EventWatch, RunJob
+from catena.client.requests.events import EventSend, EventWatch
+from catena.client.requests.jobs import RunJob
 
 
 class Catena:

@@ -11,14 +11,9 @@ from bench.lab import Lab
 from bench.row import Limit, Row, Sample
 from bench.swarm.station import Station
 from bench.swarm.swarm import Swarm
-from catena.client.requests import (
-    ChainDocument,
-    ChainList,
-    ChainSchedule,
-    EventSend,
-    JobList,
-    RunJob,
-)
+from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
+from catena.client.requests.events import EventSend
+from catena.client.requests.jobs import JobList, RunJob
 
 FLEET = 1000
 BIG_FLEET = 10_000

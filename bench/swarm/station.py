@@ -20,7 +20,7 @@ from bench.surroundings import free_ports
 from bench.swarm.population import Member, accept, make
 from bench.swarm.swarm import Swarm
 from catena.client.connection import MasterClient
-from catena.client.requests import RunJob
+from catena.client.requests.jobs import RunJob
 from catena.transport.keys import load_or_create
 
 START_SECONDS = 60.0
@@ -141,6 +141,6 @@ class Station:
 
 
 def _runner(fun: str) -> Any:
-    from catena.client.requests import RunnerCall
+    from catena.client.requests.runners import RunnerCall
 
     return RunnerCall(fun)

@@ -1,25 +1,16 @@
-"""Action chains, and the files that their actions name."""
+"""Action chains."""
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
+from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
 from catena.core.records import LATER
 
 #: Largest script of an action, and largest wheel of an agent upgrade, bytes.
 SCRIPT_BYTES = 1024 * 1024
 WHEEL_BYTES = 256 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class BlobPut:
-    """One piece of a file that a later request names by its SHA-256."""
-
-    sha256: str
-    index: int
-    count: int
-    data: bytes
 
 
 @dataclass(frozen=True)
@@ -139,3 +130,24 @@ class ChainList:
 
     all: bool = False
     limit: int = 100
+
+
+CREATE = Ask("chain.create", ChainCreate, dict)
+ADD = Ask("chain.add", ChainAdd, dict)
+EDIT = Ask("chain.edit", ChainEdit, dict)
+MOVE = Ask("chain.move", ChainMove, dict)
+REMOVE_ENTRY = Ask("chain.remove_entry", ChainRemoveEntry, dict)
+APPLY = Ask("chain.apply", ChainDocument, dict)
+SCHEDULE = Ask("chain.schedule", ChainSchedule, dict)
+APPROVE = Ask("chain.approve", ChainRef, dict)
+LIST = Ask("chain.list", ChainList, dict, idempotent=True)
+SHOW = Ask("chain.show", ChainRef, dict, idempotent=True)
+WATCH = Ask("chain.watch", ChainRef, dict, streams=(dict,), idempotent=True)
+CANCEL = Ask("chain.cancel", ChainRef, dict)
+RETRY = Ask("chain.retry", ChainRef, dict)
+RESOLVE = Ask("chain.resolve", ChainResolve, dict)
+RELEASE = Ask("chain.release", ChainRef, dict)
+#: Writes the files of a draft; a repetition changes nothing, and no key of it is stored.
+RENDER = Ask("chain.render", ChainRef, dict)
+PREVIEW = Ask("chain.preview", ChainRef, dict)
+DELETE = Ask("chain.delete", ChainRef, dict)

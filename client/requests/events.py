@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
 
 
@@ -24,3 +25,7 @@ class EventSend:
 
     tag: str
     data: Dict[str, Any] = field(default_factory=dict)
+
+
+WATCH = Ask("event.watch", EventWatch, dict, streams=(dict,), idempotent=True)
+SEND = Ask("event.send", EventSend, dict)

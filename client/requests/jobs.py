@@ -1,9 +1,10 @@
-"""Jobs: run, list, show, watch, cancel; and functions of the master itself."""
+"""Jobs: run, list, show, watch, cancel."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
 
 
@@ -70,18 +71,9 @@ class JobCancelRequest:
     minions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class RunnerCall:
-    """Run a function on the master (jobs.*, manage.*, event.send …)."""
-
-    fun: str
-    args: tuple[Any, ...] = ()
-    kwargs: Dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RequestFind:
-    """Ask whether a request of the calling user was carried out. Reply: {"taken": bool}."""
-
-    #: As the request had it (`ClientRequest.key`).
-    key: str
+RUN = Ask("job.run", RunJob, dict, streams=(dict,))
+LIST = Ask("job.list", JobList, dict, idempotent=True)
+SHOW = Ask("job.show", JobShow, dict, idempotent=True)
+WATCH = Ask("job.watch", JobWatch, dict, streams=(dict,), idempotent=True)
+#: A repetition changes nothing, and no key of it is stored.
+CANCEL = Ask("job.cancel", JobCancelRequest, dict)

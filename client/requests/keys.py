@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass
 
 
@@ -39,3 +40,10 @@ class TokenCreate:
     #: Only for this id; "" for any.
     id: str = ""
     valid_seconds: int = 3600
+
+
+LIST = Ask("key.list", KeyList, dict, idempotent=True)
+#: No key of a rotation is stored: a repetition changes nothing.
+CHANGE = Ask("key.change", KeyChange, dict)
+FINGER = Ask("key.finger", KeyFinger, dict, idempotent=True)
+TOKEN = Ask("key.token", TokenCreate, dict)

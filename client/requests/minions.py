@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass
 
 
@@ -18,3 +19,7 @@ class MinionShow:
     """One minion with grains, jobs, chain queue."""
 
     id: str
+
+
+LIST = Ask("minion.list", MinionList, dict, idempotent=True)
+SHOW = Ask("minion.show", MinionShow, dict, idempotent=True)

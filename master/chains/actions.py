@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Dict, Optional, Tuple, Type
 
-from catena.client.requests import ChainAction
+from catena.client.requests.chains import ChainAction
 from catena.core.errors import UsageError
 from catena.core.job import ActionKind
 from catena.core.records import decode, encode

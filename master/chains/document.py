@@ -24,8 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from catena.client.requests import ChainAction, ChainDocument
-from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES
+from catena.client.requests.chains import SCRIPT_BYTES, WHEEL_BYTES, ChainAction, ChainDocument
 from catena.core import ids
 from catena.core.errors import RenderError, UsageError
 from catena.core.files import read_limited

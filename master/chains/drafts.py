@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import ChainAction, ChainSchedule
+from catena.client.requests.chains import ChainAction, ChainSchedule
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.chains import actions, decide, rows
 from catena.master.chains.actions import ActionPlan

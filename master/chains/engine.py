@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -16,12 +15,11 @@ from catena.core.events import Event
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, restored, rows
 from catena.master.chains.dependencies import ChainParts
+from catena.master.chains.handlers import ChainHandlers
 from catena.master.chains.results import ChainResults
 from catena.master.chains.scheduler import Scheduler
 from catena.master.chains.service import ChainService
 from catena.master.events.bus import move_cursor
-from catena.master.requests.dispatcher import End, Handler
-from catena.master.requests.rights import Caller
 from catena.master.store.database import StoreUnavailableError
 
 LOG = logging.getLogger(__name__)
@@ -51,29 +49,10 @@ class Chains:
     def __init__(self, parts: ChainParts) -> None:
         self.files = parts.files
         self.service = ChainService(parts)
+        self.handlers = ChainHandlers(parts)
         self.scheduler = Scheduler(parts)
         self.results = ChainResults(parts.clocks, parts.wake.set)
         self._parts = parts
-
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return verb -> handler, for every verb of chains."""
-        names = (
-            "create add edit move remove_entry apply schedule approve list show cancel retry "
-            "resolve release render preview delete"
-        )
-        table = {f"chain.{name}": self._handler(name) for name in names.split()}
-        table["chain.watch"] = self._watch
-        return table
-
-    def _handler(self, name: str) -> Handler:
-        def handle(caller: Caller, asked: Any) -> Awaitable[Any]:
-            service = self.service
-            if caller.once.key:
-                service = ChainService(replace(self._parts, once=caller.once))
-            answer: Awaitable[Any] = getattr(service, name)(asked, caller.name)
-            return answer
-
-        return handle
 
     async def open(self) -> None:
         """Learn who sees which files; call it before the file service answers.
@@ -138,14 +117,6 @@ class Chains:
         for boot in boots:
             self._parts.record_all(conn, self.results.on_start(conn, *boot))
         move_cursor(conn, CONSUMER, upto)
-
-    async def _watch(self, caller: Caller, asked: Any) -> AsyncIterator[Any]:
-        last: dict[str, Any] = {}
-        async for item in self.service.watch(asked, caller.name):
-            if item["type"] == "chain":
-                last = item
-            yield item
-        yield End({"id": last["id"], "state": last["state"], "reason": last["reason"]})
 
 
 def _boot(start: Event) -> _Boot | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import ChainResolve
+from catena.client.requests.chains import ChainResolve
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
 from catena.master.chains import decide, rows

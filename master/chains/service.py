@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import (
+from catena.client.requests.chains import (
     ChainAction,
     ChainAdd,
     ChainCreate,

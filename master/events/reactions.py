@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from catena.client.requests import KeyChange, RunJob, RunnerCall
+from catena.client.requests.jobs import RunJob
+from catena.client.requests.keys import KeyChange
+from catena.client.requests.runners import RunnerCall
 from catena.core import events
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError, NotFoundError, TryLaterError

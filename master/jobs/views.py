@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import JobList
+from catena.client.requests.jobs import JobList
 from catena.core.ids import jid as checked_jid
 from catena.core.redact import hide_arguments
 from catena.master.events.feed import JobFeed, Watch

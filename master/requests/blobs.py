@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
-from catena.client.requests import BlobPut
+from catena.client.requests.blobs import BlobPut
 from catena.core.errors import LimitError, UsageError
 from catena.core.files import private_folder, rename_durable
 

@@ -2,100 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from catena.client.requests import CHANGES, VERBS, RunJob, record
+from catena.client.requests.jobs import RunJob
 from catena.core import failpoints
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.records import decode, encode
 from catena.core.suggest import unknown
 from catena.master.requests.once import Once, RequestLog
-from catena.master.requests.rights import REACTOR, Caller, LocalUsers, Right
+from catena.master.requests.rights import REACTOR, Caller, LocalUsers
+from catena.master.requests.verb import Answer, Aside, End, Verb
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
-
-#: Verb -> the right that it needs. A verb that is not here can't be asked.
-RIGHTS: Mapping[str, Right] = {
-    "job.run": Right.run_jobs,
-    "job.list": Right.read_jobs,
-    "job.show": Right.read_jobs,
-    "job.watch": Right.read_jobs,
-    "job.cancel": Right.run_jobs,
-    "request.find": Right.read_jobs,
-    "event.watch": Right.read_events,
-    "event.send": Right.send_events,
-    "key.list": Right.read_keys,
-    "key.change": Right.decide_keys,
-    "key.finger": Right.read_keys,
-    "key.token": Right.decide_keys,
-    "minion.list": Right.read_minions,
-    "minion.show": Right.read_minions,
-    "runner.call": Right.call_runners,
-    "blob.put": Right.change_chains,
-    "chain.create": Right.change_chains,
-    "chain.add": Right.change_chains,
-    "chain.edit": Right.change_chains,
-    "chain.move": Right.change_chains,
-    "chain.remove_entry": Right.change_chains,
-    "chain.apply": Right.change_chains,
-    "chain.schedule": Right.change_chains,
-    "chain.approve": Right.change_chains,
-    "chain.list": Right.read_chains,
-    "chain.show": Right.read_chains,
-    "chain.watch": Right.read_chains,
-    "chain.cancel": Right.change_chains,
-    "chain.retry": Right.change_chains,
-    "chain.resolve": Right.change_chains,
-    "chain.release": Right.change_chains,
-    "chain.render": Right.read_chains,
-    "chain.preview": Right.change_chains,
-    "chain.delete": Right.change_chains,
-}
-
-
-#: Verbs whose handlers give a repetition its answer: a job keeps its key and may be followed,
-#: and a token must not be stored in clear.
-_BY_THEMSELVES = frozenset({"job.run", "key.token"})
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The last thing that a stream yields: the value of its reply."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """An item of a stream that nobody waits for by itself: it may go with the next one."""
-
-    value: Any
-
-
-#: Answers a request of a caller: a value, or a stream of items with an End at most once, last.
-Handler = Callable[[Caller, Any], "Awaitable[Any] | AsyncIterator[Any]"]
 
 
 class Dispatcher:
     """Holds the table of handlers.
 
     Args:
-        handlers: verb -> handler; every verb of VERBS must have one.
+        verbs: every verb by name (`verb.table`).
         users: who the users of the unix socket are.
         requests: what is known of requests that came with a key.
     """
 
-    def __init__(
-        self, handlers: Mapping[str, Handler], users: LocalUsers, requests: RequestLog
-    ) -> None:
-        missing = VERBS.keys() - handlers.keys() | VERBS.keys() - RIGHTS.keys()
-        if missing:
-            raise NotFoundError(f"verbs without a handler or right: {sorted(missing)}")
-        self._handlers = dict(handlers)
+    def __init__(self, verbs: Mapping[str, Verb], users: LocalUsers, requests: RequestLog) -> None:
+        self._verbs = verbs
         self._users = users
         self._requests = requests
         #: Who is on each connection; the system's list of users is a file, read anew each time.
@@ -147,18 +82,17 @@ class Dispatcher:
             raise UsageError(f"{verb} streams")
         return await result
 
-    def _begin(
-        self, caller: Caller, verb: str, params: Any, key: str
-    ) -> Awaitable[Any] | AsyncIterator[Any]:
-        if verb not in VERBS:
-            raise NotFoundError(unknown("request", verb[:80], VERBS))
-        caller.need(RIGHTS[verb])
-        asked = decode(record(VERBS[verb]), params, verb)
-        if not key or verb not in CHANGES:
-            return self._handlers[verb](caller, asked)
+    def _begin(self, caller: Caller, verb: str, params: Any, key: str) -> Answer:
+        known = self._verbs.get(verb)
+        if known is None:
+            raise NotFoundError(unknown("request", verb[:80], self._verbs))
+        caller.need(known.right)
+        asked = decode(known.ask.request, params, verb)
+        if not key or known.ask.idempotent:
+            return known.handler(caller, asked)
         once = self._requests.once(caller.name, key, verb, params)
-        handle = partial(self._handlers[verb], replace(caller, once=once), asked)
-        return handle() if verb in _BY_THEMSELVES else self._unless_recorded(once, handle)
+        handle = partial(known.handler, replace(caller, once=once), asked)
+        return handle() if known.repeats else self._unless_recorded(once, handle)
 
     async def _unless_recorded(self, once: Once, handle: Callable[[], Any]) -> Any:
         """Return the recorded answer of a request, or else that of its handler.

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catena.client.requests import RunnerCall
+from catena.client.requests import runners
+from catena.client.requests.runners import RunnerCall
 from catena.core import events
 from catena.core.errors import CatenaError, NotFoundError, UsageError
 from catena.core.plugins import Plugin
@@ -18,6 +19,8 @@ from catena.master.gate.views import MinionViews
 from catena.master.jobs.service import Jobs
 from catena.master.jobs.views import JobViews
 from catena.master.requests.once import UNKEYED, Once
+from catena.master.requests.rights import Caller, Right
+from catena.master.requests.verb import verb
 from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
 from catena.master.runners.dependencies import RunnerParts
 from catena.reactors.engine import Engine
@@ -63,6 +66,11 @@ class Runners:
     minions: MinionViews
     #: Made after the dispatcher that calls runners, hence asked for late.
     reactor: Callable[[], Engine]
+
+    @verb(runners.CALL, Right.call_runners)
+    async def handle(self, caller: Caller, asked: RunnerCall) -> Any:
+        """Run a function on the master."""
+        return await self.call(caller.name, asked, caller.once)
 
     async def call(self, user: str, asked: RunnerCall, once: Once = UNKEYED) -> Any:
         """Run a function on the master and return its value.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from catena.client.requests import JobList
+from catena.client.requests.jobs import JobList
 from catena.core.errors import NotFoundError
 from catena.master.jobs.views import FINAL, result_map
 from catena.master.runners.dependencies import RunnerParts

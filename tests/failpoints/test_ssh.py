@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.ssh.test_push import Site, rows
 
 from catena.core.errors import CatenaError
 from catena.core.failpoint_rules import FAILPOINTS
+from tests.integration.ssh.test_push import Site, rows
 from tests.pushed import end_runs
 
 pytestmark = [pytest.mark.failpoints, pytest.mark.timeout(300)]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from catena.client.requests import ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.errors import CatenaError, NotFoundError
 from catena.master.jobs.model import JobRequest
 from tests.sim.hostile import NAME as EVIL

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from catena.client.requests import ChainDocument, ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
 from catena.core.errors import CatenaError
 from catena.core.job import ActionKind
 from catena.master.push import messages as m

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from catena.client.requests import ChainSchedule
+from catena.client.requests.chains import ChainSchedule
 from catena.master.chains import decide, fence_rules, run_jobs
 from catena.master.chains.decide import Due, DueVerdict
 from catena.master.gate.minion_gate import MinionGate

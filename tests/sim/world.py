@@ -18,7 +18,7 @@ from unittest import mock
 from zmq.utils import z85
 
 from catena import modules
-from catena.client.requests import ChainDocument, ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
 from catena.core.errors import CatenaError
 from tests.sim import witness
 from tests.sim.checker import Checker

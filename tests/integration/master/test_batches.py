@@ -107,13 +107,13 @@ def test_subset_has_no_name_twice(count: int) -> None:
 
 
 def test_rules_of_a_batch_need_a_batch() -> None:
-    from catena.client.requests import RunJob
-    from catena.master.verbs import _batch_wait
+    from catena.client.requests.jobs import RunJob
+    from catena.master.jobs.handlers import batch_wait
 
     with pytest.raises(UsageError, match="need a batch"):
-        _batch_wait(RunJob("*", "test.ping", batch_failhard=True))
+        batch_wait(RunJob("*", "test.ping", batch_failhard=True))
     with pytest.raises(UsageError, match="from 0 to a year"):
-        _batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
+        batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
 
 
 def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import RunnerCall
+from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
 from catena.master import checkup

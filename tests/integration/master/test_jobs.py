@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import JobList
+from catena.client.requests.jobs import JobList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobProgress, JobReturn
 from catena.master.jobs.delivery import Delivery

@@ -18,7 +18,8 @@ import zmq
 from fleet import free_ports
 
 from catena.client.connection import MasterClient
-from catena.client.requests import JobList, JobShow, KeyList, RunJob
+from catena.client.requests.jobs import JobList, JobShow, RunJob
+from catena.client.requests.keys import KeyList
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn
 from catena.transport.agent import AgentLink, Connected, LinkConfig, Received

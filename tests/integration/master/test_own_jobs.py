@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from catena.client.requests import JobList
+from catena.client.requests.jobs import JobList
 from catena.core.job import JobProgress
 from catena.master.jobs import rows as job_rows
 from catena.transport.messages import (

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from catena.client import requests as r
+from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
+from catena.client.requests.keys import KeyFinger
+from catena.client.requests.minions import MinionList, MinionShow
+from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import JobReturn
 from catena.master import daemon
@@ -115,7 +118,7 @@ def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
             run = master.dispatcher.ask
 
             async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
-                return await run("Reactor", "runner.call", r.RunnerCall(fun, args, kwargs))
+                return await run("Reactor", "runner.call", RunnerCall(fun, args, kwargs))
 
             assert await runner("manage.status") == {"up": ["web1"], "down": ["db1"]}
             assert await runner("manage.present") == ["web1"]
@@ -142,11 +145,11 @@ def test_minions_are_listed_with_what_is_known_of_them() -> None:
             await master.connect("web1")
             await master.accept("db1")
             ask = master.dispatcher.ask
-            rows = await ask("Reactor", "minion.list", r.MinionList())
+            rows = await ask("Reactor", "minion.list", MinionList())
             assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
-            shown = await ask("Reactor", "minion.show", r.MinionShow("web1"))
+            shown = await ask("Reactor", "minion.show", MinionShow("web1"))
             assert shown["grains"]["os"] == "Debian"
-            finger = await ask("Reactor", "key.finger", r.KeyFinger())
+            finger = await ask("Reactor", "key.finger", KeyFinger())
             assert finger["master"] == master.pair.fingerprint
 
     asyncio.run(scenario())
@@ -221,13 +224,13 @@ def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
             assert shown["detail"] == "no\ufffdroom"
 
             action = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
-            document = r.ChainDocument("patch", (action,))
+            document = ChainDocument("patch", (action,))
             chain = (await master.chains.service.apply(document, "anna"))["id"]
-            await master.chains.service.schedule(r.ChainSchedule("patch"), "anna")
+            await master.chains.service.schedule(ChainSchedule("patch"), "anna")
             async with asyncio.timeout(10):
                 while not (found := [o for o in web1.orders() if o.chain]):
                     await asyncio.sleep(0.01)
-            view = await master.chains.service.show(r.ChainRef("patch"), "anna")
+            view = await master.chains.service.show(ChainRef("patch"), "anna")
             number = view["minions"][0]["actions"][0]["action_id"]
             ident = f"mgr_actionchain_{chain}_action_{number}_chunk_1"
             row = {"result": False, "comment": "a\0b", "changes": {"stderr": "\0"}}
@@ -235,7 +238,7 @@ def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
             ret = replace(ret, fun="mgractionchains.start", success=False, retcode=2)
             await web1.say(JobReturned(ret))
             assert web1.got(ReturnStored) == [ReturnStored(ret.jid)]
-            view = await master.chains.service.show(r.ChainRef("patch"), "anna")
+            view = await master.chains.service.show(ChainRef("patch"), "anna")
             assert view["minions"][0]["actions"][0]["comment"] == "a\ufffdb"
 
     asyncio.run(scenario())

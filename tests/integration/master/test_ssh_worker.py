@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from catena.client.requests import ChainAction, ChainAdd, ChainCreate, ChainRef, ChainSchedule
+from catena.client.requests.chains import (
+    ChainAction,
+    ChainAdd,
+    ChainCreate,
+    ChainRef,
+    ChainSchedule,
+)
 from catena.core.job import JobSpec
 from catena.master import daemon
 from catena.master.daemon import Master

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from catena.client.requests import ChainAction
+from catena.client.requests.chains import ChainAction
 from catena.master.chains.actions import check
 from catena.master.chains.render import ChainPlan, PlannedAction, render
 from catena.runtime import transaction

@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 import zmq
 from fleet import Fleet
 
-from catena.client import requests
 from catena.client.connection import MasterClient
+from catena.client.requests.chains import ChainCreate
+from catena.client.requests.events import EventSend, EventWatch
+from catena.client.requests.keys import KeyChange
 from catena.core.job import JobReturn
 from catena.transport import sockets, wire
 from catena.transport.keys import BOOTSTRAP, KeyPair, generate
@@ -67,12 +69,12 @@ class Site:
 
     def events(self, tag: str, seconds: float = PATIENCE_SECONDS) -> Iterator[dict[str, Any]]:
         """Yield every stored event whose tag matches, then wait for more."""
-        watch = requests.record("EventWatch")(tag=tag, after=0)
+        watch = EventWatch(tag=tag, after=0)
         yield from MasterClient(self.socket).stream("event.watch", watch, seconds)
 
     def all_events(self, tag: str = "*") -> list[dict[str, Any]]:
         """Return the events up to now: an event of our own marks the end."""
-        mark = self.ask("event.send", requests.record("EventSend")(tag="end/of/look"))["seq"]
+        mark = self.ask("event.send", EventSend(tag="end/of/look"))["seq"]
         found = []
         for event in self.events("*"):
             if event["seq"] == mark:
@@ -85,9 +87,7 @@ class Site:
         return found
 
     def decide(self, action: str, name: str) -> list[str]:
-        found: list[str] = self.ask("key.change", requests.record("KeyChange")(action, name))[
-            "changed"
-        ]
+        found: list[str] = self.ask("key.change", KeyChange(action, name))["changed"]
         return found
 
     def stranger(self, name: str, pair: KeyPair | None = None) -> Hostile:
@@ -122,8 +122,8 @@ class Site:
 
 def schedule(site: Site, label: str, target: str, command: str) -> int:
     """Let a chain of one command begin now; return its id."""
-    ask, make = site.ask, requests.record
-    number: int = ask("chain.create", make("ChainCreate")(label))["id"]
+    ask = site.ask
+    number: int = ask("chain.create", ChainCreate(label))["id"]
     site.fleet.catena("chain", "add", label, "-L", "-t", target, "--cmd", command)
     site.fleet.catena("chain", "schedule", label, "--at", "now")
     return number

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from catena.client.requests import record
+from catena.client.requests.jobs import JobList, RunJob
+from catena.client.requests.minions import MinionList
 from catena.core.job import JobProgress
 from catena.transport.messages import (
     ChunkRequest,
@@ -41,7 +42,7 @@ FAULTS = ("internal error", "its log says why", "can't be used now")
 
 
 def given(site: Site, minion: Hostile, fun: str = "test.ping") -> str:
-    asked = record("RunJob")(tgt=minion.name, tgt_type="list", fun=fun)
+    asked = RunJob(tgt=minion.name, tgt_type="list", fun=fun)
     jid = str(site.ask("job.run", asked)["jid"])
     minion.until(
         lambda e: isinstance(e.message, JobOrder) and e.message.spec.jid == jid, "control", 15
@@ -129,11 +130,11 @@ def test_texts(site: Site, evil: Hostile, text: str) -> None:
     ):
         check(site, evil, request, "bulk")
     assert site.fleet.catena("minion", "show", "evil").returncode == 0
-    assert site.ask("job.list", record("JobList")())
+    assert site.ask("job.list", JobList())
 
 
 def test_a_goodbye_of_its_own_ends_nobody_else(site: Site, evil: Hostile, victim: Hostile) -> None:
     evil.say(Goodbye("x" * 100_000))
     victim.ask(EventFired("up", "app/up", {}))
-    up = {row["id"] for row in site.ask("minion.list", record("MinionList")()) if row["up"]}
+    up = {row["id"] for row in site.ask("minion.list", MinionList()) if row["up"]}
     assert "victim" in up

@@ -14,7 +14,8 @@ import pytest
 from fleet import Fleet
 
 from catena.client.connection import MasterClient
-from catena.client.requests import record
+from catena.client.requests.events import EventSend, EventWatch
+from catena.client.requests.jobs import JobList, JobShow
 from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.messages import ClientRequest
@@ -109,11 +110,11 @@ def test_secrets_are_in_no_log_event_or_list(fleet: Fleet) -> None:
     token = fleet.catena("key", "token").stdout.split()[0]
     seen = [logs(fleet)]
     client = MasterClient(fleet.folder / "master/run/catena/master/master.sock")
-    end = client.request("event.send", record("EventSend")(tag="end/of/look"))["seq"]
-    watch = record("EventWatch")(tag="*", after=0, count=end)
+    end = client.request("event.send", EventSend(tag="end/of/look"))["seq"]
+    watch = EventWatch(tag="*", after=0, count=end)
     seen += [str(event) for event in client.stream("event.watch", watch, 10.0)]
-    jobs = client.request("job.list", record("JobList")())
-    seen += [str(client.request("job.show", record("JobShow")(job["jid"]))) for job in jobs]
+    jobs = client.request("job.list", JobList())
+    seen += [str(client.request("job.show", JobShow(job["jid"]))) for job in jobs]
     # What a state itself prints where its file is wrong is for who may read the file.
     found = [text for text in seen if CANARY in text and "broken" not in text]
     assert not found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.client.requests import record
+from catena.client.requests.jobs import JobShow, RunJob
+from catena.client.requests.minions import MinionList
 from catena.core.job import JobProgress
 from catena.transport.messages import (
     EventFired,
@@ -24,12 +25,12 @@ from tests.integration.security.hostile import Hostile, Site
 
 
 def run(site: Site, target: str, fun: str = "test.ping") -> str:
-    asked = record("RunJob")(tgt=target, tgt_type="list", fun=fun)
+    asked = RunJob(tgt=target, tgt_type="list", fun=fun)
     return str(site.ask("job.run", asked)["jid"])
 
 
 def state_of(site: Site, jid: str, minion: str) -> str:
-    shown = site.ask("job.show", record("JobShow")(jid))
+    shown = site.ask("job.show", JobShow(jid))
     return str(shown["minions"][minion]["state"])
 
 
@@ -57,7 +58,7 @@ def test_a_return_for_a_job_of_another_is_refused(
         assert isinstance(evil.ask(message), Failure)
     assert state_of(site, jid, "victim") == "sent"
     assert victim.ask(JobReturned(victim.ret(jid, value="true"))) == ReturnStored(jid)
-    assert "forged" not in str(site.ask("job.show", record("JobShow")(jid)))
+    assert "forged" not in str(site.ask("job.show", JobShow(jid)))
 
 
 def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
@@ -65,7 +66,7 @@ def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
     victim.receive(JobOrder)
     assert victim.ask(JobReturned(victim.ret(jid, value="the true one"))) == ReturnStored(jid)
     assert victim.ask(JobReturned(victim.ret(jid, value="the replay"))) == ReturnStored(jid)
-    assert "the replay" not in str(site.ask("job.show", record("JobShow")(jid)))
+    assert "the replay" not in str(site.ask("job.show", JobShow(jid)))
     assert len(site.all_events(f"salt/job/{jid}/ret/*")) == 1
 
 
@@ -76,7 +77,7 @@ def test_pillar_is_that_of_the_key(site: Site, evil: Hostile, victim: Hostile) -
     override = {"id": "victim", "ext_pillar": [{"git": "ext::sh -c touch% /tmp/x"}]}
     reply = evil.ask(PillarRequest(override=override), seconds=30)
     assert isinstance(reply, PillarReply) and CANARY not in str(reply)
-    asked = record("MinionList")(tgt="id:victim", tgt_type="grain")
+    asked = MinionList(tgt="id:victim", tgt_type="grain")
     assert [row["id"] for row in site.ask("minion.list", asked)] == ["victim"]
     own = victim.ask(PillarRequest(), seconds=30)
     assert own.pillar["password"] == CANARY

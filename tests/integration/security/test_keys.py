@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import zmq
 
-from catena.client.requests import record
+from catena.client.requests.jobs import RunJob
+from catena.client.requests.keys import TokenCreate
 from catena.core.files import read_limited
 from catena.master.keys import enrol
 from catena.transport import sockets, wire
@@ -42,7 +43,7 @@ HOSTILE_IDS = [
 
 
 def token(site: Site, name: str, seconds: int = 600) -> str:
-    made = site.ask("key.token", record("TokenCreate")(name, seconds))
+    made = site.ask("key.token", TokenCreate(name, seconds))
     return str(made["token"])
 
 
@@ -127,7 +128,7 @@ def test_a_deleted_minion_is_cut_at_once(site: Site) -> None:
 
 def test_a_new_host_under_an_old_id_gets_nothing_of_the_old_one(site: Site) -> None:
     site.minion("reused").drop("control")
-    asked = record("RunJob")(tgt="reused", tgt_type="list", fun="cmd.run", args=("secret",))
+    asked = RunJob(tgt="reused", tgt_type="list", fun="cmd.run", args=("secret",))
     waiting = site.ask("job.run", asked)["jid"]
     site.decide("delete", "reused")
     heir = site.minion("reused")

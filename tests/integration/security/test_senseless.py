@@ -15,7 +15,8 @@ from typing import Any, get_type_hints
 import pytest
 
 from catena.client.connection import MasterClient
-from catena.client.requests import VERBS, record
+from catena.client.requests import contracts
+from catena.client.requests.jobs import JobList, RunJob
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
 from catena.transport.messages import (
@@ -118,7 +119,7 @@ def _master_serves(site: Site, victim: Hostile) -> Iterator[None]:
     assert "Traceback" not in new, new[new.find("Traceback") :][:4000]
     assert site.fleet._master is not None and site.fleet._master.poll() is None
     victim.ping()
-    assert site.ask("job.list", record("JobList")()) is not None
+    assert site.ask("job.list", JobList()) is not None
 
 
 def send(site: Site, minion: Hostile, message: Any, socket: str) -> None:
@@ -137,7 +138,7 @@ def send(site: Site, minion: Hostile, message: Any, socket: str) -> None:
 def test_no_field_of_an_accepted_minion_harms_the_master(site: Site, socket: str) -> None:
     for kind in kinds(socket):
         minion = site.minion(f"odd-{kind.lower()}")
-        jid = str(site.ask("job.run", record("RunJob")(tgt=minion.name, fun="test.ping"))["jid"])
+        jid = str(site.ask("job.run", RunJob(tgt=minion.name, fun="test.ping"))["jid"])
         for message in changed(base(kind, minion, jid)):
             if kind in ("Hello", "Goodbye"):
                 minion.say(message)
@@ -159,8 +160,9 @@ def test_no_field_of_an_unaccepted_peer_harms_the_master(site: Site) -> None:
 
 def test_no_field_of_a_local_request_harms_the_master(site: Site) -> None:
     client = MasterClient(site.socket)
-    for verb in sorted(VERBS.keys() - LEFT_OUT):
-        for name, hint in get_type_hints(record(VERBS[verb])).items():
+    asks = contracts()
+    for verb in sorted(asks.keys() - LEFT_OUT):
+        for name, hint in get_type_hints(asks[verb].request).items():
             kind = str if hint == tuple[str, ...] else hint
             for extreme in EXTREMES.get(kind, ()) if isinstance(kind, type) else EXTREMES[str]:
                 params = {name: extreme if kind is hint else [extreme]}
@@ -180,7 +182,7 @@ def test_master_starts_again_and_serves_after_all_of_it(site: Site, victim: Host
     site.fleet.stop_master()
     site.fleet.start_master()
     honest = site.minion("honest")
-    jid = str(site.ask("job.run", record("RunJob")(tgt="honest", fun="test.ping"))["jid"])
+    jid = str(site.ask("job.run", RunJob(tgt="honest", fun="test.ping"))["jid"])
     assert jid < "2099"
     assert honest.ask(JobReturned(honest.ret(jid))).jid == jid
     assert site.fleet.catena("doctor", check=False).stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.client.requests import record
+from catena.client.requests.jobs import RunJob
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
 from catena.renderers import config_files
@@ -54,7 +54,7 @@ def test_tables_and_lists_show_codes_as_text(site: Site) -> None:
     odd = {TEXT: TEXT, "os": TEXT, "list": [TEXT], "map": {TEXT: TEXT}}
     minion.ask(minion.hello(version=TEXT, boot_id=TEXT[:60], session="s" + TEXT[:40], grains=odd))
     assert isinstance(minion.ask(EventFired("p", "app2/x", {TEXT: TEXT})), EventStored)
-    asked = record("RunJob")(tgt="painter", tgt_type="list", fun="test.ping")
+    asked = RunJob(tgt="painter", tgt_type="list", fun="test.ping")
     jid = site.ask("job.run", asked)["jid"]
     minion.receive(JobOrder)
     minion.say(JobProgressed(JobProgress(jid, 1, "note", {"text": TEXT, TEXT: TEXT})))

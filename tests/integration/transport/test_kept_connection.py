@@ -98,7 +98,7 @@ def test_a_stream_whose_end_has_come_is_left_without_a_word(
 
 def test_what_is_patient_goes_alone_when_nothing_comes_to_go_with_it(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
-        from catena.client.requests import JobWatch
+        from catena.client.requests.jobs import JobWatch
 
         return next(iter(client.stream("job.watch", JobWatch("20260101000000000001"), 10.0)))
 
@@ -118,7 +118,7 @@ def test_a_master_that_was_started_anew_is_connected_to_anew(tmp_path: Path) -> 
 
 def test_a_refusal_is_the_requests_and_the_next_one_is_answered(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
-        from catena.client.requests import JobShow
+        from catena.client.requests.jobs import JobShow
 
         with pytest.raises(NotFoundError):
             client.request("job.show", JobShow("20260101000000000001"))

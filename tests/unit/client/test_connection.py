@@ -13,7 +13,9 @@ import pytest
 
 from catena.client import repeat
 from catena.client.connection import MasterClient
-from catena.client.requests import EventSend, KeyList, RunJob
+from catena.client.requests.events import EventSend
+from catena.client.requests.jobs import RunJob
+from catena.client.requests.keys import KeyList
 from catena.core.errors import NotFoundError, PeerError, UnreachableError
 from catena.transport import wire
 from catena.transport.failures import failure_of

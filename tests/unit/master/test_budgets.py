@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.client.requests import BlobPut
+from catena.client.requests.blobs import BlobPut
 from catena.core.clock import ManualClock
 from catena.core.errors import LimitError, UsageError
 from catena.core.fsm import Kind

@@ -10,12 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import (
-    ChainAction,
-    ChainDocument,
-    ChainRef,
-    ChainSchedule,
-)
+from catena.client.requests.chains import ChainAction, ChainDocument, ChainRef, ChainSchedule
 from catena.core.clock import ManualClock
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn

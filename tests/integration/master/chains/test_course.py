@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import ChainList, ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError
 from catena.master.chains import dispatch
 from catena.master.chains.claims import Draft

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import (
-    VERBS,
-    BlobPut,
+from catena.client.requests.blobs import BlobPut
+from catena.client.requests.chains import (
     ChainAdd,
     ChainCreate,
     ChainDocument,
@@ -397,13 +396,5 @@ def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
     async def body(bench: Bench) -> None:
         with pytest.raises(CatenaError, match=said):
             await bench.apply("patch", (kind, data))
-
-    with_bench(tmp_path, body)
-
-
-def test_every_verb_of_chains_has_a_handler(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        wanted = {verb for verb in VERBS if verb.startswith("chain.")}
-        assert set(bench.chains.handlers()) == wanted
 
     with_bench(tmp_path, body)

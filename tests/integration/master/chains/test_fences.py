@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import ChainRef
+from catena.client.requests.chains import ChainRef
 from catena.core.errors import TryLaterError
 from catena.master.jobs.delivery import Delivery
 from catena.master.store.chain_tables import RUNS

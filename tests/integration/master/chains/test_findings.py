@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests import ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.checkup import Finding
 from catena.core.errors import InvalidStateError
 from catena.master.chains import findings

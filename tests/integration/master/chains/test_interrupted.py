@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catena.client.requests import ChainRef, ChainResolve
+from catena.client.requests.chains import ChainRef, ChainResolve
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
 from tests.integration.master.chains.test_course import CMD, START, ids

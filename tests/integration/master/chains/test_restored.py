@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.requests import ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.ids import jid_time
 from catena.master.jobs.model import JobRequest
 from catena.master.store import backup, restored

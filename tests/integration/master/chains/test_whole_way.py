@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from catena.client.requests import BlobPut, ChainRef, ChainSchedule
+from catena.client.requests.blobs import BlobPut
+from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.config.minion import MinionSettings
 from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode

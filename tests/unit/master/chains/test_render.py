@@ -12,7 +12,7 @@ import jinja2
 import pytest
 import yaml
 
-from catena.client.requests import ChainAction
+from catena.client.requests.chains import ChainAction
 from catena.core.errors import CatenaError
 from catena.core.job import ActionKind, Boundary
 from catena.master import chains as sls

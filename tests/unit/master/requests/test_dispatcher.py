@@ -8,14 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from catena.client.requests import VERBS, KeyList, RunJob
+from catena.client.requests import contracts, keys
+from catena.client.requests.jobs import RunJob
+from catena.client.requests.keys import KeyList
 from catena.core.clock import SystemClock
 from catena.core.errors import NotAllowedError, NotFoundError, RecordError, UsageError
 from catena.master.gate.minion_gate import MinionGate
 from catena.master.requests import rights
-from catena.master.requests.dispatcher import RIGHTS, Dispatcher, End
+from catena.master.requests import verb as verb_module
+from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.once import RequestLog
-from catena.master.requests.rights import LocalUsers, Right
+from catena.master.requests.rights import Caller, LocalUsers, Right
+from catena.master.requests.verb import End, Verb, table, verb
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ALLOWED, ClientItem, ClientReply, ClientRequest, Envelope
@@ -53,8 +57,11 @@ def requests() -> RequestLog:
 
 
 def dispatcher(**handlers: Any) -> Dispatcher:
-    table = dict.fromkeys(VERBS, answer) | {"event.watch": stream} | handlers
-    return Dispatcher(table, LocalUsers(()), requests())
+    made = dict.fromkeys(contracts(), answer) | {"event.watch": stream} | handlers
+    verbs = {
+        name: Verb(contracts()[name], Right.read_keys, handler) for name, handler in made.items()
+    }
+    return Dispatcher(verbs, LocalUsers(()), requests())
 
 
 def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
@@ -64,15 +71,45 @@ def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
     return connection.sent
 
 
-def test_every_verb_has_a_right_and_none_is_left_over() -> None:
-    assert RIGHTS.keys() == VERBS.keys()
+class KeyLister:
+    @verb(keys.LIST, Right.read_keys)
+    async def list(self, caller: Caller, asked: KeyList) -> Any:
+        return caller.name
 
 
-def test_a_verb_without_a_handler_stops_the_start() -> None:
-    with pytest.raises(NotFoundError, match=r"job\.run"):
-        Dispatcher(
-            {name: answer for name in VERBS if name != "job.run"}, LocalUsers(()), requests()
-        )
+def test_table_refuses_contracts_without_a_handler() -> None:
+    with pytest.raises(NotFoundError, match=r"without a handler: .*'job\.run'"):
+        table([KeyLister()])
+
+
+def test_table_refuses_a_handler_without_a_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb_module, "contracts", dict)
+    with pytest.raises(NotFoundError, match=r"without a contract: \['key\.list'\]"):
+        table([KeyLister()])
+
+
+def test_table_refuses_two_handlers_of_one_verb() -> None:
+    with pytest.raises(UsageError, match=r"two handlers of the verb key\.list"):
+        table([KeyLister(), KeyLister()])
+
+
+def test_table_refuses_a_handler_without_a_right() -> None:
+    class Rightless:
+        @verb(keys.LIST, cast(Right, None))
+        async def list(self, caller: Caller, asked: KeyList) -> Any:
+            return None
+
+    with pytest.raises(UsageError, match=r"key\.list names no right"):
+        table([Rightless()])
+
+
+def test_table_gives_each_verb_its_right_and_its_bound_handler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verb_module, "contracts", lambda: {"key.list": keys.LIST})
+    found = table([KeyLister()])["key.list"]
+    assert (found.ask, found.right) == (keys.LIST, Right.read_keys)
+    assert asyncio.run(cast(Any, found.handler(Caller("anna", ()), KeyList()))) == "anna"
 
 
 def test_root_is_answered_under_its_name() -> None:
@@ -83,10 +120,10 @@ def test_a_stream_ends_with_its_reply() -> None:
     assert ask(ROOT, "event.watch", {}) == [ClientItem(1), ClientItem(2), ClientReply("end")]
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_a_stranger_may_do_nothing(verb: str) -> None:
+@pytest.mark.parametrize("name", sorted(contracts()))
+def test_a_stranger_may_do_nothing(name: str) -> None:
     with pytest.raises(NotAllowedError, match="lacks the right"):
-        ask(STRANGER, verb, {})
+        ask(STRANGER, name, {})
     assert not LocalUsers(()).allows(STRANGER)
 
 
