@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import List
+from typing import Any, List
 
 from catena import __version__
 from catena.core.errors import CatenaError
@@ -33,12 +33,21 @@ def _run(words: List[str]) -> int:
 
     look_seldom()
     _print_anything()
-    # What click needs of it when an option is declared is done here for texts of one line.
-    with standing_in(StandIn("inspect", cleandoc=_cleandoc)):
+    # click calls `cleandoc` for each option that is declared, and names `UUID` in a class body.
+    with standing_in(StandIn("inspect", cleandoc=_cleandoc), StandIn("uuid", UUID=_Uuid)):
         import click  # noqa: F401 - imported now, for those that import it as ever
     from catena.cli.commands import run
 
-    return run(words)
+    return run(_spelt_out(words))
+
+
+def _spelt_out(words: List[str]) -> List[str]:
+    """Return *words* with a leading `-c` as `--config-dir`.
+
+    click looks every short option up among the long ones first, and prepares an error that
+    compares it with each of them: a tenth of a short command's time.
+    """
+    return ["--config-dir", *words[1:]] if words[:1] == ["-c"] and len(words) > 1 else words
 
 
 def _print_anything() -> None:
@@ -52,6 +61,15 @@ def _print_anything() -> None:
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
+
+
+class _Uuid:
+    """Makes a `uuid.UUID`; the module is imported with the first one."""
+
+    def __new__(cls, text: str) -> Any:
+        from uuid import UUID
+
+        return UUID(text)
 
 
 def _cleandoc(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
-from catena.core.context import Context
 from catena.core.errors import LimitError, RenderError
 from catena.core.frozen import dataclass, field
 from catena.core.types import SourceLine
+
+if TYPE_CHECKING:
+    from catena.core.context import Context
 
 #: Where a key or item lies in rendered data: mapping keys and list positions from the top.
 DataPath = Tuple[Any, ...]
