@@ -90,6 +90,8 @@ CHAIN: Machine[ChainState, ChainEvent] = Machine(
         _chain_row(ChainState.waiting, ChainEvent.failed, "the boundary was refused"),
         _chain_row(ChainState.waiting, ChainEvent.cancelled, "mgractionchains.clean"),
     ],
+    failures=[ChainEvent.failed, ChainEvent.interrupted],
+    unfailing={ChainState.received: "nothing is run before the first chunk begins"},
 )
 
 
@@ -122,6 +124,8 @@ ACTION: Machine[ActionState, ActionEvent] = Machine(
         _action_row(ActionState.armed, ActionEvent.done, "the boot id has changed"),
         _action_row(ActionState.armed, ActionEvent.failed, "the reboot was called off"),
     ],
+    failures=[ActionEvent.failed, ActionEvent.interrupted],
+    unfailing={ActionState.pending: "an action fails after its begin; before, its chain does"},
 )
 
 

@@ -93,20 +93,25 @@ class Status(StrEnum):
     failed = "Failed"
 
 
+#: What a minion reports, and what the master concludes from reports, clocks and silence.
+_REPORT = (Actor.agent, Actor.system)
+#: A request cancels, and so does a minion on which a person has cleared the chain.
+_CANCEL = (Actor.api, Actor.agent)
+
 _C, _CE = ChainState, ChainEvent
 
 CHAIN = Machine(
     "chain",
     {
-        _C.draft: Kind.wait,
-        _C.pending_approval: Kind.wait,
+        _C.draft: Kind.stable,
+        _C.pending_approval: Kind.hold,
         _C.scheduled: Kind.wait,
-        _C.waiting: Kind.wait,
+        _C.waiting: Kind.hold,
         _C.dispatched: Kind.working,
         _C.running: Kind.working,
         _C.done: Kind.final,
-        # Not final: it is kept so that it can be retried from the failed action.
-        _C.failed: Kind.wait,
+        # A failed chain is kept so that it can be retried from the failed action.
+        _C.failed: Kind.failure,
         _C.cancelled: Kind.final,
     },
     [_C.draft],
@@ -122,16 +127,17 @@ CHAIN = Machine(
         Row(_C.scheduled, _CE.dispatch, _C.dispatched, Actor.system, "It is due; claimed once."),
         Row(_C.scheduled, _CE.fail, _C.failed, Actor.system, "Too late, or it can't be rendered."),
         Row(_C.dispatched, _CE.start, _C.running, Actor.agent, "The first minion began."),
-        Row(_C.dispatched, _CE.finish, _C.done, Actor.agent, "Every action is done."),
-        Row(_C.dispatched, _CE.fail, _C.failed, Actor.system, "Every action ended, some badly."),
+        Row(_C.dispatched, _CE.finish, _C.done, _REPORT, "Every action is done."),
+        Row(_C.dispatched, _CE.fail, _C.failed, _REPORT, "Every action ended, some badly."),
         Row(_C.dispatched, _CE.cancel, _C.cancelled, Actor.api, "A person stops it."),
-        Row(_C.running, _CE.finish, _C.done, Actor.agent, "Every action is done."),
-        Row(_C.running, _CE.fail, _C.failed, Actor.system, "Every action ended, some badly."),
+        Row(_C.running, _CE.finish, _C.done, _REPORT, "Every action is done."),
+        Row(_C.running, _CE.fail, _C.failed, _REPORT, "Every action ended, some badly."),
         Row(_C.running, _CE.cancel, _C.cancelled, Actor.api, "A person stops it."),
         Row(_C.failed, _CE.retry, _C.scheduled, Actor.api, "Again, from the failed action."),
         Row(_C.failed, _CE.resolve, _C.done, Actor.api, "A person says that the rest was done."),
         Row(_C.failed, _CE.cancel, _C.cancelled, Actor.api, "It is given up."),
     ],
+    failures=[_CE.fail],
 )
 
 _E, _EE = ExecutionState, ExecutionEvent
@@ -139,7 +145,7 @@ _E, _EE = ExecutionState, ExecutionEvent
 EXECUTION = Machine(
     "execution",
     {
-        _E.PENDING_APPROVE: Kind.wait,
+        _E.PENDING_APPROVE: Kind.hold,
         _E.PENDING_SCHEDULE: Kind.wait,
         _E.NEW: Kind.wait,
         _E.RUNNING: Kind.working,
@@ -158,14 +164,15 @@ EXECUTION = Machine(
         Row(_E.PENDING_SCHEDULE, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
         Row(_E.NEW, _EE.begin, _E.RUNNING, Actor.agent, "Its begin is durable on the minion."),
         Row(_E.NEW, _EE.succeed, _E.DONE, Actor.agent, "Its result came before word of a begin."),
-        Row(_E.NEW, _EE.fail, _E.FAILED, Actor.agent, "It failed, or one before it did."),
-        Row(_E.NEW, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
-        Row(_E.NEW, _EE.lose, _E.LOST, Actor.system, "The job ended without a word of it."),
+        Row(_E.NEW, _EE.fail, _E.FAILED, _REPORT, "It failed, or one before it did."),
+        Row(_E.NEW, _EE.cancel, _E.CANCELLED, _CANCEL, "The chain was."),
+        Row(_E.NEW, _EE.lose, _E.LOST, _REPORT, "The job ended without a word of it."),
         Row(_E.RUNNING, _EE.succeed, _E.DONE, Actor.agent, "Its result, or the proof, came."),
-        Row(_E.RUNNING, _EE.fail, _E.FAILED, Actor.agent, "It failed, or its deadline passed."),
-        Row(_E.RUNNING, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
-        Row(_E.RUNNING, _EE.lose, _E.LOST, Actor.system, "The job ended without a word of it."),
+        Row(_E.RUNNING, _EE.fail, _E.FAILED, _REPORT, "It failed, or its deadline passed."),
+        Row(_E.RUNNING, _EE.cancel, _E.CANCELLED, _CANCEL, "The chain was."),
+        Row(_E.RUNNING, _EE.lose, _E.LOST, _REPORT, "The job ended without a word of it."),
     ],
+    failures=[_EE.fail, _EE.reject, _EE.lose],
 )
 
 _K, _KE = ChunkState, ChunkEvent
@@ -175,19 +182,20 @@ CHUNK = Machine(
     {
         _K.rendered: Kind.wait,
         _K.shipped: Kind.working,
-        _K.applied: Kind.wait,
-        _K.failed: Kind.wait,
+        _K.applied: Kind.stable,
+        _K.failed: Kind.failure,
         _K.removed: Kind.final,
     },
     [_K.rendered],
     [
         Row(_K.rendered, _KE.ship, _K.shipped, Actor.system, "The job that names it is stored."),
         Row(_K.rendered, _KE.fail, _K.failed, Actor.system, "The chain ended before it was sent."),
-        Row(_K.shipped, _KE.apply, _K.applied, Actor.agent, "Its results came."),
-        Row(_K.shipped, _KE.fail, _K.failed, Actor.agent, "It, or one before it, failed."),
+        Row(_K.shipped, _KE.apply, _K.applied, _REPORT, "Its results came."),
+        Row(_K.shipped, _KE.fail, _K.failed, _REPORT, "It, or one before it, failed."),
         Row(_K.applied, _KE.remove, _K.removed, Actor.system, "Its file is gone."),
         Row(_K.failed, _KE.remove, _K.removed, Actor.system, "Its file is gone."),
     ],
+    failures=[_KE.fail],
 )
 
 ACTIVE_CHAINS = frozenset({_C.dispatched, _C.running})

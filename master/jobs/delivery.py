@@ -96,9 +96,10 @@ MACHINE: Machine[Delivery, Cause] = Machine(
         ),
         Row(_D.held, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.queued, _C.expire, _D.expired, _A.system, "its time is over"),
-        Row(_D.held, _C.cancel, _D.cancelled, _A.api, "never sent"),
+        Row(_D.held, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
         Row(_D.queued, _C.cancel, _D.cancelled, _A.api, "never sent"),
     ],
+    failures=[_C.reject, _C.expire, _C.forgotten, _C.restored],
 )
 
 OPEN = tuple(state for state in Delivery if not MACHINE.is_final(state))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.clock import Clock
+from catena.core.fsm import Actor
 from catena.core.job import JobSpec
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
@@ -90,10 +91,19 @@ class Moves:
         return {name for name in minions if name in self.sessions and not takes(name)}
 
     def move(
-        self, conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str = ""
+        self,
+        conn: sa.Connection,
+        row: tuple[str, str, str],
+        cause: Cause,
+        actor: Actor,
+        detail: str = "",
     ) -> Delivery | None:
-        """Move one delivery; None when its life cycle does not allow it."""
-        state = job_rows.move(conn, row, cause, detail, self.clock.now().timestamp())
+        """Move one delivery; None when its life cycle has no such row.
+
+        Raises:
+            ActorError: the transition is not for *actor*.
+        """
+        state = job_rows.move(conn, row, cause, actor, detail, self.clock.now().timestamp())
         if state is None:
             return None
         jid, minion, seen = row
@@ -117,8 +127,10 @@ class Moves:
             return []
         found = batch.next_of(conn, jid, limit, self, self.clock.now().timestamp())
         for row in found.cancel:
-            self.move(conn, row, Cause.cancel, "not begun: an earlier minion failed (--failhard)")
-        begun = [row[1] for row in found.begin if self.move(conn, row, Cause.release)]
+            text = "not begun: an earlier minion failed (--failhard)"
+            self.move(conn, row, Cause.cancel, Actor.system, text)
+        release = Cause.release
+        begun = [row[1] for row in found.begin if self.move(conn, row, release, Actor.system)]
         return job_rows.orders(conn, jid, begun)
 
 
@@ -150,7 +162,7 @@ class Handover:
     def _end_visits(self, conn: sa.Connection) -> None:
         for at in job_rows.not_received(conn, self._doubtful):
             if self._moves.elsewhere.takes(at[1]):
-                self._moves.move(conn, at, Cause.restored, restored.REASON)
+                self._moves.move(conn, at, Cause.restored, Actor.system, restored.REASON)
 
     def messages(self) -> Messages:
         """Return what packs the orders that are sent now."""
@@ -221,20 +233,21 @@ class Handover:
         for row in job_rows.open_of(conn, minion):
             at = (row.jid, minion, row.state)
             if row.jid <= self._doubtful and row.jid not in known:
-                if self._moves.move(conn, at, Cause.restored, restored.REASON):
+                if self._moves.move(conn, at, Cause.restored, Actor.system, restored.REASON):
                     continue
             if row.state in (Delivery.queued.value, Delivery.sent.value):
                 if row.jid in known:
-                    self._moves.move(conn, at, Cause.receive)
+                    self._moves.move(conn, at, Cause.receive, Actor.agent)
                 elif row.cancel:
-                    self._moves.move(conn, at, Cause.stopped, row.cancel)
+                    self._moves.move(conn, at, Cause.stopped, Actor.agent, row.cancel)
                     continue
                 else:
                     orders.append(_order(row, minion))
             elif row.state == Delivery.held.value:
                 orders += self._moves.release(conn, row.jid, row.batch)
             elif row.jid not in known:
-                self._moves.move(conn, at, Cause.forgotten, "the minion no longer knows this job")
+                text = "the minion no longer knows this job"
+                self._moves.move(conn, at, Cause.forgotten, Actor.agent, text)
                 continue
             if row.cancel:
                 cancels.append(Cancel(minion, row.jid, row.cancel))

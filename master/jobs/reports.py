@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from catena.core.fsm import Actor
 from catena.core.job import JobReturn
 from catena.master.jobs.delivery import MACHINE, Cause, Delivery
 from catena.master.jobs.rows import Move, NewReturn, Standing
@@ -89,7 +90,7 @@ class _Fold:
     def _move(self, key: Key, at: Standing, cause: Cause, detail: str) -> bool:
         moved = self._moved.get(key)
         state = moved[0] if moved else at.state
-        target = MACHINE.after(state, cause)
+        target = MACHINE.after(state, cause, Actor.agent)
         if target is None:
             return False
         self._moved[key] = (target, detail)

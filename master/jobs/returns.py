@@ -14,6 +14,7 @@ from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
 from catena.core.frozen import replace
+from catena.core.fsm import Actor
 from catena.core.ids import jid as checked_jid
 from catena.core.ids import jid_at
 from catena.core.job import JobProgress, JobReturn
@@ -197,19 +198,20 @@ class Returns:
         row = job_rows.delivery(conn, jid, minion)
         if row is None:
             raise NotAllowedError(_NO_JOB)
-        return self._parts.moves.move(conn, (jid, minion, row.state), cause, detail)
+        return self._parts.moves.move(conn, (jid, minion, row.state), cause, Actor.agent, detail)
 
     def _runs(self, conn: sa.Connection, jid: str, minion: str) -> None:
         row = job_rows.delivery(conn, jid, minion)
         if row is not None and row.state != Delivery.running.value:
-            self._parts.moves.move(conn, (jid, minion, row.state), Cause.progress)
+            self._parts.moves.move(conn, (jid, minion, row.state), Cause.progress, Actor.agent)
 
     def _reject(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
         row = job_rows.delivery(conn, jid, minion)
         if row is None:
             raise NotAllowedError(_NO_JOB)
         cause = Cause.stopped if row.cancel else Cause.reject
-        self._parts.moves.move(conn, (jid, minion, row.state), cause, row.cancel or reason)
+        at = (jid, minion, row.state)
+        self._parts.moves.move(conn, at, cause, Actor.agent, row.cancel or reason)
         orders = self._parts.moves.release(conn, jid, row.batch)
         after_commit(conn, lambda: self._parts.handover.send(orders))
 
@@ -227,10 +229,8 @@ class Returns:
         cause = Cause.receive if progress.kind == "queued" else Cause.progress
         at = (progress.jid, minion, row.state)
         # Only the first step moves the delivery; the others are seen by their own items.
-        if MACHINE.allows(Delivery(row.state), cause) and (
-            MACHINE.next(Delivery(row.state), cause).value != row.state
-        ):
-            self._parts.moves.move(conn, at, cause, _sentence(progress))
+        if MACHINE.after(Delivery(row.state), cause) not in (None, Delivery(row.state)):
+            self._parts.moves.move(conn, at, cause, Actor.agent, _sentence(progress))
         for observer in self._parts.moves.observers:
             for tag, data in observer.on_progress(conn, minion, progress):
                 self._parts.bus.record(conn, tag, data)
@@ -262,7 +262,8 @@ class Returns:
         item = {"type": "return", "minion": minion, "ret": ret}
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
         cause = Cause.stopped if row.cancel else Cause.ret
-        moved = self._parts.moves.move(conn, (ret.jid, minion, row.state), cause, row.cancel)
+        at = (ret.jid, minion, row.state)
+        moved = self._parts.moves.move(conn, at, cause, Actor.agent, row.cancel)
         new = NewReturn(minion, ret, packed or Ready.of(ret), late=moved is None)
         seqs = self._tell_all(conn, Folded(facts=[new]), now)
         job_rows.store_returns(conn, [new], seqs, now)

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from catena.core.errors import NotFoundError
 from catena.core.frozen import replace
+from catena.core.fsm import Actor
 from catena.core.ids import is_jid
 from catena.core.job import ChainManifest, JobReturn, JobSpec
 from catena.core.records import decode, encode
@@ -428,25 +429,33 @@ def orders(
 
 
 def move(
-    conn: sa.Connection, row: tuple[str, str, str], cause: Cause, detail: str, now: float
+    conn: sa.Connection,
+    row: tuple[str, str, str],
+    cause: Cause,
+    actor: Actor,
+    detail: str,
+    now: float,
 ) -> Delivery | None:
-    """Move a delivery by its life cycle, if it still stands where it was read.
+    """Move a delivery by its life cycle, if it is still in the state that was read.
 
     Args:
         conn: the running transaction.
         row: jid, minion, and the state that the caller saw.
         cause: what happened.
+        actor: who caused it.
         detail: kept for people.
         now: seconds since the epoch.
 
     Returns:
         The new state, or None when the table has no such row (a late or repeated message).
+
+    Raises:
+        ActorError: the transition is not for *actor*.
     """
     jid, minion, seen = row
-    state = Delivery(seen)
-    if not MACHINE.allows(state, cause):
+    target = MACHINE.after(Delivery(seen), cause, actor)
+    if target is None:
         return None
-    target = MACHINE.next(state, cause)
     if not _MOVES.run(conn, [(jid, minion, seen, target.value, detail, now)]):
         return None
     if MACHINE.is_final(target):
@@ -488,7 +497,7 @@ def _mark(
     cause: Cause,
     seen: Delivery,
 ) -> None:
-    to = MACHINE.next(seen, cause)
+    to = MACHINE.next(seen, cause, Actor.system)
     for some in slices(list(minions), SLICE):
         values = {"b_jid": jid, "b_minions": padded(some), "b_now": now}
         conn.execute(_MARK, {**values, "b_seen": seen.value, "b_to": to.value})

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, UsageError
+from catena.core.fsm import Actor
 from catena.core.ids import Jid, JidFactory, jid_at
 from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
@@ -272,7 +273,7 @@ class Jobs:
                 outcome[row.minion] = "stopping"
                 continue
             at = (jid, row.minion, row.state)
-            moved = self._moves.move(conn, at, Cause.cancel, reason)
+            moved = self._moves.move(conn, at, Cause.cancel, Actor.api, reason)
             outcome[row.minion] = moved.value if moved else row.state
         return outcome
 
@@ -280,7 +281,7 @@ class Jobs:
         rows = job_rows.due_to_expire(conn, now)
         for row in rows:
             detail = "not handed over by its time; the minion was not connected"
-            self._moves.move(conn, row, Cause.expire, detail)
+            self._moves.move(conn, row, Cause.expire, Actor.system, detail)
         return len(rows)
 
 

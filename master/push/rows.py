@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core.fsm import Actor
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
 from catena.master.chains import rows as chain_rows
@@ -49,22 +50,31 @@ def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = Fa
         if look and row.machine_id:
             continue
         if HOST.allows(HostState(row.state), HostEvent.want):
-            move(conn, row, HostEvent.want, now, due=0.0, detail="")
+            move(conn, row, HostEvent.want, Actor.system, now, due=0.0, detail="")
             moved.append(name)
     return moved
 
 
 def move(
-    conn: sa.Connection, row: sa.Row[Any], event: HostEvent, now: float, **values: Any
+    conn: sa.Connection,
+    row: sa.Row[Any],
+    event: HostEvent,
+    actor: Actor,
+    now: float,
+    **values: Any,
 ) -> bool:
-    """Move a host by its life cycle, if it still stands where it was read.
+    """Move a host by its life cycle, if it is still in the state that was read.
 
-    Of one that could not be reached it stays known since when, however often it is tried.
+    The time since which a host is not reached stays as it is, however often it is tried.
+
+    Raises:
+        ActorError: the transition is not for *actor*.
     """
     source = HostState(row.state)
-    if not HOST.allows(source, event):
+    target = HOST.after(source, event, actor)
+    if target is None:
         return False
-    found = {"state": HOST.next(source, event).value, "since": now, **values}
+    found = {"state": target.value, "since": now, **values}
     if values.get("tries", row.tries) > 1 or (event is HostEvent.visit and row.tries):
         del found["since"]
     rule = (SSH_HOSTS.c.id == row.id) & (SSH_HOSTS.c.state == source.value)

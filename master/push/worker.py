@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
+from catena.core.fsm import Actor
 from catena.core.job import JobSpec
 from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import KnownHost
@@ -278,7 +279,9 @@ class SshWorker:
 
     async def _move(self, row: sa.Row[Any], event: HostEvent, **values: Any) -> bool:
         now = self._parts.clocks().wall
-        return await self._store.write(lambda conn: rows.move(conn, row, event, now, **values))
+        return await self._store.write(
+            lambda conn: rows.move(conn, row, event, Actor.system, now, **values)
+        )
 
     # -- one visit -----------------------------------------------------------------------------
 
@@ -288,7 +291,7 @@ class SshWorker:
 
         def claim(conn: sa.Connection) -> bool:
             held = {"holder": self._parts.name, "held_until": now + LEASE_SECONDS}
-            if not rows.move(conn, row, HostEvent.visit, now, detail="", **held):
+            if not rows.move(conn, row, HostEvent.visit, Actor.system, now, detail="", **held):
                 return False
             if errand.job is not None:
                 # From here on a cancellation is told to the host, not only noted.
@@ -464,9 +467,9 @@ class SshWorker:
         if row is None or row.holder != self._parts.name:
             return
         values = {"detail": left.detail, "due": left.due, "tries": left.tries}
-        rows.move(conn, row, left.event, now, **values, holder="", held_until=0.0)
+        rows.move(conn, row, left.event, Actor.agent, now, **values, holder="", held_until=0.0)
         if left.tries == 1:
-            state = HOST.next(HostState.visited, left.event)
+            state = HOST.next(HostState.visited, left.event, Actor.agent)
             self._parts.looks.tell(conn, host, state.value, left.detail)
 
     async def _reject(self, host: str, job: OpenJob, reason: str) -> None:

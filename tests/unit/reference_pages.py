@@ -1,8 +1,7 @@
 """Makes the generated pages of docs/reference from the code that they describe.
 
 Write them anew with `make docs` (`python -m tests.unit.reference_pages`); test_docs.py fails when
-one is old. Whole pages: settings, cli, functions. In chains.md only the blocks between
-`<!-- NAME: generated -->` and `<!-- end of NAME -->` are made here.
+one is old.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,16 +19,12 @@ import click
 from catena.cli import habits
 from catena.cli.commands import cli
 from catena.core.config import master, minion
-from catena.core.fsm import Machine
 from catena.core.plugins import Plugin, Registry, StateMark
-from catena.master.chains import lifecycle
-from catena.master.jobs.delivery import MACHINE as DELIVERY
-from catena.master.push.lifecycle import HOST
 from catena.master.runners.calls import INDEX as RUNNERS
-from catena.runtime import chain_record
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES
 from tests import fault_matrix
+from tests.unit import life_cycles_page
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -296,64 +290,19 @@ def functions() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-# -- life cycles -------------------------------------------------------------------------------
+# -- the other pages ---------------------------------------------------------------------------
 
 
-def _cycle(machine: Machine[Any, Any]) -> Callable[[], str]:
-    def block() -> str:
-        rows = ["| from | event | to | by | because |", "|---|---|---|---|---|"]
-        rows += [
-            f"| {_name(row.source)} | {_name(row.event)} | {_name(row.target)} "
-            f"| {row.actor.value} | {cell(row.why)} |"
-            for row in machine.rows.values()
-        ]
-        return f"```mermaid\n{machine.mermaid()}```\n\n" + "\n".join(rows) + "\n"
-
-    return block
-
-
-def _name(member: Enum) -> str:
-    return f"`{member.value}`"
-
-
-#: Blocks of chains.md.
-BLOCKS: Mapping[str, Callable[[], str]] = {
-    "chain": _cycle(lifecycle.CHAIN),
-    "execution": _cycle(lifecycle.EXECUTION),
-    "chunk": _cycle(lifecycle.CHUNK),
-    "delivery": _cycle(DELIVERY),
-    "ssh-host": _cycle(HOST),
-    "chain-on-minion": _cycle(chain_record.CHAIN),
-    "action-on-minion": _cycle(chain_record.ACTION),
-}
-
-
-def with_blocks(text: str) -> str:
-    """Return *text* with its generated blocks made anew.
-
-    Raises:
-        ValueError: a block is missing.
-    """
-    for name, block in BLOCKS.items():
-        first, last = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
-        before, opened, rest = text.partition(first)
-        _, closed, after = rest.partition(last)
-        if not opened or not closed:
-            raise ValueError(f"chains.md has no block {name}")
-        text = f"{before}{first}\n{block()}{last}{after}"
-    return text
-
-
-def chains() -> str:
-    """Return chains.md with its life cycles as the code has them."""
-    return with_blocks((FOLDER / "chains.md").read_text(encoding="utf-8"))
+def life_cycles() -> str:
+    """Return life-cycles.md."""
+    return life_cycles_page.page(MADE_BY)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings,
     "cli.md": cli_page,
     "functions.md": functions,
-    "chains.md": chains,
+    "life-cycles.md": life_cycles,
     "faults.md": fault_matrix.page,
 }
 

@@ -1,0 +1,118 @@
+"""Makes docs/reference/life-cycles.md from the tables that the code obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+from catena.core.fsm import Actor, Kind, Machine
+from catena.core.fsm_export import mermaid
+from catena.master.chains import lifecycle
+from catena.master.jobs.delivery import MACHINE as DELIVERY
+from catena.master.push.lifecycle import HOST
+from catena.runtime import chain_record
+
+_KINDS = {
+    Kind.working: "A program of catena is busy with it and moves it on.",
+    Kind.wait: "Something outside must happen first: a message, a boot, a time.",
+    Kind.hold: "It is stopped on its way until a person lets it continue.",
+    Kind.failure: "An error stopped it. It is kept for another try.",
+    Kind.stable: "It is at rest. A new request moves it on.",
+    Kind.final: "It has ended. Nothing leads out.",
+}
+_ACTORS = {
+    Actor.api: "a person or program with a request",
+    Actor.system: "the master itself, also when it concludes something from reports",
+    Actor.agent: "the minion or host that the thing is about",
+}
+_HEAD = """\
+# Life cycles
+
+{made_by}
+
+Everything that catena keeps track of has a life cycle: a table of states and transitions. The code
+obeys these tables. Each transition names who may cause it; anybody else is refused. A transition
+that is not in the table cannot happen.
+
+| kind of state | meaning |
+|---|---|
+{kinds}
+
+| actor | who |
+|---|---|
+{actors}
+
+"""
+
+
+class Cycle(NamedTuple):
+    """One section of the page."""
+
+    title: str
+    text: str
+    machine: Machine[Any, Any]
+
+
+CYCLES = (
+    Cycle(
+        "Chains", "`catena chain list` and `catena chain show` print this state.", lifecycle.CHAIN
+    ),
+    Cycle(
+        "Executions",
+        "An execution is one action on one minion. The four statuses that people see are a view:\n"
+        "*Queued* is `PENDING_APPROVE`, `PENDING_SCHEDULE` and `NEW`; *Picked Up* is `RUNNING`;\n"
+        "*Completed* is `DONE`; *Failed* is `FAILED`, `CANCELLED` and `LOST`.",
+        lifecycle.EXECUTION,
+    ),
+    Cycle("Chunks", "A chunk is one file of a chain for one minion.", lifecycle.CHUNK),
+    Cycle(
+        "Deliveries",
+        "A delivery is one job on one minion, whether the job belongs to a chain or not.",
+        DELIVERY,
+    ),
+    Cycle(
+        "Hosts over SSH",
+        "The master keeps this state of each host that it reaches only by SSH.\n"
+        "[Reach hosts by SSH](../howto/reach-hosts-by-ssh.md) says how hosts are visited.",
+        HOST,
+    ),
+    Cycle(
+        "Chains on a minion",
+        "The minion reads this state from the chain's journal,\n"
+        "`<cache_dir>/chains/<CHAIN>/journal`.",
+        chain_record.CHAIN,
+    ),
+    Cycle(
+        "Actions on a minion",
+        "The minion reads this state from the same journal.",
+        chain_record.ACTION,
+    ),
+)
+
+
+def page(made_by: str) -> str:
+    """Return life-cycles.md; *made_by* is the comment that says how the page is made."""
+    kinds = "\n".join(f"| {kind.value} | {text} |" for kind, text in _KINDS.items())
+    actors = "\n".join(f"| {actor.value} | {text} |" for actor, text in _ACTORS.items())
+    head = _HEAD.format(made_by=made_by, kinds=kinds, actors=actors)
+    sections = ("\n".join(_section(cycle)) for cycle in CYCLES)
+    return head + "\n\n".join(sections) + "\n"
+
+
+def _section(cycle: Cycle) -> Iterator[str]:
+    machine = cycle.machine
+    yield from (f"## {cycle.title}", "", cycle.text, "", f"```mermaid\n{mermaid(machine)}```", "")
+    yield from ("| state | kind | default target |", "|---|---|---|")
+    for state, kind in machine.states.items():
+        target = machine.default_targets.get(state)
+        yield f"| {_name(state)} | {kind.value} | {_name(target) if target else ''} |"
+    yield from ("", "| from | event | to | by | because |", "|---|---|---|---|---|")
+    for row in machine.rows.values():
+        actors = ", ".join(actor.value for actor in row.actors)
+        moved = f"| {_name(row.source)} | {_name(row.event)} | {_name(row.target)} "
+        yield moved + f"| {actors} | {row.why.replace('|', chr(92) + '|')} |"
+
+
+def _name(member: Enum) -> str:
+    return f"`{member.value}`"
