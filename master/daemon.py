@@ -60,7 +60,8 @@ from catena.master.requests.blobs import Blobs
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.handlers import RequestHandlers
 from catena.master.requests.once import RequestLog
-from catena.master.requests.rights import LocalUsers
+from catena.master.requests.reactor_door import ReactorDoor
+from catena.master.requests.unix_door import LocalUsers, UnixDoor
 from catena.master.runners.calls import Runners
 from catena.master.store import backup, lock, migrate, opening, sole, soundness, upkeep
 from catena.master.store.database import Store, database_url
@@ -320,19 +321,20 @@ class Master:
             RequestHandlers(self.requests, self.blobs),
             self.chains.handlers,
         )
-        users = LocalUsers(self.settings.cli_users)
-        self.dispatcher = Dispatcher(verb.table(handlers), users, self.requests)
+        self.dispatcher = Dispatcher(verb.table(handlers), self.requests)
+        self.reactor_door = ReactorDoor(self.dispatcher)
+        door = UnixDoor(self.dispatcher, LocalUsers(self.settings.cli_users))
         self.local = LocalServer(
             Path(self.settings.run_dir) / "master.sock",
-            self.dispatcher.serve,
-            users.allows,
+            door.serve,
+            door.allows,
             cli_access.socket_group(self.settings),
         )
         self.reactor = Engine(
             rules.parse(self.settings.reactor, self.settings.reactor_defaults),
             self.bus,
             WorkerRenderer(self.workers),
-            ClientPerformer(self.dispatcher.ask, self.workers, self.bus, self.jobs.new_jid),
+            ClientPerformer(self.reactor_door, self.workers, self.bus, self.jobs.new_jid),
             KeptReactions(self.store),
             lambda: self.clock.now().timestamp(),
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
+from catena.client.requests import jobs, keys, runners
+from catena.client.requests.contract import Ask
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import KeyChange
 from catena.client.requests.runners import RunnerCall
@@ -19,6 +21,9 @@ from catena.master.workers.pool import WorkerDiedError, Workers
 from catena.reactors.engine import USER
 from catena.reactors.reaction import Kind, Reaction
 
+Q = TypeVar("Q")
+A = TypeVar("A")
+
 #: Salt's wheel functions -> action of key.change.
 _WHEEL = {
     "key.accept": "accept",
@@ -28,8 +33,12 @@ _WHEEL = {
     "key.delete_dict": "delete",
 }
 
-#: The dispatcher's entry for requests of a user: (user, verb, record, request key).
-Ask = Callable[[str, str, Any, str], Awaitable[Any]]
+
+class Master(Protocol):
+    """Answers requests, as the client does for other programs."""
+
+    async def ask(self, ask: Ask[Q, A, Any], request: Q, key: str = "") -> A:
+        """Return the reply; requests with the same key take effect once."""
 
 
 class NotRenderedError(TryLaterError):
@@ -67,16 +76,16 @@ class ClientPerformer:
     """Performs reactions as requests of the user "Reactor".
 
     Args:
-        ask: the dispatcher; it authorises and handles a request as any other user's.
+        master: authorises and handles a request as any other user's.
         workers: for `caller` reactions, which run on the master's own host.
         bus: where calls of wheel functions are told of; jobs and runners tell of themselves.
         new_jid: gives each of them its number.
     """
 
     def __init__(
-        self, ask: Ask, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
+        self, master: Master, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
     ) -> None:
-        self._ask = ask
+        self._master = master
         self._workers = workers
         self._bus = bus
         self._new_jid = new_jid
@@ -89,10 +98,10 @@ class ClientPerformer:
             CatenaError: it is refused.
         """
         if reaction.kind is Kind.local:
-            await self._ask(USER, "job.run", _job(reaction, key), "")
+            await self._master.ask(jobs.RUN, _job(reaction, key))
         elif reaction.kind is Kind.runner:
             call = RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
-            await self._ask(USER, "runner.call", call, _request_key(reaction, key))
+            await self._master.ask(runners.CALL, call, _request_key(reaction, key))
         elif reaction.kind is Kind.wheel:
             await self._wheel(reaction, key)
         else:
@@ -112,9 +121,8 @@ class ClientPerformer:
         }
         await self._bus.fire(events.wheel_new(jid), data)
         try:
-            value = await self._ask(
-                USER, "key.change", _key_change(reaction), _request_key(reaction, key)
-            )
+            change = _key_change(reaction)
+            value = await self._master.ask(keys.CHANGE, change, _request_key(reaction, key))
         except CatenaError as error:
             data |= {"return": str(error), "success": False}
             await self._bus.fire(events.wheel_ret(jid), data)

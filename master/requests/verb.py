@@ -31,8 +31,10 @@ class Aside:
     value: Any
 
 
-#: What a handler returns: the reply, or a stream of items with an End at most once, last.
-Answer = Awaitable[Any] | AsyncIterator[Any]
+Reply = Awaitable[Any]
+#: Items, with an End at most once, last.
+Stream = AsyncIterator[Any]
+Answer = Reply | Stream
 Handler = Callable[[Caller, Any], Answer]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from catena.client.requests import runners
 from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
 from catena.master import checkup
 from catena.master.events.kept import KeptReactions
-from catena.master.requests.rights import REACTOR
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import REACTIONS
 from catena.reactors import retries
@@ -34,7 +34,7 @@ def a_failed(seq: int, file: str = "f.sls", reaction: Reaction | None = REACTION
 
 async def runner(master: Bench, fun: str, *args: Any) -> Any:
     asked = RunnerCall(f"reactor.{fun}", args, {})
-    return await master.dispatcher.ask(REACTOR.name, "runner.call", asked)
+    return await master.reactor_door.ask(runners.CALL, asked)
 
 
 def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:

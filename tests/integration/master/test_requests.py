@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from catena.client.requests import keys, minions, runners
 from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
 from catena.client.requests.keys import KeyFinger
 from catena.client.requests.minions import MinionList, MinionShow
@@ -115,10 +116,10 @@ def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
             await master.accept("db1")
             done = await master.submit("web1", args=(1,), kwargs={"a": 2})
             await web1.answer(done.jid, 42)
-            run = master.dispatcher.ask
+            run = master.reactor_door.ask
 
             async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
-                return await run("Reactor", "runner.call", RunnerCall(fun, args, kwargs))
+                return await run(runners.CALL, RunnerCall(fun, args, kwargs))
 
             assert await runner("manage.status") == {"up": ["web1"], "down": ["db1"]}
             assert await runner("manage.present") == ["web1"]
@@ -144,12 +145,12 @@ def test_minions_are_listed_with_what_is_known_of_them() -> None:
         async with a_master() as master:
             await master.connect("web1")
             await master.accept("db1")
-            ask = master.dispatcher.ask
-            rows = await ask("Reactor", "minion.list", MinionList())
+            ask = master.reactor_door.ask
+            rows = await ask(minions.LIST, MinionList())
             assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
-            shown = await ask("Reactor", "minion.show", MinionShow("web1"))
+            shown = await ask(minions.SHOW, MinionShow("web1"))
             assert shown["grains"]["os"] == "Debian"
-            finger = await ask("Reactor", "key.finger", KeyFinger())
+            finger = await ask(keys.FINGER, KeyFinger())
             assert finger["master"] == master.pair.fingerprint
 
     asyncio.run(scenario())

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
-from catena.client.requests import contracts, keys
+from catena.client.requests import contracts, events, jobs, keys
+from catena.client.requests.events import EventWatch
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import KeyList
 from catena.core.clock import SystemClock
 from catena.core.errors import NotAllowedError, NotFoundError, RecordError, UsageError
 from catena.master.gate.minion_gate import MinionGate
-from catena.master.requests import rights
+from catena.master.requests import rights, unix_door
 from catena.master.requests import verb as verb_module
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.once import RequestLog
-from catena.master.requests.rights import Caller, LocalUsers, Right
+from catena.master.requests.reactor_door import ReactorDoor
+from catena.master.requests.rights import Caller, Right
+from catena.master.requests.unix_door import LocalUsers, UnixDoor
 from catena.master.requests.verb import End, Verb, table, verb
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
@@ -61,13 +66,14 @@ def dispatcher(**handlers: Any) -> Dispatcher:
     verbs = {
         name: Verb(contracts()[name], Right.read_keys, handler) for name, handler in made.items()
     }
-    return Dispatcher(verbs, LocalUsers(()), requests())
+    return Dispatcher(verbs, requests())
 
 
 def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
     connection = Connection(peer)
     envelope = Envelope(b"i" * 16, bytes(16), ClientRequest(verb, params))
-    asyncio.run(dispatcher().serve(cast(LocalConnection, connection), envelope))
+    door = UnixDoor(dispatcher(), LocalUsers(()))
+    asyncio.run(door.serve(cast(LocalConnection, connection), envelope))
     return connection.sent
 
 
@@ -128,7 +134,7 @@ def test_a_stranger_may_do_nothing(name: str) -> None:
 
 
 def test_users_of_the_setting_are_let_in_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights, "user_name", lambda uid: "anna" if uid == 64999 else "other")
+    monkeypatch.setattr(unix_door, "user_name", lambda uid: "anna" if uid == 64999 else "other")
     assert LocalUsers(["anna"]).caller(STRANGER).rights == frozenset(Right)
     assert not LocalUsers(["bert"]).allows(STRANGER)
 
@@ -144,19 +150,23 @@ def test_fields_that_a_verb_does_not_have_are_refused() -> None:
         ask(ROOT, "key.list", {"user": "root"})
 
 
-def test_only_the_reactor_asks_from_inside_and_never_a_stream() -> None:
+def test_reactor_asks_under_its_name_and_never_for_a_stream() -> None:
     async def scenario() -> None:
-        inside = dispatcher()
-        assert await inside.ask("Reactor", "key.list", KeyList()) == {
-            "user": "Reactor",
-            "record": "KeyList",
-        }
-        with pytest.raises(UsageError):
-            await inside.ask("root", "key.list", KeyList())
-        with pytest.raises(UsageError):
-            await inside.ask("Reactor", "job.run", RunJob("*", "test.ping", follow=True))
+        door = ReactorDoor(dispatcher(**{"job.run": stream}))
+        reply: Any = await door.ask(keys.LIST, KeyList())
+        assert reply == {"user": "Reactor", "record": "KeyList"}
+        with pytest.raises(UsageError, match="streams"):
+            await door.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
+        with pytest.raises(UsageError, match="streams"):
+            await door.ask(events.WATCH, EventWatch())
 
     asyncio.run(scenario())
+
+
+def test_dispatcher_imports_no_transport() -> None:
+    code = "import sys, catena.master.requests.dispatcher; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not [name for name in done.stdout.split() if name.startswith("catena.transport")]
 
 
 def test_every_message_that_a_minion_may_send_has_a_handler() -> None:
