@@ -11,6 +11,7 @@ from catena.core.fsm_export import mermaid
 from catena.master.chains import lifecycle
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.push.lifecycle import HOST
+from catena.minion.jobs.lifecycle import MACHINE as JOB
 from catena.runtime import chain_record
 
 _KINDS = {
@@ -70,6 +71,13 @@ CYCLES = (
         "Deliveries",
         "A delivery is one job on one minion, whether the job belongs to a chain or not.",
         DELIVERY,
+    ),
+    Cycle(
+        "Jobs on a minion",
+        "The agent keeps this state of each open job in memory; `catena run MINION\n"
+        "saltutil.running` shows it. At its next start it is worked out from the job's folder and "
+        "the\nagent's log.",
+        JOB,
     ),
     Cycle(
         "Hosts over SSH",

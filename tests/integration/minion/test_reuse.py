@@ -11,7 +11,7 @@ from typing import Any
 
 from catena.core.job import JobReturn
 from catena.minion.jobs import processes
-from catena.minion.jobs.running import Running
+from catena.minion.jobs.record import Work
 from catena.transport.messages import Hello, JobCancel
 from tests.integration.minion.harness import Agent, MasterDouble, until
 
@@ -120,8 +120,8 @@ def test_a_kept_process_that_is_killed_costs_no_job(run: Callable[..., None]) ->
 
 def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
     ref: Any = processes.ProcessRef(1, int(100 * os.sysconf("SC_CLK_TCK")), "boot")
-    assert Running(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
-    assert Running(1, 60.0, process=ref).age(150.0) == 50.0
+    assert Work(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
+    assert Work(1, 60.0, process=ref).age(150.0) == 50.0
 
 
 #: Says its shell's parent and that it runs, then waits for a file.

@@ -16,8 +16,9 @@ from catena.core.job import JobSpec
 from catena.minion.jobs.folder import Aside, Claim, JobFolder
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.runner import LOOK_SECONDS, JobRunner
+from catena.minion.jobs.runner import JobRunner
 from catena.minion.jobs.store import JobStore
+from catena.minion.jobs.supervisor import LOOK_SECONDS
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import Start

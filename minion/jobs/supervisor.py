@@ -1,0 +1,209 @@
+"""The processes of running jobs: watched, bounded, killed, and what follows from their end."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+from catena.core.job import CHAIN_FUNCTIONS, JobSpec
+from catena.minion.jobs import decide
+from catena.minion.jobs.decide import Ended, Next
+from catena.minion.jobs.folder import Claim, JobFolder, JobFolderError
+from catena.minion.jobs.lifecycle import Cause, Stage
+from catena.minion.jobs.outcomes import Outcomes
+from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.queue import entry_of
+from catena.minion.jobs.record import Job, Parts, Work
+
+#: Seconds between two looks at what no descriptor reports.
+LOOK_SECONDS = 1.0
+#: Last lines of a job's own output that the agent's log repeats.
+OUTPUT_LINES = 20
+#: Stages of a job that has, or is about to have, a process.
+AT_WORK = (Stage.forking, Stage.running, Stage.stopping)
+
+
+class Supervisor:
+    """Looks after the processes of jobs.
+
+    Args:
+        parts: see Parts.
+        outcomes: takes what a job came to.
+        freed: called when a place in the queue may have become free.
+    """
+
+    def __init__(self, parts: Parts, outcomes: Outcomes, freed: Callable[[], None]) -> None:
+        self._parts, self._outcomes, self._freed = parts, outcomes, freed
+
+    def claim(self, jid: str) -> Optional[Claim]:
+        """Return who has claimed a job; None: nobody, or the claim can't be read."""
+        try:
+            return self._parts.store.claimed_by(jid)
+        except JobFolderError as error:
+            # A power failure tore the claim: the process belongs to an earlier boot.
+            self._parts.log.warning(f"job {jid}: {error}")
+            return None
+
+    def watch(self, job: Job, spec: JobSpec, claim: Claim) -> None:
+        """Watch the process that has claimed *job*, which another process was to run."""
+        killed = job.work.killed if job.work else ""
+        job.work = work_of(spec, claim.since)
+        job.work.killed = killed
+        self._attach(job, job.work, claim.process)
+
+    def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
+        """Take the process that was forked for a job; see `ports.ForkListener`."""
+        job = self._at_work(jid)
+        if job is None or job.work is None:
+            return
+        if start is None:
+            self.ended(jid)
+            return
+        self._attach(job, job.work, ProcessRef(pid, start, self._parts.boot_id))
+
+    def _attach(self, job: Job, work: Work, process: ProcessRef) -> None:
+        processes = self._parts.processes
+        self._parts.jobs.move(job, Cause.attach)
+        work.process = process
+        work.watched = processes.watch(process, lambda: self.ended(job.jid))
+        if work.killed:
+            processes.kill(process, "")
+
+    def handed(self, jid: str, body: bytes) -> bool:
+        """Take an outcome that a process handed over; False: it could not be made durable."""
+        job = self._at_work(jid)
+        if job is None:
+            return True
+        self._forget(job)
+        self._outcomes.take(job, body)
+        self._freed()
+        return job.stage is not Stage.owed
+
+    def ended(self, jid: str) -> None:
+        """Settle a job whose process has ended, or begin it again."""
+        job = self._at_work(jid)
+        if job is None:
+            return
+        self._forget(job)
+        folder = self._parts.store.folder(jid)
+        if folder.has_return():
+            self._repeat_output(folder)
+            self._outcomes.take(job)
+        else:
+            self._without_return(job, folder)
+        self._freed()
+
+    def _at_work(self, jid: str) -> Optional[Job]:
+        job = self._parts.jobs.get(jid)
+        return job if job is not None and job.stage in AT_WORK else None
+
+    def _forget(self, job: Job) -> None:
+        if job.work is not None and job.work.process is not None:
+            self._parts.processes.forget(job.work.process)
+
+    def _repeat_output(self, folder: JobFolder) -> None:
+        """Log what a job printed beside its return, such as a warning of a custom module."""
+        if folder.output_size():
+            for line in folder.output_tail().splitlines()[-OUTPUT_LINES:]:
+                self._parts.log.warning(f"job {folder.jid}: {line}")
+
+    def _without_return(self, job: Job, folder: JobFolder) -> None:
+        store, work = self._parts.store, job.work
+        spec = store.spec(job.jid)
+        claim = self.claim(job.jid)
+        alive = claim is not None and self._parts.processes.alive(claim.process)
+        killed = work.killed if work else ""
+        logged, claimed = store.is_given(job.jid), folder.is_claimed()
+        plain = not (alive or killed or logged or claimed)
+        hindered = plain and (folder.is_postponed() or lacks_space(spec, folder))
+        found = Ended(alive, bool(killed), logged, claimed, hindered, job.unclaimed)
+        chosen = decide.after_end(found)
+        if chosen is Next.attach and claim is not None:
+            self.watch(job, spec, claim)
+        elif chosen is Next.killed:
+            now = self._parts.clock.monotonic()
+            self._outcomes.fail(job, spec, killed, work.age(now) if work else 0.0)
+        elif chosen is Next.postpone:
+            self.postpone(job)
+        elif chosen is Next.queue_first:
+            job.unclaimed += 1
+            self.requeue(job, spec)
+        else:
+            self.died(job, spec, folder)
+
+    def died(self, job: Job, spec: JobSpec, folder: JobFolder) -> None:
+        """Settle a job whose process ended without a return: a crash, a kill, a power failure.
+
+        A resumable one begins again; its journal says where.
+        """
+        claim = self.claim(job.jid)
+        if claim:
+            self._parts.processes.kill(claim.process, claim.scope)
+        claimed = folder.is_claimed()
+        if decide.goes_on(spec.fun in CHAIN_FUNCTIONS, claimed, folder.attempts()):
+            self._parts.log.warning(f"job {job.jid}: its process died; going on from its journal")
+            folder.release()
+            self.requeue(job, spec)
+            return
+        tail = folder.output_tail()
+        text = "interrupted: the job's process ended without a result; what it did is not known"
+        self._outcomes.fail(job, spec, f"{text}\n{tail}" if tail else text)
+
+    def requeue(self, job: Job, spec: JobSpec) -> None:
+        """Put a job that had begun at the head of the queue, so that no other one passes it."""
+        self._parts.jobs.move(job, Cause.requeue)
+        job.work = None
+        self._parts.queue.drop(job.jid)
+        self._parts.queue.put_back(entry_of(spec))
+
+    def postpone(self, job: Job) -> None:
+        """Put a job off; it keeps its place in the queue, so that no other one passes it."""
+        self._parts.jobs.move(job, Cause.postpone)
+        job.work = None
+        why = self._parts.store.folder(job.jid).hindrance()
+        self._parts.log.error(f"job {job.jid}: {why}; it goes on when that has passed")
+        self._parts.listener.on_postponed(job.jid, why)
+
+    def kill(self, job: Job, why: str) -> None:
+        """Kill all processes of a job that is at work; its return says *why*."""
+        work = job.work
+        assert work is not None
+        work.killed = work.killed or why
+        self._parts.jobs.move(job, Cause.kill)
+        if work.process is not None:
+            claim = self.claim(job.jid)
+            self._parts.processes.kill(work.process, claim.scope if claim else "")
+
+    def look(self, now: float) -> None:
+        """Look after all processes once; *now* is monotonic."""
+        for job in self._parts.jobs.attended(*AT_WORK):
+            work = job.work
+            if work is None or work.process is None:
+                continue
+            if not work.watched and not self._parts.processes.alive(work.process):
+                self.ended(job.jid)
+            elif not work.killed:
+                self._bound(job, work, now)
+                if not work.reported and work.age(now) >= LOOK_SECONDS:
+                    work.reported = self._parts.listener.on_runs(job.jid)
+
+    def _bound(self, job: Job, work: Work, now: float) -> None:
+        printed = self._printed(job.jid, work)
+        why = decide.excess(work.age(now), work.deadline_seconds, printed, work.output_limit)
+        if why:
+            self.kill(job, why)
+
+    def _printed(self, jid: str, work: Work) -> int:
+        """Return how many bytes a job has printed beside its return."""
+        if work.process is not None and self._parts.store.is_given(jid):
+            return self._parts.processes.printed(work.process)
+        return self._parts.store.folder(jid).output_size()
+
+
+def work_of(spec: JobSpec, asked: float) -> Work:
+    """Return the limits that a job works under; *asked* is monotonic."""
+    return Work(spec.output_limit, float(spec.deadline_seconds), asked)
+
+
+def lacks_space(spec: JobSpec, folder: JobFolder) -> bool:
+    """Return whether a resumable job has to wait for space on the disk before it goes on."""
+    return spec.fun in CHAIN_FUNCTIONS and not folder.has_room()
