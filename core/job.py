@@ -15,9 +15,6 @@ DEFAULT_OUTPUT_LIMIT = 16 * 1024 * 1024
 #: How long a master waits for the boot of a chain, if nobody says otherwise.
 BOUNDARY_SECONDS = 1800
 
-#: Functions that run chunks of a chain: begun again, they go on where its journal says.
-CHAIN_FUNCTIONS = frozenset({"mgractionchains.start", "mgractionchains.resume"})
-
 
 class ActionKind(str, Enum):
     """What a crash between begin and end means for an action (`reliability.md` 3.2)."""

@@ -57,6 +57,8 @@ class FunctionMark:
     fails: str = ""
     #: Leaves the process in which it runs as it was: the next job may run there.
     clean: bool = False
+    #: Called again after a crash it goes on at what its journal says; others are called once.
+    resumable: bool = False
 
 
 def function(
@@ -68,12 +70,14 @@ def function(
     out: str = "",
     fails: str = "",
     clean: bool = False,
+    resumable: bool = False,
 ) -> Callable[[F], F]:
     """Mark a module's function `f(context, ...)` as callable by name."""
 
     def mark(func: F) -> F:
         label = name or func.__name__.rstrip("_")
-        made = FunctionMark(label, inline, reads or inline, queued, out, fails, clean)
+        quiet = reads or inline
+        made = FunctionMark(label, inline, quiet, queued, out, fails, clean, resumable)
         setattr(func, MARK, made)
         return func
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Optional, Set, Tuple
 
 import catena
 from catena.core import failpoints, frozen
+from catena.core.chain_calls import RESUME
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
@@ -264,7 +265,7 @@ class Agent:
             return
         failpoints.hit("agent.order.kept")
         self._open_jobs.add(spec.jid)
-        if spec.fun == inline.RESUME:
+        if spec.fun == RESUME:
             self._own.resumed()
         if self.runner.is_given(spec.jid):
             self._receipts.add(spec.jid, now)
@@ -277,7 +278,7 @@ class Agent:
         start, runner = self.start, self.runner
         if not inline.is_inline(spec.fun, start.cache_dir):
             return False
-        if spec.fun != inline.RESUME:
+        if spec.fun != RESUME:
             return True
         # One that is known, or that has to wait for its turn, is a job like any other.
         new = spec.jid not in runner.seen and not runner.store.knows(spec.jid)
@@ -299,7 +300,7 @@ class Agent:
 
     def _begin_own(self, now: float) -> None:
         for fun, args in self._own.due(now, self.link.connected):
-            if fun == inline.RESUME and not self._resume_file():
+            if fun == RESUME and not self._resume_file():
                 continue
             issued = self._clock.now().timestamp()
             spec = JobSpec(self._jids(), fun, args, user="minion", issued=issued)

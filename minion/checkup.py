@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Iterator, List
 
 from catena.core import checkup
+from catena.core.chain_calls import RESUME
 from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
@@ -130,7 +131,7 @@ def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Findi
     if waiting and point.boundary == "reboot" and point.boot_id == read_boot_id():
         yield Finding("resume file", Level.note, f"{text} after the next boot")
         return
-    advice = "the master's reactor gives the word; by hand: catena call mgractionchains.resume"
+    advice = "the master's reactor gives the word; by hand: catena call " + RESUME
     yield Finding("resume file", Level.note, text, advice)
 
 

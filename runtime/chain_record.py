@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Dict, Iterable, Mapping, Optional
 
+from catena.core.chain_calls import CLEAN
 from catena.core.errors import InvalidStateError
 from catena.core.frozen import dataclass, field
 from catena.core.fsm import Actor, Kind, Machine, Row
@@ -79,16 +80,16 @@ CHAIN: Machine[ChainState, ChainEvent] = Machine(
     [ChainState.received],
     [
         _chain_row(ChainState.received, ChainEvent.chunk, "all chunks are here"),
-        _chain_row(ChainState.received, ChainEvent.cancelled, "mgractionchains.clean"),
+        _chain_row(ChainState.received, ChainEvent.cancelled, CLEAN),
         _chain_row(ChainState.running, ChainEvent.waiting, "a boundary has to be passed"),
         _chain_row(ChainState.running, ChainEvent.done, "the last chunk ended well"),
         _chain_row(ChainState.running, ChainEvent.failed, "an action failed"),
         _chain_row(ChainState.running, ChainEvent.interrupted, "a `once` has no known outcome"),
-        _chain_row(ChainState.running, ChainEvent.cancelled, "mgractionchains.clean"),
+        _chain_row(ChainState.running, ChainEvent.cancelled, CLEAN),
         _chain_row(ChainState.waiting, ChainEvent.chunk, "the boundary is proven"),
         _chain_row(ChainState.waiting, ChainEvent.done, "a final reboot is proven"),
         _chain_row(ChainState.waiting, ChainEvent.failed, "the boundary was refused"),
-        _chain_row(ChainState.waiting, ChainEvent.cancelled, "mgractionchains.clean"),
+        _chain_row(ChainState.waiting, ChainEvent.cancelled, CLEAN),
     ],
     failures=[ChainEvent.failed, ChainEvent.interrupted],
     unfailing={ChainState.received: "nothing is run before the first chunk begins"},

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Callable, Collection, Dict, Optional, Tuple
 
 from catena.core import failpoints
+from catena.core.chain_calls import RESUME
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
@@ -317,7 +318,7 @@ class ChunkRunner:
     def _resuming(self) -> str:
         """Return the job that resumes; one that starts a chain finds its first chunk anyway."""
         job = self._context.job
-        return job.jid if job and job.fun == "mgractionchains.resume" else ""
+        return job.jid if job and job.fun == RESUME else ""
 
     def _judge(self, number: int, rows: Dict[str, Row], hooks: ChunkHooks) -> Dict[str, Any]:
         """Decide what the chunk came to, and record it."""

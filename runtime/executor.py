@@ -17,8 +17,9 @@ from catena.core.errors import (
 )
 from catena.core.files import no_room
 from catena.core.frozen import dataclass
-from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.job import JobReturn, JobSpec
 from catena.core.logs import logger
+from catena.core.marks import is_resumable
 from catena.core.plugins import FunctionMark, Plugin
 from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
@@ -107,7 +108,7 @@ def passes(error: BaseException) -> bool:
 
 def _waits(session: Session, spec: JobSpec, error: Exception) -> bool:
     """Return whether the agent does this once more, from where the chain's journal says."""
-    chain = spec.fun in CHAIN_FUNCTIONS and isinstance(session.host, RemoteHost)
+    chain = is_resumable(spec.fun) and isinstance(session.host, RemoteHost)
     return chain and passes(error)
 
 
@@ -130,7 +131,7 @@ def _call(
     else:
         args, kwargs = bind(plugin, spec.args, spec.kwargs)
         # What states come to is noted state by state: there each event is kept before it goes on.
-        host.hasty = plugin.mark.fails != "states" and spec.fun not in CHAIN_FUNCTIONS
+        host.hasty = plugin.mark.fails != "states" and not is_resumable(spec.fun)
         try:
             value = plugin.call(context, *args, **kwargs)
         except Exception:

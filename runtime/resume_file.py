@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from catena.core import frozen
+from catena.core.chain_calls import CLEAN
 from catena.core.digest import hmac_sha256, same_digest
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import (
@@ -44,7 +45,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
 def clear_command(minion: str) -> str:
     """Return the command that gives up the chains which wait on *minion*."""
-    return f"catena run {minion} mgractionchains.clean"
+    return f"catena run {minion} {CLEAN}"
 
 
 class MalformedResumeFileError(CatenaError):

@@ -21,9 +21,10 @@ from typing import Any
 
 import zmq
 
-from bench.swarm.minion import RESUME, START, SimMinion
+from bench.swarm.minion import SimMinion
 from bench.swarm.pace import Pace
 from bench.swarm.population import Member, load
+from catena.core.chain_calls import RESUME, START
 from catena.transport import messages as m
 from catena.transport import wire
 from catena.transport.sockets import dealer, readable

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catena.core.chain_calls import RESUME, START
 from catena.core.job import ActionKind, ChainManifest, ChunkManifest, JobReturn, JobSpec
 from catena.transport import messages as m
 
-START = "mgractionchains.start"
-RESUME = "mgractionchains.resume"
 #: Answered without a word before the return, as the real minion's inline functions are.
 INLINE: Mapping[str, Any] = {"test.ping": True, "saltutil.running": []}
 #: Plain commands: a real minion has a process that waits for them, and their return comes so soon

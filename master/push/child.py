@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from catena.core import failpoints, ids
+from catena.core.chain_calls import GET_PENDING
 from catena.core.config.master import MasterSettings
 from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, LimitError, UsageError
@@ -51,7 +52,6 @@ MEMORY_BYTES = 2 * 1024**3
 #: Of what a host says of itself.
 GRAINS_LIMIT = 4 * 1024 * 1024
 PENDING_LIMIT = 50
-_PENDING = "mgractionchains.get_pending_resume"
 #: Steps that the master keeps.
 _TOLD = frozenset({"state", "action", "note", "event"})
 
@@ -154,7 +154,7 @@ def _facts(visit: Visit, target: Target) -> m.Facts:
     opened = visit.opened
     pending: dict[str, Any] = {}
     fault = ""
-    called = visit.program().call(Call(_PENDING))
+    called = visit.program().call(Call(GET_PENDING))
     if called.fault is not None:
         fault = one_line(called.fault.text)
     elif isinstance(called.value, dict):

@@ -11,14 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from catena.core.job import CHAIN_FUNCTIONS
+from catena.core.chain_calls import CLEAN, RESUME, START
+from catena.core.marks import is_resumable
 from catena.core.run_ref import RunRef
 from catena.master.jobs.delivery import UNDER_WAY, Delivery
 from catena.master.push.lifecycle import HostEvent, HostState
-
-START = "mgractionchains.start"
-RESUME = "mgractionchains.resume"
-CLEAN = "mgractionchains.clean"
 
 #: Pauses between visits of a host that is not reached, seconds; the last one stays.
 PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
@@ -270,7 +267,7 @@ def _of_boot(seen: Seen, known: Known) -> Verdict:
 
 def _of_start(host: str, seen: Seen, known: Known, chain_id: int, verdict: Verdict) -> Verdict:
     """Look for another chain before one starts."""
-    clear = f"catena run {host} mgractionchains.clean"
+    clear = f"catena run {host} {CLEAN}"
     if seen.fault:
         text = seen.fault.partition("; to give that chain up")[0]
         return Verdict(go=False, refuse=f"{text}; to give that chain up: {clear}")
@@ -387,7 +384,7 @@ def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -
         again: clock time of the next visit, "" without.
         behind: its chain waits for another one there.
     """
-    goes_on = any(job.begun and job.fun in CHAIN_FUNCTIONS for job in facts.jobs)
+    goes_on = any(job.begun and is_resumable(job.fun) for job in facts.jobs)
     later = f", again at {again}" if again else ""
     if facts.state is HostState.visited and facts.tries:
         return f"over SSH: not reached since {since}, tried again now"

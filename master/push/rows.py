@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core.chain_calls import RESUME, START
 from catena.core.fsm import Actor
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
@@ -18,7 +19,7 @@ from catena.master.chains.lifecycle import EXECUTION, ExecutionState
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.process.clocks import ClockReading, passed
 from catena.master.push import decide
-from catena.master.push.decide import RESUME, START, HostFacts, OpenJob
+from catena.master.push.decide import HostFacts, OpenJob
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
 from catena.master.store.ssh_tables import SSH_HOSTS

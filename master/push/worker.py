@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from catena.core import failpoints
+from catena.core.chain_calls import RESUME, START
 from catena.core.errors import CatenaError
 from catena.core.fsm import Actor
 from catena.core.job import JobSpec
@@ -30,7 +31,7 @@ from catena.master.jobs.returns import Returns
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, rows
 from catena.master.push import messages as m
-from catena.master.push.decide import RESUME, START, Ended, Errand, Leave, OpenJob
+from catena.master.push.decide import Ended, Errand, Leave, OpenJob
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks

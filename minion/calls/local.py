@@ -22,9 +22,9 @@ from catena.core.files import private_folder
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
 from catena.core.job import JobSpec
+from catena.core.marks import QUEUED
 from catena.core.records import encode
 from catena.fileserver.roots import RootsClient
-from catena.minion.jobs.queue import QUEUED
 from catena.minion.start import configure
 from catena.minion.start.blob import SOCKET, Start
 from catena.minion.start.place import collect_grains, place_of

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Match, Optional, Protocol
 
 import catena
+from catena.core.chain_calls import RESUME
 from catena.core.errors import CatenaError
 from catena.core.files import AnyPath
 from catena.core.job import JobReturn, JobSpec
@@ -70,9 +71,6 @@ def _nothing_waits(
 ) -> Dict[str, Any]:
     return not_here(RunRef(int(actionchain_id), epoch)) if actionchain_id else {}
 
-
-#: Said by the shipped reaction to every agent that comes up.
-RESUME = "mgractionchains.resume"
 
 #: Name -> what answers it.
 INLINE: Mapping[str, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
+from catena.core.chain_calls import RESUME
 from catena.core.config.minion import MinionSettings
 
 Call = Tuple[str, Tuple[str, ...]]
@@ -50,7 +51,7 @@ class OwnJobs:
             calls.append(self._startup)
             self._startup = None
         if self._resume_at is not None and now >= self._resume_at:
-            calls.append(("mgractionchains.resume", ()))
+            calls.append((RESUME, ()))
             self._resume_at = None
         return calls
 

@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
+from catena.core.chain_calls import RESUME, START
 from catena.core.frozen import dataclass
 from catena.core.job import JobSpec
+from catena.core.marks import QUEUED
 
 #: Jobs that run side by side at most; the next ones wait. Guards the host's memory.
 PARALLEL_LIMIT = 32
-
-#: Functions that run one at a time. Every name whose FunctionMark says `queued`; a test compares.
-QUEUED = frozenset(
-    """mgractionchains.start mgractionchains.resume
-    state.apply state.highstate state.sls state.sls_id state.single state.top state.high
-    state.low state.template state.template_str state.test state.pkg state.request
-    state.run_request""".split()
-)
-
-
-RESUME = "mgractionchains.resume"
 
 
 @dataclass(frozen=True)
@@ -43,7 +34,7 @@ def entry_of(spec: JobSpec) -> Entry:
     """Return a job's place in line."""
     serial = spec.fun in QUEUED and spec.kwargs.get("concurrent") is not True
     chain = spec.chain.chain_id if spec.chain else None
-    if chain is None and spec.fun == "mgractionchains.start" and spec.args:
+    if chain is None and spec.fun == START and spec.args:
         first = spec.args[0]
         chain = first if isinstance(first, int) else None
     return Entry(spec.jid, serial, chain, spec.fun == RESUME)

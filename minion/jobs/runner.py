@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, List, Optional
 
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError
-from catena.core.job import CHAIN_FUNCTIONS, JobSpec
+from catena.core.job import JobSpec
+from catena.core.marks import is_resumable
 from catena.core.redact import hide_arguments
 from catena.minion.jobs import decide
 from catena.minion.jobs.calls import QueuedCalls, Turn
@@ -101,7 +102,7 @@ class JobRunner:
             begun=True,
             claimed=claim is not None,
             alive=claim is not None and self.processes.alive(claim.process),
-            resumable=spec.fun in CHAIN_FUNCTIONS,
+            resumable=is_resumable(spec.fun),
             is_logged_only=self.store.is_given(jid),
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Container, Dict, Iterable, List, Optional, Tuple
 
 from catena.core import frozen, ids, records
+from catena.core.chain_calls import RESUME
 from catena.core.errors import CatenaError, RecordError
 from catena.core.files import (
     no_room,
@@ -30,7 +31,7 @@ from catena.minion.jobs.folder import (
 )
 from catena.minion.jobs.log import JobLog, Line
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.jobs.queue import RESUME, entry_of
+from catena.minion.jobs.queue import entry_of
 from catena.minion.records.sealed import seal, unseal
 from catena.transport import wire
 

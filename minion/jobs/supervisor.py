@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
-from catena.core.job import CHAIN_FUNCTIONS, JobSpec
+from catena.core.job import JobSpec
+from catena.core.marks import is_resumable
 from catena.minion.jobs import decide
 from catena.minion.jobs.decide import Ended, Next
 from catena.minion.jobs.folder import Claim, JobFolder, JobFolderError
@@ -139,7 +140,7 @@ class Supervisor:
         if claim:
             self._parts.processes.kill(claim.process, claim.scope)
         claimed = folder.is_claimed()
-        if decide.goes_on(spec.fun in CHAIN_FUNCTIONS, claimed, folder.attempts()):
+        if decide.goes_on(is_resumable(spec.fun), claimed, folder.attempts()):
             self._parts.log.warning(f"job {job.jid}: its process died; going on from its journal")
             folder.release()
             self.requeue(job, spec)
@@ -206,4 +207,4 @@ def work_of(spec: JobSpec, asked: float) -> Work:
 
 def lacks_space(spec: JobSpec, folder: JobFolder) -> bool:
     """Return whether a resumable job has to wait for space on the disk before it goes on."""
-    return spec.fun in CHAIN_FUNCTIONS and not folder.has_room()
+    return is_resumable(spec.fun) and not folder.has_room()

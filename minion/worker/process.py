@@ -20,10 +20,12 @@ import traceback
 from typing import Callable, Optional, Protocol, Tuple
 
 from catena.core import failpoints, records
+from catena.core.chain_calls import is_chain_call
 from catena.core.clock import Clock, read_boot_id
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass, field
-from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.job import JobReturn, JobSpec
+from catena.core.marks import is_resumable
 from catena.core.plugins import FunctionMark
 from catena.core.redact import hide_arguments
 from catena.fileserver.remote import CachingClient, ChunkSource
@@ -99,7 +101,7 @@ class Worker:
         try:
             return self._run(folder, spec)
         except (OSError, CatenaError) as error:
-            if not (spec.fun in CHAIN_FUNCTIONS and passes(error)):
+            if not (is_resumable(spec.fun) and passes(error)):
                 raise
             # Its journal says where it stands; the agent begins it again until that has passed.
             folder.give_back()
@@ -175,7 +177,7 @@ class Worker:
         try:
             return execute(task.session, spec)
         except (Exception, SystemExit) as error:  # custom code may call sys.exit
-            if spec.fun in CHAIN_FUNCTIONS and passes(error):
+            if is_resumable(spec.fun) and passes(error):
                 raise
             lasted = max(0.0, self._now() - began)
             return Outcome(_failed(spec, began, traceback.format_exc(), lasted))
@@ -206,7 +208,7 @@ def _mark_of(session: Session, fun: str) -> FunctionMark:
 def service_of(start: Start, folder: JobFolder) -> SocketService:
     """Return what the job of *folder* asks its daemon by."""
     if start.settings.resume == "local":
-        if folder.read_spec().spec.fun.startswith("mgractionchains."):
+        if is_chain_call(folder.read_spec().spec.fun):
             return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
     return SocketService(start.run_dir)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from catena.core import chain_calls
 from catena.core.context import Context, RebootRequest
 from catena.core.errors import UsageError
 from catena.core.frozen import asdict
@@ -44,7 +45,7 @@ def _arm(context: Context, chain_id: Any, action_id: Any, at_time: Any) -> bool:
     return True
 
 
-@function(queued=True, out="highstate", fails="states")
+@function(queued=True, out="highstate", fails="states", resumable=True)
 def start(context: Context, actionchain_id: int) -> Dict[str, Any]:
     """Start an action chain: fetch and check all its chunks, run the first one.
 
@@ -108,7 +109,7 @@ def get_pending_resume(context: Context) -> Dict[str, Any]:
     return read_pending(_chains(context).place)
 
 
-@function(queued=True, out="highstate", fails="states")
+@function(queued=True, out="highstate", fails="states", resumable=True)
 def resume(
     context: Context, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
 ) -> Dict[str, Any]:
@@ -156,7 +157,7 @@ def clean(
         return {"success": True, "removed": False, "runs": [], "current_boot_time": boot_time()}
     from catena.runtime.chain_clean import clean as give_up
 
-    done = give_up(_chains(context), _run(actionchain_id, epoch), "mgractionchains.clean")
+    done = give_up(_chains(context), _run(actionchain_id, epoch), chain_calls.CLEAN)
     runs = [{"actionchain_id": run.chain_id, "epoch": run.epoch} for run in done.runs]
     return {
         "success": True,

@@ -8,6 +8,7 @@ import os
 import traceback
 from typing import Any, Callable, Iterator, Optional
 
+from catena.core.chain_calls import RESUME
 from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn
@@ -25,8 +26,6 @@ from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
 from catena.states.compiler.run import MockHooks, ProgressHooks
-
-_RESUME = "mgractionchains.resume"
 
 
 def work(room: Room, run: RunFolder, job: PushedJob) -> None:
@@ -71,7 +70,7 @@ def _promised(session: Session, ret: JobReturn) -> Optional[After]:
 
     An agent asks the same when it starts; here nobody starts but the jobs.
     """
-    if ret.fun != _RESUME or not isinstance(ret.value, dict) or "not_resumed" not in ret.value:
+    if ret.fun != RESUME or not isinstance(ret.value, dict) or "not_resumed" not in ret.value:
         return None
     from catena.runtime.chain_run import pending_after
 

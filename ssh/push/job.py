@@ -12,7 +12,8 @@ from catena.core.config.master import MasterSettings
 from catena.core.context import Context, FileEntry
 from catena.core.errors import CatenaError, CommandExecutionError
 from catena.core.frozen import replace
-from catena.core.job import CHAIN_FUNCTIONS, JobReturn, JobSpec
+from catena.core.job import JobReturn, JobSpec
+from catena.core.marks import is_resumable
 from catena.core.plugins import FunctionMark
 from catena.runtime.executor import Outcome, execute
 from catena.runtime.push.asking import Reply
@@ -358,7 +359,7 @@ class _Push:
 
     def _run(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
         result = self._once(job, parts, answers)
-        while result.interrupted and job.spec.fun in CHAIN_FUNCTIONS and self._runs < ATTEMPTS:
+        while result.interrupted and is_resumable(job.spec.fun) and self._runs < ATTEMPTS:
             # Its journal there knows what ended: it goes on from that, in a run of its own.
             result = self._once(job, parts, answers)
         return result

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from catena.core.clock import Clock
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import UnreachableError
-from catena.core.job import CHAIN_FUNCTIONS
+from catena.core.marks import is_resumable
 from catena.minion.agent import Agent, Ports
 from catena.minion.jobs.folder import Aside, Claim, job_folder, unpacked_order
 from catena.minion.jobs.follow_up import Commands
@@ -410,7 +410,7 @@ class SimProcesses:
     def free(self, fun: str) -> ProcessRef | None:
         """As Processes: each second job finds a process, which has done nothing before."""
         self._asked += 1
-        if fun in CHAIN_FUNCTIONS or self._start is None or self._asked % 2:
+        if is_resumable(fun) or self._start is None or self._asked % 2:
             return None
         return self._host.next_ref()
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from catena.core.chain_calls import RESUME, START
 from catena.core.job import (
     ActionKind,
     ActionManifest,
@@ -21,7 +22,7 @@ from catena.core.job import (
     JobSpec,
 )
 from catena.master.push import messages as m
-from catena.master.push.decide import RESUME, START, End
+from catena.master.push.decide import End
 from catena.master.push.visitor import VisitDiedError
 from catena.ssh.push.job import ATTEMPTS as RUNS
 from tests.sim.stage import Stage

@@ -9,8 +9,9 @@ import pytest
 from bench.growth import Found, Growth
 from bench.soak import Sample, judge, pauses, slope
 from bench.swarm.crew import Firing
-from bench.swarm.minion import RESUME, START, SimMinion
+from bench.swarm.minion import SimMinion
 from bench.swarm.population import load, make, save
+from catena.core.chain_calls import RESUME, START
 from catena.core.job import (
     ActionKind,
     ActionManifest,

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
+from catena.core.chain_calls import CLEAN, RESUME, START
 from catena.core.run_ref import RunRef
 from catena.master.jobs.delivery import Delivery
 from catena.master.push import decide
 from catena.master.push.decide import (
-    CLEAN,
-    RESUME,
-    START,
     Boot,
     End,
     Ended,

@@ -5,8 +5,9 @@ from typing import Any, Dict, List
 
 import pytest
 
+from catena.core.chain_calls import RESUME
 from catena.core.job import JobSpec
-from catena.minion.jobs.inline import RESUME, answer, chainless
+from catena.minion.jobs.inline import answer, chainless
 
 
 class NoJobs:

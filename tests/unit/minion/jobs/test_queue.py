@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 
 from catena import modules
+from catena.core.marks import QUEUED, RESUMABLE
 from catena.core.plugins import FunctionMark, Registry
 from catena.minion.jobs.inline import INLINE
-from catena.minion.jobs.queue import QUEUED, Entry, JobQueue
+from catena.minion.jobs.queue import Entry, JobQueue
 from catena.runtime import functions as runtime_functions
 from catena.states import functions as state_functions
 
@@ -92,10 +93,12 @@ def test_the_tables_agree_with_the_marks_of_the_functions(index: dict[str, str])
     marks = {name: registry[name].mark for name in registry.names()}
     queued = {name for name, mark in marks.items() if mark.queued}
     assert queued == {name for name in QUEUED if name in marks}
+    resumable = {name for name, mark in marks.items() if mark.resumable}
+    assert resumable == {name for name in RESUMABLE if name in marks}
     assert not [name for name in INLINE if name in marks and not marks[name].inline]
 
 
 def test_every_name_of_the_tables_is_a_function() -> None:
     index = {**state_functions.INDEX, **runtime_functions.INDEX, "test": modules.INDEX["test"]}
     registry = Registry("function", index, FunctionMark)
-    assert [name for name in {*QUEUED, *INLINE} if name not in registry] == []
+    assert [name for name in {*QUEUED, *RESUMABLE, *INLINE} if name not in registry] == []
