@@ -144,7 +144,7 @@ class ChainResults:
     def _failed_whole(self, ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
         """The chain's job came to an error: no pillar, a chunk that does not render, no module."""
         if not _is_current(run, ret.jid) or not run.open:
-            ledger.late(run, ret.jid)
+            self._failed_late(ledger, run, ret)
             return
         found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
         facts = [rows.fact(row) for row in found]
@@ -175,13 +175,24 @@ class ChainResults:
             return
         run = failed[0]
         if not run.open or not _is_current(run, ret.jid):
-            ledger.late(run, ret.jid)
+            self._failed_late(ledger, run, ret)
             return
         facts = rows.executions(conn, run.chain_id, minion, run.epoch)
         ledger.fence(run)
         text = returned.error_text(ret)
         ledger.apply(facts, decide.fail_open([rows.fact(row) for row in facts], text), "")
         ledger.settle(run.chain_id, (run.minion,))
+
+    @staticmethod
+    def _failed_late(ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
+        """Take in a failed job whose run has ended here, perhaps by progress alone.
+
+        Its minion could not record the end of the chunk (a folder that it can't write to). The run
+        still holds later chains back there until the minion is told to forget it.
+        """
+        ledger.late(run, ret.jid)
+        if _is_current(run, ret.jid):
+            ledger.fence(run)
 
     def _end_chunks(self, ledger: Ledger, run: sa.Row[Any], numbers: frozenset[int]) -> None:
         failed = set()

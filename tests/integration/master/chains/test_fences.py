@@ -13,6 +13,7 @@ from catena.core.errors import TryLaterError
 from catena.master.jobs.delivery import Delivery
 from catena.master.store.chain_tables import RUNS
 from tests.integration.master.chains.bench import Bench, ret, with_bench
+from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
     CLEAN,
     cancel,
@@ -49,6 +50,29 @@ def test_a_clean_that_fails_is_sent_again_with_growing_pauses(tmp_path: Path) ->
                 await answers(bench, success=False)
             await pass_time(bench, 1.0)
         assert 8 <= await count(bench) <= 12
+
+    with_bench(tmp_path, body)
+
+
+@pytest.mark.parametrize("fun", [START, RESUME])
+def test_run_that_progress_ended_is_fenced_when_its_job_fails(tmp_path: Path, fun: str) -> None:
+    """All actions are done, and the minion could not record that the chunk has ended."""
+
+    async def body(bench: Bench) -> None:
+        chain = await bench.begin("first", ("cmd", {"cmd": "true"}))
+        (jid,) = await bench.job_ids(START)
+        view = (await bench.show("first"))["minions"][0]
+        step = {"chain_id": chain, "chunk": 1, "action_id": view["actions"][0]["action_id"]}
+        await bench.progresses(jid, 1, **step, event="begin")
+        await bench.progresses(jid, 2, **step, event="end", outcome="done")
+        assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 0)
+        number = jid if fun == START else bench.jobs.new_jid()
+        why = "ERROR: OSError: [Errno 30] Read-only file system"
+        await bench.returns(ret(number, fun, why, success=False, epochs={str(chain): 1}))
+        assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 1)
+        await pass_time(bench, 1.0)
+        await answers(bench, success=True)
+        assert await owed(bench) == 0
 
     with_bench(tmp_path, body)
 
