@@ -41,11 +41,16 @@ def carried(mark: Mark, now: ClockReading) -> Mark:
     clock tells how long the host was off. The time since the boot has passed for certain, so a
     clock that lost its battery turns nothing back. On another host the wall clock alone counts:
     the uptime of that host says nothing about the mark. Steady time never goes back.
+
+    A clock that was set back before the boot may have been corrected since; no clock tells. Of two
+    possible times the shorter one counts, so that no order expires early.
     """
     if same_boot(mark.at, now):
         return Mark(mark.steady + now.mono - mark.at.mono, now)
     since_boot = now.mono if same_host(mark.at, now) else 0.0
-    return Mark(max(now.wall - mark.ahead, mark.steady + since_boot), now)
+    least = mark.steady + since_boot
+    possible = (now.wall - mark.ahead, now.wall - max(mark.ahead, 0.0))
+    return Mark(min((time for time in possible if time >= least), default=least), now)
 
 
 class SteadyTime:

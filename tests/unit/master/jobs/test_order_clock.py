@@ -62,6 +62,12 @@ def test_a_clock_that_was_set_before_a_boot_ages_nothing_after_it() -> None:
     assert carried(ahead, booted).steady == START.wall + 120
 
 
+def test_carried_takes_a_clock_that_was_set_back_before_a_boot_for_corrected_after_it() -> None:
+    back = carried(Mark(START.wall, START), replace(START, wall=START.wall - DAY))
+    booted = ClockReading(START.wall + 120, 60.0, "two", "host")
+    assert carried(back, booted).steady == START.wall + 120
+
+
 async def _restarted(store: Store, host: Host) -> SteadyTime:
     steady = SteadyTime(store, host.read)
     await steady.open()
