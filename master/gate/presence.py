@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from catena import __version__
 from catena.core import events, failpoints
 from catena.core.clock import Clock
+from catena.core.errors import CatenaError
 from catena.core.ids import machine_id as checked_machine_id
 from catena.master.events.bus import EventBus
 from catena.master.jobs.handover import Handover, Pending
@@ -210,7 +211,7 @@ class Presence:
         self._drop(old)
         for claim in claims:
             # Each is looked at anew: the first that is admitted is now the older one.
-            self.hello(claim.peer, claim.envelope)
+            self._hear(claim)
 
     def _drop(self, session: Session) -> bool:
         was_current = self._parts.sessions.drop(session)
@@ -218,8 +219,17 @@ class Presence:
             until = self._parts.clock.monotonic() + self._patience
             self._leaving[session.minion] = until
         for claim in self._claims.pop(id(session), ()):
-            asyncio.get_running_loop().call_soon(self.hello, claim.peer, claim.envelope)
+            asyncio.get_running_loop().call_soon(self._hear, claim)
         return was_current
+
+    def _hear(self, claim: _Claim) -> None:
+        """Take or refuse a Hello that had to wait; no caller is left to answer its errors."""
+        try:
+            self.hello(claim.peer, claim.envelope)
+        except CatenaError as error:
+            # The store is closed, as at the end of the master.
+            busy = Refused("busy", str(error), BUSY_RETRY_SECONDS)
+            self._parts.link.send(claim.peer, busy, claim.envelope.msg_id)
 
     def _refuse(self, peer: Peer, envelope: Envelope, code: str, why: str) -> None:
         log.warning("%s refused (%s): %s", peer.address, code, why)

@@ -9,6 +9,7 @@ import pytest
 
 from catena.core.job import JobProgress
 from catena.master.gate import presence
+from catena.master.store.database import StoreUnavailableError
 from catena.transport.messages import (
     EventFired,
     EventStored,
@@ -213,6 +214,30 @@ def test_a_new_session_takes_over_when_the_old_one_is_silent(
                 await asyncio.sleep(0.01)
             assert (await row(master, "web1"))["boot_id"] == "boot2"
             assert await master.events("salt/minion/web1/conflict") == []
+
+    asyncio.run(scenario())
+
+
+def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        async with a_master() as master:
+            errors: list[dict[str, Any]] = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, what: errors.append(what))
+            (web1,) = await master.connect("web1")
+            twin = twin_of(web1)
+
+            def closed(*_: object, **__: object) -> None:
+                raise StoreUnavailableError("the store is closed")
+
+            monkeypatch.setattr(presence, "ANSWER_SECONDS", 0.2)
+            await twin.hello()
+            with monkeypatch.context() as patch:
+                patch.setattr(master.store, "post", closed)
+                while not errors and not twin.got(Refused):
+                    await asyncio.sleep(0.01)
+            assert [refused.code for refused in twin.got(Refused)] == ["busy"] and not errors
 
     asyncio.run(scenario())
 
