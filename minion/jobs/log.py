@@ -163,10 +163,11 @@ class JobLog:
             self._returns[line.jid] = (at, size)
 
     def take_back(self) -> None:
-        """Remove the line that was added last: what it says was not done after all."""
+        """Remove the line that was added last, durably: what it says was not done after all."""
         handle = self._open()
         try:
             os.ftruncate(handle, self._last)
+            os.fdatasync(handle)
         finally:
             os.close(handle)
         self._size = self._last

@@ -114,6 +114,8 @@ class JobStore:
             folder.place(order)
         except OSError:
             folder.remove()
+            # The line goes last: a power failure may leave half an order, which it mends.
+            sync_folder(self._folder)
             self._log.take_back()
             raise
 

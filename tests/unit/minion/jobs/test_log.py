@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +133,16 @@ def test_what_is_taken_back_was_never_there(tmp_path: Path) -> None:
     log.add(Line(B, "one", order=b"b", begin_by=5.5))
     log.take_back()
     assert path.stat().st_size == size and list(JobLog(path).read()) == [A]
+
+
+def test_take_back_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = JobLog(tmp_path / "jobs.log")
+    log.add(Line(A, "one", order=b"a"))
+    log.add(Line(B, "one", order=b"b"))
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: sizes.append(os.fstat(fd).st_size))
+    log.take_back()
+    assert sizes == [(tmp_path / "jobs.log").stat().st_size]
 
 
 def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
