@@ -214,6 +214,9 @@ def torn(old: bytes, new: bytes, choose: Callable[[], bool], rng: random.Random)
     if choose():
         return new
     common = old if new.startswith(old) else b""
+    if old.startswith(new):
+        # It was only made shorter: what is before the new end was durable and stays as it is.
+        common = new
     length = rng.randint(len(common), max(len(common), len(new)))
     kept = new[:length]
     return rng.choice((old, kept, common + bytes(len(new) - len(common)), kept + b"\0" * 7))

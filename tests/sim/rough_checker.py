@@ -14,7 +14,10 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import msgpack
 
 from catena.master.store import chain_tables as ct
 from catena.master.store import restored, tables
@@ -33,6 +36,10 @@ _EXPIRED = "not handed over by its time"
 _FORGOTTEN = re.compile(
     f"No job return event was received|is not on the file server|is not there for|{_NOTHING_WAITS}"
 )
+#: What a minion says of a run that the lost store had ended, or replaced by a newer one there.
+_ENDED_THERE = "(, run [0-9]+)? (has ended|is cancelled|is not known on this minion)"
+#: A chain met the resume file of an earlier one on its minion.
+_IN_THE_WAY = re.compile(r"can't start: chain ([0-9]+) waits on this minion \(\S+/([^/]+)/conf/")
 #: Jobs of one kind that each of their causes may make: a clean that fails comes again, after
 #: growing pauses, for as long as a world lasts.
 _EACH = 12
@@ -149,16 +156,44 @@ class RoughChecker(Checker):
     def explains(self, order: Any, text: str) -> bool:
         """As Checker, with the reasons that restores, moves and clean-ups by people give."""
         world = self._world
-        own_end = f"chain {order.chain_id}, run "
+        own_end = re.compile(f"chain {order.chain_id}{_ENDED_THERE}")
         places = {minion for wish in order.wishes for minion in wish.minions}
         return (
             super().explains(order, text)
             or (self.forgets(order) and _FORGOTTEN.search(text) is not None)
-            or (self.forgets(order) and own_end in text and "has ended" in text)
+            or (self.forgets(order) and own_end.search(text) is not None)
+            or self._could_not_clean(text)
             # By the wall clock, which may be wrong, it has waited for a day.
             or (world.master.hosts > 1 and _EXPIRED in text)
             or (bool(places & world.obstructed) and _NOTHING_WAITS in text)
         )
+
+    def _could_not_clean(self, text: str) -> bool:
+        """Return whether a chain met the resume file of one whose clean-up had failed there.
+
+        The master had told the minion to forget that one, and the minion could not: its folders
+        were read-only. The later chain fails by an error that names the cure.
+        """
+        met = _IN_THE_WAY.search(text)
+        if met is None:
+            return False
+        query = (
+            f"SELECT j.metadata FROM {_JOB} j JOIN {tables.RETURNS.name} r ON r.jid = j.jid"
+            f" WHERE j.fun = '{_CLEAN}' AND r.minion = ? AND NOT r.success"
+        )
+        failed = [msgpack.unpackb(row["metadata"]) for row in self.ask(query, met[2])]
+        return any(run.get("chain") == int(met[1]) for run in failed)
+
+    def may_stay(self, path: Path) -> bool:
+        """As Checker: the resume file of a run that a restored store does not know stays.
+
+        The master can't tell its minion to forget a run of which it knows nothing; a person can.
+        """
+        if not self._world.master.forgotten or not path.is_file():
+            return False
+        named = dict(re.findall(r"^(actionchain_id|epoch): ([0-9]+)$", path.read_text(), re.M))
+        query = f"SELECT minion FROM {_RUN} WHERE chain_id = ? AND epoch = ?"
+        return len(named) == 2 and not self.ask(query, named["actionchain_id"], named["epoch"])
 
     def may_lose(self, minion: str) -> bool:
         """As Checker: a restored store takes ended runs for open; a clean-up by a person ends all.
