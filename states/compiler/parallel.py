@@ -24,8 +24,15 @@ class StoppedError(BaseException):
 
 
 def possible() -> bool:
-    """Return whether this process may have children that go on in its middle."""
-    return hasattr(os, "fork") and threading.active_count() == 1
+    """Return whether this process may have children that go on in its middle.
+
+    A fork beside other threads may copy a lock that nobody releases. The log names the threads: a
+    state that waits for its neighbour would otherwise wait for no visible reason.
+    """
+    others = [thread.name for thread in threading.enumerate()[1:]]
+    if others:
+        log.info("parallel states run one after the other beside threads: %s", ", ".join(others))
+    return hasattr(os, "fork") and not others
 
 
 class Child:

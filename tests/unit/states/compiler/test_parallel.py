@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from typing import Any
 
 import pytest
@@ -74,6 +75,16 @@ class Pipe:
                 os.close(handle)
 
 
+@pytest.fixture(autouse=True)
+def no_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run fork, whatever threads the test runner has.
+
+    A worker of pytest-xdist reads in a thread that Python counts as soon as something in it (a
+    finalizer, say) asks for the current thread. From then on no state would run beside another.
+    """
+    monkeypatch.setattr("catena.states.compiler.run.possible", lambda: True)
+
+
 @pytest.fixture
 def pipe() -> Any:
     made = Pipe()
@@ -92,7 +103,7 @@ def test_states_run_beside_each_other_and_keep_their_places(world: Any, pipe: Pi
     text = "a: {own.waits: [{parallel: true}]}\nb: {own.says: [{parallel: true}]}\nc: test.nop\n"
     rows = run(world(text), waits=waits, says=says)
     assert [row["__id__"] for row in rows] == ["a", "b", "c"]
-    assert [row["result"] for row in rows] == [True, True, True]
+    assert [row["result"] for row in rows] == [True, True, True], rows
     assert [row.get("__parallel__") for row in rows] == [True, True, None]
     assert len({os.getpid(), rows[0]["changes"]["pid"], rows[1]["changes"]["pid"]}) == 3
 
@@ -163,7 +174,19 @@ def test_where_no_child_can_be_made_it_runs_in_its_place(world: Any, monkeypatch
     monkeypatch.setattr("catena.states.compiler.run.possible", lambda: False)
     (row,) = run(world("a: {test.nop: [{parallel: true}]}\n"))
     assert row["result"] is True and "__parallel__" not in row
-    assert parallel.possible() in (True, False)
+
+
+def test_possible_names_the_threads_that_hinder_a_fork(caplog: pytest.LogCaptureFixture) -> None:
+    done = threading.Event()
+    other = threading.Thread(target=done.wait, name="another one")
+    other.start()
+    try:
+        with caplog.at_level("INFO"):
+            assert not parallel.possible()
+    finally:
+        done.set()
+        other.join()
+    assert "another one" in caplog.text
 
 
 LONG = (
