@@ -13,7 +13,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from catena.core import frozen
 from catena.core.chain_calls import CLEAN
@@ -170,7 +170,9 @@ class ResumeFile:
     def clear_run(self, run: RunRef) -> bool:
         """Remove what names *run* or an older run of its chain; return whether anything did.
 
-        What names no run (a damaged file, a folder) is removed too: no chain can go on with it.
+        What names no run (a damaged file, a folder) is removed too: no chain can go on with it. A
+        file that names another chain stays, even one without this agent's signature: people decide
+        about it, because here nobody knows that chain.
 
         Raises:
             CannotRemoveError: the message says why, and what makes it possible.
@@ -186,7 +188,8 @@ class ResumeFile:
         try:
             point = self._read(path)
         except MalformedResumeFileError:
-            return True
+            claimed = _claimed(path)
+            return claimed is None or run.covers(*claimed)
         return point is None or run.covers(point.actionchain_id, point.epoch)
 
     def _read(self, path: Path) -> Optional[ResumePoint]:
@@ -232,6 +235,19 @@ class ResumeFile:
     def _report(self, damage: Damage, data: Optional[bytes] = None) -> None:
         if self._cache_dir is not None:
             report(self._cache_dir, damage, data)
+
+
+def _claimed(path: Path) -> Optional[Tuple[int, int]]:
+    """Return chain and epoch that a file without a right signature names; None: it names none."""
+    try:
+        lines = read_limited(path, SIZE_LIMIT).decode("ascii", "replace").splitlines()
+    except (LimitError, OSError):
+        return None
+    said = {found[1]: found[2] for found in map(_LINE.fullmatch, lines) if found}
+    chain, epoch = (said.get(name, "") for name in ("actionchain_id", "epoch"))
+    if not _NUMBER.match(chain):
+        return None
+    return int(chain), int(epoch) if _NUMBER.match(epoch) else 0
 
 
 def serialise(point: ResumePoint, key: bytes) -> bytes:

@@ -64,6 +64,15 @@ def ended(fleet: Fleet, label: str, patience: float = 60) -> dict[str, Any]:
     return shown
 
 
+def cleaned(fleet: Fleet, minion: str) -> bool:
+    """Return whether the minion's newest chain has been cleaned up there."""
+    jobs = json.loads(fleet.catena("job", "list", "--out", "json").stdout)
+    mine = [job for job in jobs if job["target"] == minion]
+    newest = max(job["jid"] for job in mine if job["fun"] == "mgractionchains.start")
+    later = [j for j in mine if j["jid"] > newest and j["fun"] == "mgractionchains.clean"]
+    return any(set(job["states"]) == {"done"} for job in later)
+
+
 def actions(shown: dict[str, Any], minion: str) -> list[tuple[str, str]]:
     """Return (status, reason or comment) of each action of a minion."""
     (mine,) = (m["actions"] for m in shown["minions"] if m["minion"] == minion)
@@ -234,6 +243,7 @@ def test_a_resume_file_of_nobody_stops_a_chain_with_the_command_that_clears_it(
     assert done.returncode == 1
     assert "mgractionchains.clean" in done.stdout, done.stdout
     assert str(path) in done.stdout
+    wait_for("the clean of the run that failed", lambda: cleaned(fleet, "web1"))
     assert path.exists() and not witness(fleet, "foreign")
     fleet.catena("run", "web1", "mgractionchains.clean")
     assert not path.exists()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.core.errors import LimitError
+from catena.core.run_ref import RunRef
 from catena.runtime.resume_file import (
     MalformedResumeFileError,
     ResumeFile,
@@ -140,6 +141,25 @@ def test_any_changed_byte_is_refused(place: int, value: int) -> None:
     data[place] = value
     with pytest.raises(MalformedResumeFileError):
         parse(bytes(data), KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "goes"),
+    [
+        ("next_chunk: a.b\nactionchain_id: 99\n", False),
+        ("next_chunk: a.b\nactionchain_id: 7\nepoch: 3\n", False),
+        ("next_chunk: a.b\nactionchain_id: 7\nepoch: 2\n", True),
+        ("actionchain_id: 99999999999999999999\n", True),
+        ("\0\0\0\0", True),
+    ],
+)
+def test_a_clean_of_one_run_leaves_an_unsigned_file_that_names_another(
+    file: ResumeFile, text: str, goes: bool
+) -> None:
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    file.path.write_text(text)
+    assert file.clear_run(RunRef(7, 2)) is goes
+    assert file.path.exists() is not goes
 
 
 def test_another_hosts_file_is_refused(file: ResumeFile) -> None:
