@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -82,21 +83,21 @@ def being_stored() -> asyncio.Future[Event]:
     return asyncio.get_running_loop().create_future()
 
 
-def play(scenario: Callable[[Engine, Bus, Recorder], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        bus, recorder = Bus(), Recorder()
-        engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
-        task = asyncio.create_task(engine.run())
-        await settle()
-        await scenario(engine, bus, recorder)
+@asynccontextmanager
+async def playing() -> AsyncIterator[tuple[Engine, Bus, Recorder]]:
+    bus, recorder = Bus(), Recorder()
+    engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
+    task = asyncio.create_task(engine.run())
+    await settle()
+    try:
+        yield engine, bus, recorder
+    finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(whole())
 
-
-def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there() -> None:
+    async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1), stored)
         await settle()
@@ -105,11 +106,9 @@ def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there
         await settle()
         assert recorder.done == ["render 1 at1", "perform go/x 1"]
 
-    play(scenario)
 
-
-def test_another_event_is_rendered_for_itself() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_another_event_is_rendered_for_itself() -> None:
+    async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1), stored)
         bus.come(event(2))
@@ -119,11 +118,9 @@ def test_another_event_is_rendered_for_itself() -> None:
             "render 1 at1", "render 2 at2", "perform go/x 2", "perform go/x 1",
         ]  # fmt: skip
 
-    play(scenario)
 
-
-def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
+    async with playing() as (engine, bus, recorder):
         recorder.held = asyncio.Event()
         bus.come(event(1, source="web1"))
         await settle()
@@ -133,25 +130,21 @@ def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
         await settle()
         assert recorder.done == ["render 1 at1", "render 3 at3"]
 
-    play(scenario)
 
-
-def test_what_the_reactor_causes_is_not_expected() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_what_the_reactor_causes_is_not_expected() -> None:
+    async with playing() as (engine, _bus, recorder):
         engine.expect(event(1, tag=f"{OWN_TAGS}failed"), being_stored())
         engine.expect(event(2, user=USER), being_stored())
         await settle()
         assert recorder.done == []
 
-    play(scenario)
 
-
-def test_a_rendering_for_which_there_was_no_time_is_done_again(
+async def test_a_rendering_for_which_there_was_no_time_is_done_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_module, "AGAIN_SECONDS", 0)
 
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+    async with playing() as (engine, bus, recorder):
         recorder.busy = 2
         stored = being_stored()
         engine.expect(event(1), stored)
@@ -159,11 +152,9 @@ def test_a_rendering_for_which_there_was_no_time_is_done_again(
         await settle()
         assert recorder.done == [*["render 1 at1"] * 3, "perform go/x 1"]
 
-    play(scenario)
 
-
-def test_an_event_that_was_not_stored_is_forgotten() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_an_event_that_was_not_stored_is_forgotten() -> None:
+    async with playing() as (engine, _bus, recorder):
         refused, left = being_stored(), being_stored()
         engine.expect(event(1), refused)
         engine.expect(event(2, source="web1"), left)
@@ -175,11 +166,9 @@ def test_an_event_that_was_not_stored_is_forgotten() -> None:
         await settle()
         assert recorder.done == [f"render {number} at{number}" for number in (1, 2, 3, 4)]
 
-    play(scenario)
 
-
-def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane() -> None:
-    async def scenario(engine: Engine, bus: Bus, recorder: Recorder) -> None:
+async def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane() -> None:
+    async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1, value=float("nan")), stored)
         bus.come(event(1, value=float("nan")), stored)
@@ -189,56 +178,45 @@ def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane() -> No
         await settle()
         assert recorder.done[3:] == ["render 2 at2"]
 
-    play(scenario)
+
+async def test_one_whose_event_is_past_leaves_its_lane() -> None:
+    recorder, stored = Recorder(), being_stored()
+    early = EarlyRenderings(recorder.render, 1)
+    early.begin("", event(1), "f.sls", stored)
+    stored.set_result(Event(7, "go/x", {"n": 1}, "at1"))
+    assert early.take("", Event(6, "go/x", {"n": 1}, "at1"), "f.sls") is None
+    assert early.take("", Event(8, "go/x", {"n": 8}, "at8"), "f.sls") is None
+    early.begin("web1", event(2), "f.sls", being_stored())
+    await settle()
+    assert recorder.done == ["render 1 at1", "render 2 at2"]
 
 
-def test_one_whose_event_is_past_leaves_its_lane() -> None:
-    async def scenario() -> None:
-        recorder, stored = Recorder(), being_stored()
-        early = EarlyRenderings(recorder.render, 1)
-        early.begin("", event(1), "f.sls", stored)
-        stored.set_result(Event(7, "go/x", {"n": 1}, "at1"))
-        assert early.take("", Event(6, "go/x", {"n": 1}, "at1"), "f.sls") is None
-        assert early.take("", Event(8, "go/x", {"n": 8}, "at8"), "f.sls") is None
-        early.begin("web1", event(2), "f.sls", being_stored())
-        await settle()
-        assert recorder.done == ["render 1 at1", "render 2 at2"]
-
-    asyncio.run(scenario())
-
-
-def test_no_more_are_begun_than_the_limit() -> None:
-    async def scenario() -> None:
-        recorder = Recorder()
-        early = EarlyRenderings(recorder.render, 2)
-        stored = [being_stored() for _ in range(3)]
-        come = [replace(event(number), seq=number + 1) for number in range(3)]
-        for number in range(3):
-            early.begin(number, event(number), "f.sls", stored[number])
-            stored[number].set_result(come[number])
-        await settle()
-        assert len(recorder.done) == 2
-        assert early.take(2, come[2], "f.sls") is None
-        taken = early.take(0, come[0], "f.sls")
-        assert taken is not None
-        assert [reaction.id for reaction in await taken] == ["go/x 0"]
-        assert early.take(0, come[0], "f.sls") is None
-        early.clear()
-        assert early.take(1, come[1], "f.sls") is None
-
-    asyncio.run(scenario())
+async def test_no_more_are_begun_than_the_limit() -> None:
+    recorder = Recorder()
+    early = EarlyRenderings(recorder.render, 2)
+    stored = [being_stored() for _ in range(3)]
+    come = [replace(event(number), seq=number + 1) for number in range(3)]
+    for number in range(3):
+        early.begin(number, event(number), "f.sls", stored[number])
+        stored[number].set_result(come[number])
+    await settle()
+    assert len(recorder.done) == 2
+    assert early.take(2, come[2], "f.sls") is None
+    taken = early.take(0, come[0], "f.sls")
+    assert taken is not None
+    assert [reaction.id for reaction in await taken] == ["go/x 0"]
+    assert early.take(0, come[0], "f.sls") is None
+    early.clear()
+    assert early.take(1, come[1], "f.sls") is None
 
 
-def test_event_of_a_repeated_request_leaves_room_for_others() -> None:
-    async def scenario() -> None:
-        recorder = Recorder()
-        early = EarlyRenderings(recorder.render, 1)
-        repeated = being_stored()
-        early.begin("a", event(1), "f.sls", repeated)
-        repeated.set_result(event(1))
-        await settle()
-        early.begin("b", event(2), "f.sls", being_stored())
-        await settle()
-        assert recorder.done == ["render 1 at1", "render 2 at2"]
-
-    asyncio.run(scenario())
+async def test_event_of_a_repeated_request_leaves_room_for_others() -> None:
+    recorder = Recorder()
+    early = EarlyRenderings(recorder.render, 1)
+    repeated = being_stored()
+    early.begin("a", event(1), "f.sls", repeated)
+    repeated.set_result(event(1))
+    await settle()
+    early.begin("b", event(2), "f.sls", being_stored())
+    await settle()
+    assert recorder.done == ["render 1 at1", "render 2 at2"]

@@ -88,97 +88,88 @@ async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -
     return engine
 
 
-def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
+async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
     bus, recorder = TableBus(), Recorder()
 
-    async def scenario() -> None:
-        held = asyncio.Event()
-        # More than are served at a time, and one of the minion itself.
-        for number in range(LANES + 1):
-            recorder.hold[f"go/{number}"] = held
-            bus.add(f"go/{number}", f"web{number}")
-        bus.add("go/start", "web0")
-        rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
-        engine = Engine(rules, bus, EchoRenderer(), recorder, KeptInMemory())
-        task = asyncio.create_task(engine.run())
-        await settle()
-        assert recorder.done == ["go/start"]
-        assert engine.status().position == 0
-        held.set()
-        await settle()
-        # By people's own rule it was behind the other one of its minion.
-        assert recorder.done.count("go/start") == 2
-        assert recorder.done.index("go/0") < len(recorder.done) - 1
-        assert engine.status().position == bus.last
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(scenario())
+    held = asyncio.Event()
+    # More than are served at a time, and one of the minion itself.
+    for number in range(LANES + 1):
+        recorder.hold[f"go/{number}"] = held
+        bus.add(f"go/{number}", f"web{number}")
+    bus.add("go/start", "web0")
+    rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
+    engine = Engine(rules, bus, EchoRenderer(), recorder, KeptInMemory())
+    task = asyncio.create_task(engine.run())
+    await settle()
+    assert recorder.done == ["go/start"]
+    assert engine.status().position == 0
+    held.set()
+    await settle()
+    # By people's own rule it was behind the other one of its minion.
+    assert recorder.done.count("go/start") == 2
+    assert recorder.done.index("go/0") < len(recorder.done) - 1
+    assert engine.status().position == bus.last
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_only_events_of_a_rule_are_reacted_to() -> None:
+async def test_only_events_of_a_rule_are_reacted_to() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1")
     bus.add("stay/1")
-    asyncio.run(run_engine(bus, recorder))
+    await run_engine(bus, recorder)
     assert recorder.done == ["go/1"]
 
 
-def test_one_minions_events_keep_their_order_while_another_waits() -> None:
+async def test_one_minions_events_keep_their_order_while_another_waits() -> None:
     bus, recorder = TableBus(), Recorder()
 
-    async def scenario() -> None:
-        recorder.hold["go/a1"] = asyncio.Event()
-        for tag, source in [("go/a1", "a"), ("go/a2", "a"), ("go/b1", "b")]:
-            bus.add(tag, source)
-        seen: list[list[str]] = []
+    recorder.hold["go/a1"] = asyncio.Event()
+    for tag, source in [("go/a1", "a"), ("go/a2", "a"), ("go/b1", "b")]:
+        bus.add(tag, source)
+    seen: list[list[str]] = []
 
-        def release() -> None:
-            seen.append(list(recorder.done))
-            recorder.hold["go/a1"].set()
+    def release() -> None:
+        seen.append(list(recorder.done))
+        recorder.hold["go/a1"].set()
 
-        await run_engine(bus, recorder, release)
-        assert seen == [["go/b1"]]
-
-    asyncio.run(scenario())
+    await run_engine(bus, recorder, release)
+    assert seen == [["go/b1"]]
     assert recorder.done == ["go/b1", "go/a1", "go/a2"]
 
 
-def test_the_cursor_stays_before_what_is_not_done_and_keys_repeat_after_a_restart() -> None:
+async def test_the_cursor_stays_before_what_is_not_done_and_keys_repeat_after_a_restart() -> None:
     bus, first = TableBus(), Recorder()
 
-    async def scenario() -> None:
-        first.hold["go/2"] = asyncio.Event()
-        for number, source in [(1, "a"), (2, "b"), (3, "c")]:
-            bus.add(f"go/{number}", source)
-        await run_engine(bus, first)
-
-    asyncio.run(scenario())
+    first.hold["go/2"] = asyncio.Event()
+    for number, source in [(1, "a"), (2, "b"), (3, "c")]:
+        bus.add(f"go/{number}", source)
+    await run_engine(bus, first)
     assert sorted(first.done) == ["go/1", "go/3"]
     assert bus.saved == 1
     second = Recorder()
-    asyncio.run(run_engine(bus, second))
+    await run_engine(bus, second)
     assert second.done == ["go/2", "go/3"]
     assert second.keys[1] == first.keys[1]
     assert bus.saved == 3
 
 
-def test_failures_are_events_and_the_rest_goes_on() -> None:
+async def test_failures_are_events_and_the_rest_goes_on() -> None:
     bus, recorder = TableBus(), Recorder()
     for tag in ("go/broken", "go/refused", "go/fine"):
         bus.add(tag)
-    engine = asyncio.run(run_engine(bus, recorder))
+    engine = await run_engine(bus, recorder)
     assert recorder.done == ["go/fine"]
     assert [data["error"] for _, data in bus.fired] == ["line 3 is wrong", "not allowed"]
     assert engine.status().failures == 2
     assert engine.status().lag == 0
 
 
-def test_what_the_reactor_started_does_not_start_it_again() -> None:
+async def test_what_the_reactor_started_does_not_start_it_again() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1", user="Reactor")
     bus.add("catena/reactor/failed")
-    asyncio.run(run_engine(bus, recorder))
+    await run_engine(bus, recorder)
     assert recorder.done == []
 
 
@@ -198,16 +189,18 @@ class FailingBus(TableBus):
         return await super().fire(tag, data, source)
 
 
-def test_a_failure_that_cant_be_stored_does_not_end_its_minions_lane() -> None:
+async def test_a_failure_that_cant_be_stored_does_not_end_its_minions_lane() -> None:
     bus, recorder = FailingBus(), Recorder()
     bus.add("go/refused", "a")
     bus.add("go/fine", "a")
-    engine = asyncio.run(run_engine(bus, recorder))
+    engine = await run_engine(bus, recorder)
     assert recorder.done == ["go/fine"]
     assert engine.status().lag == 0
 
 
-def test_a_reaction_that_cant_be_stored_now_is_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reaction_that_cant_be_stored_now_is_done_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
     answers = iter([TryLaterError("locked"), TryLaterError("locked"), None])
 
@@ -220,7 +213,7 @@ def test_a_reaction_that_cant_be_stored_now_is_done_later(monkeypatch: pytest.Mo
 
     bus, recorder = TableBus(), Busy()
     bus.add("go/1")
-    engine = asyncio.run(run_engine(bus, recorder))
+    engine = await run_engine(bus, recorder)
     assert recorder.done == ["go/1"]
     assert engine.status().failures == 0
 
@@ -240,7 +233,7 @@ class DyingRenderer(EchoRenderer):
 
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("missing", [0, 1])
-def test_a_file_over_which_a_worker_died_is_rendered_again(
+async def test_a_file_over_which_a_worker_died_is_rendered_again(
     ahead: bool, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
@@ -252,20 +245,17 @@ def test_a_file_over_which_a_worker_died_is_rendered_again(
         [Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder, KeptInMemory()
     )
 
-    async def scenario() -> None:
-        task = asyncio.create_task(engine.run())
-        for _ in range(5):
-            await settle()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(scenario())
+    task = asyncio.create_task(engine.run())
+    for _ in range(5):
+        await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert recorder.done == ([] if missing else ["go/1"])
     assert [data["error"] for _, data in bus.fired] == ["the worker process died"] * missing
     assert engine.status().lag == 0
 
 
-def test_the_position_is_saved_again_after_a_time_when_it_could_not(
+async def test_the_position_is_saved_again_after_a_time_when_it_could_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("catena.reactors.engine.SAVE_SECONDS", 0)
@@ -273,33 +263,27 @@ def test_the_position_is_saved_again_after_a_time_when_it_could_not(
     bus.add("stay/1")
     saved: list[int] = []
 
-    async def scenario() -> None:
-        engine = Engine([], bus, EchoRenderer(), Recorder(), KeptInMemory())
-        task = asyncio.create_task(engine.run())
-        await settle()
-        bus.down = False
-        await settle()
-        saved.append(bus.saved)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(scenario())
+    engine = Engine([], bus, EchoRenderer(), Recorder(), KeptInMemory())
+    task = asyncio.create_task(engine.run())
+    await settle()
+    bus.down = False
+    await settle()
+    saved.append(bus.saved)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert saved == [1]
 
 
-def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> None:
+async def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1", "a")
 
-    async def scenario() -> None:
-        recorder.hold["go/1"] = asyncio.Event()
-        engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
-        for _ in range(2):
-            task = asyncio.create_task(engine.run())
-            await settle()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            recorder.hold["go/1"].set()
-
-    asyncio.run(scenario())
+    recorder.hold["go/1"] = asyncio.Event()
+    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
+    for _ in range(2):
+        task = asyncio.create_task(engine.run())
+        await settle()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        recorder.hold["go/1"].set()
     assert recorder.done == ["go/1"]

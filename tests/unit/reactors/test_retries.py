@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -74,11 +75,11 @@ async def run(engine: Engine, until: Callable[[], bool], rounds: int = 200) -> N
 @pytest.mark.parametrize(
     "errors", [[ValueError("year 10126 is out of range")], [KeyError("x"), OSError("y")]]
 )
-def test_reaction_is_done_later_after_an_unexpected_error(errors: list[Exception]) -> None:
+async def test_reaction_is_done_later_after_an_unexpected_error(errors: list[Exception]) -> None:
     bus, recorder, kept = TableBus(), Faulty(*errors), KeptInMemory()
     bus.add("go/1")
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: bool(recorder.done) and not kept.rows))
+    await run(engine, lambda: bool(recorder.done) and not kept.rows)
     assert recorder.done == ["go/1"]
     ((tag, told),) = bus.fired
     assert tag == "catena/reactor/failed" and type(errors[0]).__name__ in told["error"]
@@ -89,60 +90,60 @@ def test_reaction_is_done_later_after_an_unexpected_error(errors: list[Exception
 @pytest.mark.parametrize(
     "error", [CatenaError("f.sls line 3"), KeyError("x"), RuntimeError("can't fork")]
 )
-def test_file_is_rendered_later_when_that_failed(error: Exception) -> None:
+async def test_file_is_rendered_later_when_that_failed(error: Exception) -> None:
     bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
     bus.add("go/bad", "web1")
     bus.add("go/fine", "web1")
     engine = Engine(RULES, bus, FaultyRenderer(error), recorder, kept)
-    asyncio.run(run(engine, lambda: len(recorder.done) == 2))
+    await run(engine, lambda: len(recorder.done) == 2)
     assert recorder.done == ["go/fine", "go/bad"]
 
 
-def test_refused_reaction_is_not_tried_again() -> None:
+async def test_refused_reaction_is_not_tried_again() -> None:
     bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
     bus.add("go/refused")
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: bool(bus.fired)))
+    await run(engine, lambda: bool(bus.fired))
     assert [told["again"] for _, told in bus.fired] == [0.0]
     assert kept.rows == {}
 
 
-def test_reaction_of_a_dying_worker_lets_the_next_event_of_its_minion_pass() -> None:
+async def test_reaction_of_a_dying_worker_lets_the_next_event_of_its_minion_pass() -> None:
     bus, kept = TableBus(), KeptInMemory()
     recorder = Faulty(*[TryLaterError("a worker process died")] * 3)
     bus.add("go/1", "web1")
     bus.add("go/2", "web1")
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: len(recorder.done) == 2))
+    await run(engine, lambda: len(recorder.done) == 2)
     assert recorder.done == ["go/2", "go/1"]
 
 
-def test_failed_reaction_is_done_by_the_next_master_with_the_same_key(
+async def test_failed_reaction_is_done_by_the_next_master_with_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
     bus, kept = TableBus(), KeptInMemory()
     bus.add("go/1")
     first = Engine(RULES, bus, EchoRenderer(), Faulty(ValueError("x")), kept, lambda: 1000.0)
-    asyncio.run(run(first, lambda: bool(kept.rows)))
+    await run(first, lambda: bool(kept.rows))
     assert bus.saved == 1
     (row,) = kept.rows.values()
     assert (row.attempts, row.due) == (1, 4600.0)
     recorder = Recorder()
     second = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 4601.0)
-    asyncio.run(run(second, lambda: not kept.rows))
+    await run(second, lambda: not kept.rows)
     assert recorder.keys == [row.key] and kept.rows == {}
 
 
-def test_wait_is_no_longer_than_its_pause_when_the_clock_was_set_back() -> None:
+async def test_wait_is_no_longer_than_its_pause_when_the_clock_was_set_back() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
     kept.rows[1] = a_failed(due=1e9, id=1)
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 1000.0)
-    asyncio.run(run(engine, lambda: not kept.rows))
+    await run(engine, lambda: not kept.rows)
     assert recorder.done == ["x"]
 
 
-def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None:
+async def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
     kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), reaction=None, ahead=True)
     kept.rows[2] = replace(a_failed("/own/shipped.sls", id=2), reaction=None)
@@ -154,7 +155,7 @@ def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None:
             return await super().render(file, tag, data)
 
     engine = Engine(RULES, bus, Renderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: not kept.rows))
+    await run(engine, lambda: not kept.rows)
     assert sorted(files) == ["/own/shipped.sls", "shipped.sls"]
 
 
@@ -167,7 +168,7 @@ def test_pause_doubles_up_to_its_limit(
     assert pause(40, ahead) == pause(10**6, ahead) == longest
 
 
-def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
     monkeypatch.setattr(retries_module, "KEPT_LIMIT", 2)
     bus, kept = TableBus(), KeptInMemory()
@@ -175,19 +176,19 @@ def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPa
         bus.add(f"go/{number}")
     bus.add("a/start")
     engine = Engine(RULES, bus, EchoRenderer(), Faulty(*[ValueError("x")] * 5), kept)
-    asyncio.run(run(engine, lambda: len(bus.fired) == 5))
+    await run(engine, lambda: len(bus.fired) == 5)
     assert sorted(row.event.tag for row in kept.rows.values()) == ["a/start", "go/0", "go/1"]
     assert [told["again"] > 0 for _, told in bus.fired].count(False) == 2
 
 
-def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
     monkeypatch.setattr(retries_module, "KEPT_BYTES", 150)
 
     async def attempt(failed: Failed) -> None:
         return
 
-    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+    async with retrying(attempt) as (retries, _kept):
         for row, ahead in enumerate((True, False, False)):
             assert not retries.is_full
             await retries.add(a_failed(row=row, size=100, ahead=ahead))
@@ -198,25 +199,22 @@ def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPat
         await settle()
         assert not retries.is_full
 
-    play(attempt, scenario)
 
-
-def play(
+@asynccontextmanager
+async def retrying(
     attempt: Callable[[Failed], Awaitable[None]],
-    scenario: Callable[[Retries, KeptInMemory], Awaitable[None]],
-) -> None:
-    async def whole() -> None:
-        kept = KeptInMemory()
-        retries = Retries(kept, attempt, lambda: 0.0)
-        task = asyncio.create_task(retries.run())
-        await scenario(retries, kept)
+) -> AsyncIterator[tuple[Retries, KeptInMemory]]:
+    kept = KeptInMemory()
+    retries = Retries(kept, attempt, lambda: 0.0)
+    task = asyncio.create_task(retries.run())
+    try:
+        yield retries, kept
+    finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(whole())
 
-
-def test_file_that_hangs_delays_no_other() -> None:
+async def test_file_that_hangs_delays_no_other() -> None:
     done: list[str] = []
     never = 0
 
@@ -227,24 +225,22 @@ def test_file_that_hangs_delays_no_other() -> None:
             await asyncio.Event().wait()
         done.append(failed.file)
 
-    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+    async with retrying(attempt) as (retries, kept):
         for row in range(FILES + 2):
             await retries.add(a_failed("hangs", row))
         await retries.add(a_failed("fine", 100))
         await settle()
         assert (done, never, len(kept.rows)) == (["fine"], 1, FILES + 2)
 
-    play(attempt, scenario)
 
-
-def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
     tried: list[int] = []
 
     async def attempt(failed: Failed) -> None:
         tried.append(failed.id)
 
-    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+    async with retrying(attempt) as (retries, kept):
         for row in range(3):
             await retries.add(a_failed(row=row))
         assert (await retries.discard(2)).event.seq == 2
@@ -259,10 +255,8 @@ def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPatch) ->
         await settle()
         assert (tried, kept.rows) == ([3, 1], {})
 
-    play(attempt, scenario)
 
-
-def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
+async def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
@@ -272,7 +266,7 @@ def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
         tried.append(failed.attempts)
         raise OSError("still broken")
 
-    async def scenario(retries: Retries, kept: KeptInMemory) -> None:
+    async with retrying(attempt) as (retries, _kept):
         await retries.add(a_failed())
         for _ in range(3):
             for _ in range(10):
@@ -281,10 +275,8 @@ def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
         assert tried == [1, 2, 3]
         assert [failed.attempts for failed in retries.waiting()] == [4]
 
-    play(attempt, scenario)
 
-
-def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
+async def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
@@ -305,34 +297,31 @@ def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
                 await settle()
             return await super().keep(failed)
 
-    async def scenario() -> None:
-        kept = Slow()
-        retries = Retries(kept, attempt, lambda: 1000.0)
-        task = asyncio.create_task(retries.run())
-        await retries.add(a_failed())
-        retries.hurry()
-        await settle()
-        await retries.discard(1)
-        await settle()
-        await settle()
-        assert (retries.waiting(), kept.rows) == ([], {})
-        task.cancel()
-
-    asyncio.run(scenario())
+    kept = Slow()
+    retries = Retries(kept, attempt, lambda: 1000.0)
+    task = asyncio.create_task(retries.run())
+    await retries.add(a_failed())
+    retries.hurry()
+    await settle()
+    await retries.discard(1)
+    await settle()
+    await settle()
+    assert (retries.waiting(), kept.rows) == ([], {})
+    task.cancel()
 
 
-def test_moved_file_keeps_the_key_and_the_row_of_its_failed_reaction() -> None:
+async def test_moved_file_keeps_the_key_and_the_row_of_its_failed_reaction() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Faulty(OSError("still broken"))
     kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), ahead=True)
     kept._last = 1
     key = kept.rows[1].key
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: bool(recorder.keys)))
+    await run(engine, lambda: bool(recorder.keys))
     assert recorder.keys == [key]
     assert (kept.rows, engine.retries.waiting()) == ({}, [])
 
 
-def test_failure_is_kept_once_the_store_takes_it() -> None:
+async def test_failure_is_kept_once_the_store_takes_it() -> None:
     class Down(KeptInMemory):
         left = 3
 
@@ -345,11 +334,11 @@ def test_failure_is_kept_once_the_store_takes_it() -> None:
     bus, kept, recorder = TableBus(), Down(), Faulty(ValueError("x"))
     bus.add("go/1")
     engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
-    asyncio.run(run(engine, lambda: bool(recorder.done)))
+    await run(engine, lambda: bool(recorder.done))
     assert (recorder.done, kept.left) == (["go/1"], -1)
 
 
-def test_reaction_kept_while_the_others_are_read_is_tried_too() -> None:
+async def test_reaction_kept_while_the_others_are_read_is_tried_too() -> None:
     class SlowKept(KeptInMemory):
         def __init__(self) -> None:
             super().__init__()
@@ -361,19 +350,16 @@ def test_reaction_kept_while_the_others_are_read_is_tried_too() -> None:
             await self.go_on.wait()
             return rows
 
-    async def scenario() -> None:
-        kept = SlowKept()
-        await kept.keep(a_failed(row=1))
+    kept = SlowKept()
+    await kept.keep(a_failed(row=1))
 
-        async def attempt(failed: Failed) -> None:
-            raise AssertionError("nothing is tried here")
+    async def attempt(failed: Failed) -> None:
+        raise AssertionError("nothing is tried here")
 
-        retries = Retries(kept, attempt, lambda: 0.0)
-        loading = asyncio.create_task(retries.load(lambda failed: failed))
-        await kept.read.wait()
-        await retries.add(a_failed(row=2))
-        kept.go_on.set()
-        await loading
-        assert [failed.id for failed in retries.waiting()] == [1, 2]
-
-    asyncio.run(scenario())
+    retries = Retries(kept, attempt, lambda: 0.0)
+    loading = asyncio.create_task(retries.load(lambda failed: failed))
+    await kept.read.wait()
+    await retries.add(a_failed(row=2))
+    kept.go_on.set()
+    await loading
+    assert [failed.id for failed in retries.waiting()] == [1, 2]

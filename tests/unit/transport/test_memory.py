@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from catena.core.errors import NotAllowedError
@@ -113,14 +111,14 @@ def test_a_revoked_key_says_and_hears_nothing() -> None:
 
 
 @pytest.mark.parametrize("seq", [1, 2])
-def test_pings_are_answered_by_both_sides(seq: int) -> None:
+async def test_pings_are_answered_by_both_sides(seq: int) -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)
-    asyncio.run(world.gateway.start())
+    await world.gateway.start()
     (peer,) = world.gateway.connections(world.key.fingerprint)
     world.gateway.send(peer, Ping(seq))
     assert world.received(world.link.service(0.0)) == []
     assert [envelope.message for _, envelope in world.got] == [Pong(seq)]
-    asyncio.run(world.gateway.stop())
+    await world.gateway.stop()
     assert world.link.timeout(0.0) == 0

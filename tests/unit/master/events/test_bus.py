@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,24 +18,22 @@ from catena.master.store.database import Store
 Told = list[tuple[Event, "asyncio.Future[Event]"]]
 
 
-def play(path: Path, scenario: Callable[[EventBus, Told], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        store = Store(f"sqlite:///{path / 'master.db'}")
-        await store.open()
-        try:
-            bus = EventBus(store, SystemClock())
-            await bus.open()
-            told: Told = []
-            bus.expecting(lambda event, stored: told.append((event, stored)))
-            await scenario(bus, told)
-        finally:
-            await store.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def a_bus(path: Path) -> AsyncIterator[tuple[EventBus, Told]]:
+    store = Store(f"sqlite:///{path / 'master.db'}")
+    await store.open()
+    try:
+        bus = EventBus(store, SystemClock())
+        await bus.open()
+        told: Told = []
+        bus.expecting(lambda event, stored: told.append((event, stored)))
+        yield bus, told
+    finally:
+        await store.close()
 
 
-def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -> None:
-    async def scenario(bus: EventBus, told: Told) -> None:
+async def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -> None:
+    async with a_bus(tmp_path) as (bus, told):
         stored = await bus.fire("shop/deploy", {"version": 7}, "web1")
         ((expected, future),) = told
         assert future.result() == stored
@@ -43,13 +42,9 @@ def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -> None
             "shop/deploy", {"version": 7}, stored.stamp, "web1",
         )  # fmt: skip
 
-    play(tmp_path, scenario)
 
-
-def test_what_can_be_no_event_is_expected_by_nobody(tmp_path: Path) -> None:
-    async def scenario(bus: EventBus, told: Told) -> None:
+async def test_what_can_be_no_event_is_expected_by_nobody(tmp_path: Path) -> None:
+    async with a_bus(tmp_path) as (bus, told):
         with pytest.raises(UsageError, match="can't be an event's tag"):
             await bus.fire("", {})
         assert told == []
-
-    play(tmp_path, scenario)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, cast
 
 import pytest
@@ -22,16 +21,16 @@ class FailingWorkers:
         raise self._error
 
 
-def rendered(error: Exception) -> None:
+async def rendered(error: Exception) -> None:
     renderer = WorkerRenderer(cast(Workers, FailingWorkers(error)))
-    asyncio.run(renderer.render("f.sls", "go/1", {}))
+    await renderer.render("f.sls", "go/1", {})
 
 
-def test_a_worker_that_died_says_nothing_against_the_file() -> None:
+async def test_a_worker_that_died_says_nothing_against_the_file() -> None:
     with pytest.raises(TryLaterError, match="took longer"):
-        rendered(WorkerDiedError("reactions took longer than 60 s"))
+        await rendered(WorkerDiedError("reactions took longer than 60 s"))
 
 
-def test_a_file_that_cant_be_rendered_is_not_tried_again() -> None:
+async def test_a_file_that_cant_be_rendered_is_not_tried_again() -> None:
     with pytest.raises(TaskFailedError, match="line 3"):
-        rendered(TaskFailedError("f.sls line 3: unknown tag"))
+        await rendered(TaskFailedError("f.sls line 3: unknown tag"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,16 +64,14 @@ def migrating(folder: Path) -> Iterator[tuple[sa.Connection, Config]]:
     engine.dispose()
 
 
-def run(folder: Path, scenario: Callable[[Store], Awaitable[Any]]) -> Any:
-    async def whole() -> Any:
-        store = Store(url(folder))
-        await store.open()
-        try:
-            return await scenario(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(whole())
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Store]:
+    store = Store(url(folder))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
@@ -118,37 +116,35 @@ async def age(store: Store, **hours: float) -> None:
 
 
 @pytest.mark.parametrize("many", [1, 3])
-def test_an_event_is_told_alike_from_memory_and_from_the_return(tmp_path: Path, many: int) -> None:
+async def test_an_event_is_told_alike_from_memory_and_from_the_return(
+    tmp_path: Path, many: int
+) -> None:
     value = {"stdout": "x", "raw": b"\xff\x00", "n": [1, None, 2.5], 7: "seven"}
     returns = {f"web{n}": a_return(value, out="nested" if n else "") for n in range(many)}
 
-    async def scenario(store: Store) -> None:
+    async with opened(tmp_path) as store:
         at_once = await told(await returned(store, returns))
         assert [event.data["return"] for event in at_once] == [value] * many
         assert await read_again(store) == at_once
         bare = sa.select(sa.func.count()).where(EVENTS.c.data == Ready(b""))
         assert await store.read(lambda conn: conn.execute(bare).scalar()) == many
 
-    run(tmp_path, scenario)
 
-
-def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: Path) -> None:
-    async def scenario(store: Store) -> None:
+async def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
         large = a_return("x" * (EVENT_VALUE_LIMIT + 1))
         (at_once,) = await told(await returned(store, {"web": large}))
         assert at_once.data["return"] is None
         assert at_once.data["return_bytes"] > EVENT_VALUE_LIMIT
         assert await read_again(store) == [at_once]
 
-    run(tmp_path, scenario)
 
-
-def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(
+async def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(return_events, "GIVEN_AT_ONCE", 2)
 
-    async def scenario(store: Store) -> None:
+    async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}
         at_once = await told(await returned(store, returns))
         await age(store, keep_jobs_hours=1, keep_events_hours=24)
@@ -156,16 +152,14 @@ def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(
         assert await store.read(lambda conn: conn.execute(left).scalar()) == 0
         assert await read_again(store) == at_once
 
-    run(tmp_path, scenario)
 
-
-def test_events_go_with_their_returns_but_not_before_every_consumer_has_seen_them(
+async def test_events_go_with_their_returns_but_not_before_every_consumer_has_seen_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So few at a time that one job takes several transactions.
     monkeypatch.setitem(retention.BATCH, "returns", 2)
 
-    async def scenario(store: Store) -> None:
+    async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}
         at_once = await told(await returned(store, returns))
         seen = {"consumer": "reactor", "seq": at_once[2].seq}
@@ -175,20 +169,16 @@ def test_events_go_with_their_returns_but_not_before_every_consumer_has_seen_the
         rest = sa.select(sa.func.count()).select_from(RETURNS)
         assert await store.read(lambda conn: conn.execute(rest).scalar()) == 0
 
-    run(tmp_path, scenario)
 
-
-def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_path: Path) -> None:
-    async def scenario(store: Store) -> None:
+async def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
         await store.write(lambda conn: conn.execute(sa.delete(RETURNS)) and None)
         (event,) = await read_again(store)
         assert event.data == {"cmd": "_return", "id": "web", "jid": JID, "return": None}
 
-    run(tmp_path, scenario)
 
-
-def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
+async def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
     tmp_path: Path,
 ) -> None:
     data = {"id": "web", "return": "as ever"}
@@ -198,20 +188,16 @@ def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
         conn.execute(sa.insert(EVENTS).values(old))
         conn.commit()
 
-    async def scenario(store: Store) -> None:
+    async with opened(tmp_path) as store:
         (event,) = await read_again(store)
         assert event.data == data
         await returned(store, {"new": a_return("new")})
         assert [event.data["return"] for event in await read_again(store)] == ["as ever", "new"]
 
-    run(tmp_path, scenario)
 
-
-def test_events_of_a_store_that_goes_back_a_schema_can_still_be_read(tmp_path: Path) -> None:
-    async def scenario(store: Store) -> None:
+async def test_events_of_a_store_that_goes_back_a_schema_can_still_be_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
-
-    run(tmp_path, scenario)
     with migrating(tmp_path) as (conn, config):
         command.downgrade(config, "0004")
         (data,) = conn.execute(sa.select(EVENTS.c.data)).scalars()

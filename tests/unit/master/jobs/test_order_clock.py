@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,46 +73,42 @@ async def _restarted(store: Store, host: Host) -> SteadyTime:
     return steady
 
 
-def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        host = Host()
-        store = Store(f"sqlite:///{tmp_path / 'master.db'}")
-        await store.open()
-        try:
-            steady = await _restarted(store, host)
-            assert steady.now() == START.wall
-            host.set_clock(DAY)
-            # Set while no master ran: the kept mark is of the same boot.
-            steady = await _restarted(store, host)
-            assert steady.now() == START.wall
-            assert steady.by_wall_clock(START.wall + 60) == host.now.wall + 60
-            host.set_clock(-3 * DAY)
+async def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -> None:
+    host = Host()
+    store = Store(f"sqlite:///{tmp_path / 'master.db'}")
+    await store.open()
+    try:
+        steady = await _restarted(store, host)
+        assert steady.now() == START.wall
+        host.set_clock(DAY)
+        # Set while no master ran: the kept mark is of the same boot.
+        steady = await _restarted(store, host)
+        assert steady.now() == START.wall
+        assert steady.by_wall_clock(START.wall + 60) == host.now.wall + 60
+        host.set_clock(-3 * DAY)
+        await steady.keep()
+        host.now = ClockReading(host.now.wall + 600, 60.0, "two", "host")
+        steady = await _restarted(store, host)
+        assert steady.now() == START.wall + 600
+    finally:
+        await store.close()
+
+
+async def test_the_mark_is_kept_where_the_clock_was_set_and_once_in_a_while(
+    tmp_path: Path,
+) -> None:
+    host = Host()
+    store = Store(f"sqlite:///{tmp_path / 'master.db'}")
+    await store.open()
+    try:
+        steady = await _restarted(store, host)
+        kept = []
+        for seconds, ahead in ((60, 0), (60, 0.2), (60, 2), (KEEP_SECONDS + 1, 0)):
+            before = steady.kept
+            host.rest(seconds)
+            host.set_clock(ahead)
             await steady.keep()
-            host.now = ClockReading(host.now.wall + 600, 60.0, "two", "host")
-            steady = await _restarted(store, host)
-            assert steady.now() == START.wall + 600
-        finally:
-            await store.close()
-
-    asyncio.run(scenario())
-
-
-def test_the_mark_is_kept_where_the_clock_was_set_and_once_in_a_while(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        host = Host()
-        store = Store(f"sqlite:///{tmp_path / 'master.db'}")
-        await store.open()
-        try:
-            steady = await _restarted(store, host)
-            kept = []
-            for seconds, ahead in ((60, 0), (60, 0.2), (60, 2), (KEEP_SECONDS + 1, 0)):
-                before = steady.kept
-                host.rest(seconds)
-                host.set_clock(ahead)
-                await steady.keep()
-                kept.append(steady.kept is not before)
-            assert kept == [False, False, True, True]
-        finally:
-            await store.close()
-
-    asyncio.run(scenario())
+            kept.append(steady.kept is not before)
+        assert kept == [False, False, True, True]
+    finally:
+        await store.close()

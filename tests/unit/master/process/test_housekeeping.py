@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -23,26 +22,28 @@ def noting(
 
 
 @pytest.mark.parametrize("step", [1.0, 2.5, 7.0])
-def test_a_chore_is_done_when_its_time_has_passed_whatever_a_round_takes(step: float) -> None:
+async def test_a_chore_is_done_when_its_time_has_passed_whatever_a_round_takes(
+    step: float,
+) -> None:
     done: list[str] = []
     household = Household([Chore(5.0, noting(done, "sweep"))], 100.0)
     now, rounds = 100.0, 0
     while now < 200.0:
         now, rounds = now + step, rounds + 1
-        asyncio.run(household.do(now))
+        await household.do(now)
     every = step * -(-5.0 // step)
     assert len(done) == int(rounds * step / every)
 
 
-def test_what_was_missed_is_done_once() -> None:
+async def test_what_was_missed_is_done_once() -> None:
     done: list[str] = []
     household = Household([Chore(5.0, noting(done, "sweep"))], 0.0)
     for now in (4.9, 3600.0, 3601.0):
-        asyncio.run(household.do(now))
+        await household.do(now)
     assert done == ["sweep"]
 
 
-def test_a_chore_that_fails_holds_back_no_other() -> None:
+async def test_a_chore_that_fails_holds_back_no_other() -> None:
     done: list[str] = []
     chores = [
         Chore(1.0, noting(done, "sweep", CatenaError("the store is locked"))),
@@ -51,5 +52,5 @@ def test_a_chore_that_fails_holds_back_no_other() -> None:
     ]
     household = Household(chores, 0.0)
     for now in (1.0, 2.0):
-        asyncio.run(household.do(now))
+        await household.do(now)
     assert done == ["sweep", "prune", "trim"] * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -31,28 +30,28 @@ class Roster:
             raise ConfigError("roster:1: no")
         return self.found
 
-    def refresh(self) -> None:
-        asyncio.run(self.hosts.refresh())
+    async def refresh(self) -> None:
+        await self.hosts.refresh()
 
 
 @pytest.fixture
-def roster(tmp_path: Path) -> Roster:
+async def roster(tmp_path: Path) -> Roster:
     found = Roster(tmp_path / "roster")
-    found.refresh()
+    await found.refresh()
     return found
 
 
-def test_the_roster_is_read_again_when_it_has_changed_or_is_old(roster: Roster) -> None:
-    roster.refresh()
+async def test_the_roster_is_read_again_when_it_has_changed_or_is_old(roster: Roster) -> None:
+    await roster.refresh()
     assert roster.reads == 1
     roster.file.write_text("other")
     roster.found = {"web2": {}}
-    roster.refresh()
+    await roster.refresh()
     assert roster.reads == 2
     assert roster.hosts.ids() == {"web2"}
     # What a template makes of the same text may be another thing later.
     roster.now = OLD_SECONDS
-    roster.refresh()
+    await roster.refresh()
     assert roster.reads == 3
 
 
@@ -71,29 +70,31 @@ def test_what_began_over_ssh_ends_there_whoever_answers_to_the_name(roster: Rost
     assert "web1" not in roster.hosts
 
 
-def test_a_broken_roster_changes_nothing_for_hosts_that_are_known(roster: Roster) -> None:
+async def test_a_broken_roster_changes_nothing_for_hosts_that_are_known(roster: Roster) -> None:
     roster.file.write_text("{")
     roster.broken = True
     with pytest.raises(ConfigError, match="roster:1"):
-        roster.refresh()
+        await roster.refresh()
     assert roster.hosts.fault == "roster:1: no"
     assert roster.hosts.ids() == {"web1", "db1"}
     roster.broken = False
-    roster.refresh()
+    await roster.refresh()
     assert roster.hosts.fault == ""
 
 
-def test_a_host_that_left_the_roster_is_not_offered_and_not_given_away(roster: Roster) -> None:
+async def test_a_host_that_left_the_roster_is_not_offered_and_not_given_away(
+    roster: Roster,
+) -> None:
     roster.hosts.know(["web1"])
     roster.file.unlink()
-    roster.refresh()
+    await roster.refresh()
     assert roster.hosts.ids() == frozenset()
     assert "web1" in roster.hosts
     assert "db1" not in roster.hosts
 
 
-def test_a_folder_is_no_roster(tmp_path: Path) -> None:
+async def test_a_folder_is_no_roster(tmp_path: Path) -> None:
     roster = Roster(tmp_path / "roster")
     roster.hosts = RosterHosts(tmp_path, roster.read, lambda: (), lambda: 0.0)
-    roster.refresh()
+    await roster.refresh()
     assert roster.reads == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -69,11 +68,11 @@ def dispatcher(**handlers: Any) -> Dispatcher:
     return Dispatcher(verbs, requests())
 
 
-def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
+async def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
     connection = Connection(peer)
     envelope = Envelope(b"i" * 16, bytes(16), ClientRequest(verb, params))
     door = UnixDoor(dispatcher(), LocalUsers(()))
-    asyncio.run(door.serve(cast(LocalConnection, connection), envelope))
+    await door.serve(cast(LocalConnection, connection), envelope)
     return connection.sent
 
 
@@ -109,27 +108,27 @@ def test_table_refuses_a_handler_without_a_right() -> None:
         table([Rightless()])
 
 
-def test_table_gives_each_verb_its_right_and_its_bound_handler(
+async def test_table_gives_each_verb_its_right_and_its_bound_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(verb_module, "contracts", lambda: {"key.list": keys.LIST})
     found = table([KeyLister()])["key.list"]
     assert (found.ask, found.right) == (keys.LIST, Right.read_keys)
-    assert asyncio.run(cast(Any, found.handler(Caller("anna", ()), KeyList()))) == "anna"
+    assert await cast(Any, found.handler(Caller("anna", ()), KeyList())) == "anna"
 
 
-def test_root_is_answered_under_its_name() -> None:
-    assert ask(ROOT, "key.list", {}) == [ClientReply({"user": "root", "record": "KeyList"})]
+async def test_root_is_answered_under_its_name() -> None:
+    assert await ask(ROOT, "key.list", {}) == [ClientReply({"user": "root", "record": "KeyList"})]
 
 
-def test_a_stream_ends_with_its_reply() -> None:
-    assert ask(ROOT, "event.watch", {}) == [ClientItem(1), ClientItem(2), ClientReply("end")]
+async def test_a_stream_ends_with_its_reply() -> None:
+    assert await ask(ROOT, "event.watch", {}) == [ClientItem(1), ClientItem(2), ClientReply("end")]
 
 
 @pytest.mark.parametrize("name", sorted(contracts()))
-def test_a_stranger_may_do_nothing(name: str) -> None:
+async def test_a_stranger_may_do_nothing(name: str) -> None:
     with pytest.raises(NotAllowedError, match="lacks the right"):
-        ask(STRANGER, name, {})
+        await ask(STRANGER, name, {})
     assert not LocalUsers(()).allows(STRANGER)
 
 
@@ -140,27 +139,24 @@ def test_users_of_the_setting_are_let_in_by_name(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("verb", ["job.runn", "", "__class__", "_begin"])
-def test_an_unknown_verb_is_named_with_the_nearest(verb: str) -> None:
+async def test_an_unknown_verb_is_named_with_the_nearest(verb: str) -> None:
     with pytest.raises(NotFoundError, match="unknown request"):
-        ask(ROOT, verb, {})
+        await ask(ROOT, verb, {})
 
 
-def test_fields_that_a_verb_does_not_have_are_refused() -> None:
+async def test_fields_that_a_verb_does_not_have_are_refused() -> None:
     with pytest.raises(RecordError, match="user"):
-        ask(ROOT, "key.list", {"user": "root"})
+        await ask(ROOT, "key.list", {"user": "root"})
 
 
-def test_reactor_asks_under_its_name_and_never_for_a_stream() -> None:
-    async def scenario() -> None:
-        door = ReactorDoor(dispatcher(**{"job.run": stream}))
-        reply: Any = await door.ask(keys.LIST, KeyList())
-        assert reply == {"user": "Reactor", "record": "KeyList"}
-        with pytest.raises(UsageError, match="streams"):
-            await door.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
-        with pytest.raises(UsageError, match="streams"):
-            await door.ask(events.WATCH, EventWatch())
-
-    asyncio.run(scenario())
+async def test_reactor_asks_under_its_name_and_never_for_a_stream() -> None:
+    door = ReactorDoor(dispatcher(**{"job.run": stream}))
+    reply: Any = await door.ask(keys.LIST, KeyList())
+    assert reply == {"user": "Reactor", "record": "KeyList"}
+    with pytest.raises(UsageError, match="streams"):
+        await door.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
+    with pytest.raises(UsageError, match="streams"):
+        await door.ask(events.WATCH, EventWatch())
 
 
 def test_dispatcher_imports_no_transport() -> None:

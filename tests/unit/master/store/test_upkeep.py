@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,16 +32,20 @@ def url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def run(path: Path, scenario: Callable[[Store], Awaitable[Any]]) -> Any:
-    async def whole() -> Any:
-        store = Store(url(path))
-        await store.open()
-        try:
-            return await scenario(store)
-        finally:
-            await store.close()
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[Store]:
+    store = Store(url(path))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
-    return asyncio.run(whole())
+
+async def written(path: Path, work: Callable[[sa.Connection], Any]) -> Any:
+    """Open the store, do *work* in a transaction and close it; return what came of it."""
+    async with opened(path) as store:
+        return await store.write(work)
 
 
 def chain(label: str, **values: Any) -> Callable[[sa.Connection], int]:
@@ -82,23 +87,21 @@ def events(count: int, at: float, size: int = 10) -> Callable[[sa.Connection], N
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path:
+async def database(tmp_path: Path) -> Path:
     path = tmp_path / "lib" / "master.db"
-    run(path, lambda store: store.write(chain("first", state="running", epoch=7)))
+    await written(path, chain("first", state="running", epoch=7))
     return path
 
 
-def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
+async def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
     database: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "copy.db"
 
-    async def scenario(store: Store) -> None:
+    async with opened(database) as store:
         await store.write(chain("second"))
         await asyncio.to_thread(backup.back_up, database, target)
         await store.write(chain("third"))
-
-    run(database, scenario)
     assert target.stat().st_mode & 0o777 == 0o600
     assert upkeep.faults(url(target)) == []
     assert upkeep.summary(url(target)).rows["chain"] == 2
@@ -107,26 +110,26 @@ def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
     assert not list(tmp_path.glob(".*.part"))
 
 
-def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
+async def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
     database: Path, tmp_path: Path
 ) -> None:
     copy, aside = tmp_path / "copy.db", tmp_path / "lib" / "old.db"
     backup.back_up(database, copy)
-    lost = run(database, lambda store: store.write(chain("lost")))
+    lost = await written(database, chain("lost"))
     backup.restore(database, copy, aside, NOW)
     assert [line.split(":")[0] for line in restored.touched(database, NOW)] == [
         "chain 1 (first) was under way"
     ]
-    made = run(database, lambda store: store.write(chain("new")))
+    made = await written(database, chain("new"))
     assert made > lost + backup.ID_GAP // 2
-    epoch = run(database, lambda store: store.read(lambda conn: backup.next_epoch(conn, 7)))
+    epoch = await written(database, lambda conn: backup.next_epoch(conn, 7))
     assert epoch > 7 + backup.EPOCH_GAP // 2
     assert upkeep.summary(url(aside)).rows["chain"] == 2
     # A second restore, of the same backup, must not begin at the same numbers again.
     again = tmp_path / "again.db"
     backup.back_up(database, again)
     backup.restore(database, again, tmp_path / "lib" / "old2.db", NOW)
-    assert run(database, lambda store: store.write(chain("newer"))) > made + backup.ID_GAP // 2
+    assert await written(database, chain("newer")) > made + backup.ID_GAP // 2
 
 
 @pytest.mark.parametrize("renames", range(3))
@@ -184,8 +187,8 @@ def test_what_is_no_backup_changes_nothing(database: Path, tmp_path: Path, conte
     assert not (tmp_path / "aside.db").exists()
 
 
-def test_a_damaged_page_is_found(database: Path) -> None:
-    run(database, lambda store: store.write(events(500, NOW)))
+async def test_a_damaged_page_is_found(database: Path) -> None:
+    await written(database, events(500, NOW))
     data = bytearray(database.read_bytes())
     for page in range(4096, len(data), 4096):
         data[page : page + 64] = b"\xff" * 64
@@ -232,10 +235,10 @@ def test_postgresql_is_sent_to_its_own_tools_without_its_password() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) -> None:
+async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) -> None:
     kept = retention.limits(replace(MasterSettings(), keep_chains_hours=24), NOW)
 
-    async def scenario(store: Store) -> tuple[retention.Dropped, upkeep.Summary]:
+    async with opened(database) as store:
         await store.write(job("1" * 20, NOW - 30 * DAY))
         await store.write(job("2" * 20, None))
         await store.write(job("3" * 20, NOW - 60))
@@ -246,26 +249,22 @@ def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) 
         for key, at in (("old", NOW - 2 * DAY), ("new", NOW - 60)):
             await store.write(Once("anna", key, "event.send", "", at).wrap(lambda conn: None))
         dropped = await retention.prune(store, kept)
-        return dropped, upkeep.summary(url(database))
-
-    dropped, left = run(database, scenario)
+        left = upkeep.summary(url(database))
     assert dropped == retention.Dropped(jobs=1, events=6000, chains=1, requests=1)
     assert left.rows["client_request"] == 1
     assert (left.rows["job"], left.rows["event"], left.rows["chain"]) == (2, 3, 2)
     assert left.rows["delivery"] == 2
 
 
-def test_size_drops_the_oldest_but_not_what_just_happened(database: Path) -> None:
+async def test_size_drops_the_oldest_but_not_what_just_happened(database: Path) -> None:
     settings = replace(MasterSettings(), keep_store_mib=1)
     kept = retention.limits(settings, NOW)
 
-    async def scenario(store: Store) -> int:
+    async with opened(database) as store:
         await store.write(events(3000, NOW - DAY, size=1000))
         await store.write(events(10, NOW, size=1000))
         await retention.prune(store, kept)
-        return await store.read(upkeep.used_bytes)
-
-    assert run(database, scenario) <= retention.MIB
+        assert await store.read(upkeep.used_bytes) <= retention.MIB
     assert upkeep.summary(url(database)).rows["event"] >= 10
     upkeep.give_back(database)
     assert database.stat().st_size <= 2 * retention.MIB

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,121 +42,110 @@ def tree(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def in_pool(
-    folder: Path, task: Task, timeout: float = 30.0, count: int = 1, rest: float = 60.0
-) -> Any:
-    async def run() -> Any:
-        workers = Workers(settings(folder), count, timeout, rest)
-        try:
-            return await task(workers)
-        finally:
-            await workers.stop()
-
-    return asyncio.run(run())
+@asynccontextmanager
+async def a_pool(
+    folder: Path, timeout: float = 30.0, count: int = 1, rest: float = 60.0
+) -> AsyncIterator[Workers]:
+    workers = Workers(settings(folder), count, timeout, rest)
+    try:
+        yield workers
+    finally:
+        await workers.stop()
 
 
-def test_pillar_is_compiled_for_the_minion_that_asks(tmp_path: Path) -> None:
+async def test_pillar_is_compiled_for_the_minion_that_asks(tmp_path: Path) -> None:
     tree(tmp_path, {
         "pillar/top.sls": "base:\n  'web*':\n  - web\n",
         "pillar/web.sls": "name: {{ grains['id'] }}\nport: 80\n",
     })  # fmt: skip
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path) as workers:
         service = PillarService(workers, only_its_id, SystemClock(), Facts())
         request = PillarRequest(override={"port": 81})
-        return [await service.compile(name, request) for name in ("web1", "db1")]
-
-    web, db = in_pool(tmp_path, ask)
+        web, db = [await service.compile(name, request) for name in ("web1", "db1")]
     assert web.pillar == {"name": "web1", "port": 81}
     assert not web.errors
     assert db.pillar == {"port": 81}
 
 
-def test_a_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -> None:
+async def test_a_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -> None:
     tree(tmp_path, {
         "pillar/top.sls": "base:\n  '*':\n  - secret\n",
         "pillar/secret.sls": "password: hunter2\nother: {{ nowhere }}\n",
     })  # fmt: skip
 
-    async def ask(workers: Workers) -> Any:
-        return await PillarService(workers, only_its_id, SystemClock(), Facts()).compile(
+    async with a_pool(tmp_path) as workers:
+        reply = await PillarService(workers, only_its_id, SystemClock(), Facts()).compile(
             "web1", PillarRequest()
         )
-
-    reply = in_pool(tmp_path, ask)
     assert "secret.sls" in reply.errors[0]
     assert "2" in reply.errors[0]
     assert "hunter2" not in "".join(reply.errors)
 
 
-def test_an_endless_template_costs_only_its_own_task(tmp_path: Path) -> None:
+async def test_an_endless_template_costs_only_its_own_task(tmp_path: Path) -> None:
     tree(tmp_path, {
         "endless.sls": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}"
                        "{% endfor %}",
         "fine.sls": "x:\n  runner.jobs.active: []\n",
     })  # fmt: skip
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path, timeout=15.0) as workers:
         params = {"file": str(tmp_path / "endless.sls"), "tag": "t", "data": {}}
         with pytest.raises(CatenaError):
             await workers.call("reactions", params)
-        return await workers.call("reactions", {**params, "file": str(tmp_path / "fine.sls")})
+        found = await workers.call("reactions", {**params, "file": str(tmp_path / "fine.sls")})
+    assert found[0]["fun"] == "jobs.active"
 
-    assert in_pool(tmp_path, ask, timeout=15.0)[0]["fun"] == "jobs.active"
 
-
-def test_a_reactor_file_sees_tag_and_data(tmp_path: Path) -> None:
+async def test_a_reactor_file_sees_tag_and_data(tmp_path: Path) -> None:
     tree(
         tmp_path,
         {"r.sls": "go:\n  local.test.arg:\n  - tgt: {{ data['id'] }}\n  - arg: ['{{ tag }}']\n"},
     )
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path) as workers:
         params = {"file": str(tmp_path / "r.sls"), "tag": "a/b", "data": {"id": "web1"}}
-        return await workers.call("reactions", params)
-
-    (found,) = in_pool(tmp_path, ask)
+        (found,) = await workers.call("reactions", params)
     assert (found["tgt"], found["args"]) == ("web1", ["a/b"])
 
 
-def test_a_missing_or_broken_reactor_file_is_refused_by_name(tmp_path: Path) -> None:
+async def test_a_missing_or_broken_reactor_file_is_refused_by_name(tmp_path: Path) -> None:
     tree(tmp_path, {"bad.sls": "x:\n  y: {{ oops }}\n"})
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path) as workers:
         texts = []
         for name in ("none.sls", "bad.sls"):
             with pytest.raises(TaskFailedError) as caught:
                 params = {"file": str(tmp_path / name), "tag": "t", "data": {}}
                 await workers.call("reactions", params)
             texts.append(str(caught.value))
-        return texts
-
-    missing, broken = in_pool(tmp_path, ask)
+        missing, broken = texts
     assert "none.sls" in missing
     assert "bad.sls" in broken
     assert "oops" in broken
 
 
-def test_a_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) -> None:
-    async def ask(workers: Workers) -> Any:
+async def test_a_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) -> None:
+    async with a_pool(tmp_path) as workers:
         child = await workers._start()
         workers._idle.append(child)
         child.process.kill()
         await child.process.wait()
         with pytest.raises(WorkerDiedError):
             await workers.call("call", {"fun": "test.ping", "args": [], "kwargs": {}})
-        return await workers.call("call", {"fun": "test.ping", "args": [], "kwargs": {}})
+        found = await workers.call("call", {"fun": "test.ping", "args": [], "kwargs": {}})
+    assert found is True
 
-    assert in_pool(tmp_path, ask) is True
 
-
-def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_another(
+async def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"pillar/top.sls": "{}\n"})
     params = {"minion": "web1", "grains": {}}
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path) as workers:
+
         async def gone(child: Any, data: Any) -> None:
             raise BrokenPipeError
 
@@ -164,20 +154,20 @@ def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_anoth
             with pytest.raises(WorkerDiedError):
                 await workers.call("pillar", params)
         assert not workers._all
-        return await workers.call("pillar", params)
+        found = await workers.call("pillar", params)
+    assert found["pillar"] == {}
 
-    assert in_pool(tmp_path, ask)["pillar"] == {}
 
-
-def test_a_child_that_nobody_needs_ends_and_the_next_task_gets_another(tmp_path: Path) -> None:
+async def test_a_child_that_nobody_needs_ends_and_the_next_task_gets_another(
+    tmp_path: Path,
+) -> None:
     ping = {"fun": "test.ping", "args": [], "kwargs": {}}
 
-    async def ask(workers: Workers) -> Any:
+    async with a_pool(tmp_path, rest=0.0) as workers:
         await workers.call("call", ping)
         (first,) = workers._all
         await first.wait()
         while workers._all:
             await asyncio.sleep(0)
-        return await workers.call("call", ping)
-
-    assert in_pool(tmp_path, ask, rest=0.0) is True
+        found = await workers.call("call", ping)
+    assert found is True

@@ -36,105 +36,86 @@ class Desk:
             await self.settle()
 
 
-def at_a_desk(count: int, story: Story) -> None:
-    async def whole() -> None:
-        await story(Desk(count))
-
-    asyncio.run(whole())
-
-
-def test_a_long_line_costs_another_only_every_second_turn() -> None:
-    async def story(desk: Desk) -> None:
-        tasks = [desk.come("pillar", f"p{number}") for number in range(6)]
-        tasks += [desk.come("start", f"s{number}") for number in range(2)]
-        await desk.settle()
-        assert desk.had == ["p0"]
-        assert (desk.turns.waiting("pillar"), desk.turns.waiting("start")) == (5, 2)
-        await desk.end(8)
-        assert desk.had == ["p0", "p1", "s0", "p2", "s1", "p3", "p4", "p5"]
-        await asyncio.gather(*tasks)
-        assert desk.turns.waiting("pillar") == 0
-
-    at_a_desk(1, story)
+async def test_a_long_line_costs_another_only_every_second_turn() -> None:
+    desk = Desk(1)
+    tasks = [desk.come("pillar", f"p{number}") for number in range(6)]
+    tasks += [desk.come("start", f"s{number}") for number in range(2)]
+    await desk.settle()
+    assert desk.had == ["p0"]
+    assert (desk.turns.waiting("pillar"), desk.turns.waiting("start")) == (5, 2)
+    await desk.end(8)
+    assert desk.had == ["p0", "p1", "s0", "p2", "s1", "p3", "p4", "p5"]
+    await asyncio.gather(*tasks)
+    assert desk.turns.waiting("pillar") == 0
 
 
-def test_so_many_have_a_turn_at_a_time() -> None:
-    async def story(desk: Desk) -> None:
-        tasks = [desk.come("one", f"{number}") for number in range(5)]
-        await desk.settle()
-        assert len(desk.had) == 2
-        await desk.end(2)
-        assert len(desk.had) == 4
-        await desk.end(3)
-        await asyncio.gather(*tasks)
-
-    at_a_desk(2, story)
+async def test_so_many_have_a_turn_at_a_time() -> None:
+    desk = Desk(2)
+    tasks = [desk.come("one", f"{number}") for number in range(5)]
+    await desk.settle()
+    assert len(desk.had) == 2
+    await desk.end(2)
+    assert len(desk.had) == 4
+    await desk.end(3)
+    await asyncio.gather(*tasks)
 
 
-def test_who_leaves_the_line_takes_no_turn() -> None:
-    async def story(desk: Desk) -> None:
-        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
-        await desk.settle()
-        second.cancel()
-        await desk.settle()
-        await desk.end(2)
-        assert desk.had == ["a", "c"]
-        # All turns are free again.
-        await asyncio.gather(first, third, return_exceptions=True)
-        again = desk.come("two", "d")
-        await desk.settle()
-        assert desk.had[-1] == "d"
-        await desk.end()
-        await again
-
-    at_a_desk(1, story)
+async def test_who_leaves_the_line_takes_no_turn() -> None:
+    desk = Desk(1)
+    first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+    await desk.settle()
+    second.cancel()
+    await desk.settle()
+    await desk.end(2)
+    assert desk.had == ["a", "c"]
+    # All turns are free again.
+    await asyncio.gather(first, third, return_exceptions=True)
+    again = desk.come("two", "d")
+    await desk.settle()
+    assert desk.had[-1] == "d"
+    await desk.end()
+    await again
 
 
-def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None:
-    async def story(desk: Desk) -> None:
-        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
-        await desk.settle()
-        first.cancel()
-        # In one round of the loop: the first gives its turn back, the second has it and is gone.
-        await asyncio.sleep(0)
-        second.cancel()
-        await desk.settle()
-        assert desk.had == ["a", "c"]
-        await desk.end()
-        await asyncio.gather(first, second, third, return_exceptions=True)
-
-    at_a_desk(1, story)
+async def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None:
+    desk = Desk(1)
+    first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+    await desk.settle()
+    first.cancel()
+    # In one round of the loop: the first gives its turn back, the second has it and is gone.
+    await asyncio.sleep(0)
+    second.cancel()
+    await desk.settle()
+    assert desk.had == ["a", "c"]
+    await desk.end()
+    await asyncio.gather(first, second, third, return_exceptions=True)
 
 
-def test_a_turn_that_ends_as_the_next_one_leaves_goes_to_who_stands_behind() -> None:
-    async def story(desk: Desk) -> None:
-        first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
-        other = desk.come("two", "d")
-        await desk.settle()
-        # In one round of the loop the first is woken, to give its turn back, before the second is,
-        # to hear that it has left.
-        first.cancel()
-        second.cancel()
-        await desk.settle()
-        await desk.end(2)
-        assert sorted(desk.had) == ["a", "c", "d"]
-        await asyncio.gather(first, second, third, other, return_exceptions=True)
-        assert (desk.turns.waiting("one"), desk.turns.waiting("two")) == (0, 0)
-
-    at_a_desk(1, story)
+async def test_a_turn_that_ends_as_the_next_one_leaves_goes_to_who_stands_behind() -> None:
+    desk = Desk(1)
+    first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
+    other = desk.come("two", "d")
+    await desk.settle()
+    # In one round of the loop the first is woken, to give its turn back, before the second is,
+    # to hear that it has left.
+    first.cancel()
+    second.cancel()
+    await desk.settle()
+    await desk.end(2)
+    assert sorted(desk.had) == ["a", "c", "d"]
+    await asyncio.gather(first, second, third, other, return_exceptions=True)
+    assert (desk.turns.waiting("one"), desk.turns.waiting("two")) == (0, 0)
 
 
-def test_a_line_whose_last_one_leaves_as_its_turn_comes_keeps_no_turn() -> None:
-    async def story(desk: Desk) -> None:
-        first, second = (desk.come("one", name) for name in ("a", "b"))
-        await desk.settle()
-        first.cancel()
-        second.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
-        again = desk.come("two", "c")
-        await desk.settle()
-        assert desk.had == ["a", "c"]
-        await desk.end()
-        await again
-
-    at_a_desk(1, story)
+async def test_a_line_whose_last_one_leaves_as_its_turn_comes_keeps_no_turn() -> None:
+    desk = Desk(1)
+    first, second = (desk.come("one", name) for name in ("a", "b"))
+    await desk.settle()
+    first.cancel()
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    again = desk.come("two", "c")
+    await desk.settle()
+    assert desk.had == ["a", "c"]
+    await desk.end()
+    await again

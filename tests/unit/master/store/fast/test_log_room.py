@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shutil
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -21,16 +20,14 @@ from catena.master.store.fast import log_room
 FACTS = tables.FACTS
 
 
-def run(path: Path, scenario: Callable[[Store, Path], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        store = Store(f"sqlite:///{path / 'master.db'}")
-        await store.open()
-        try:
-            await scenario(store, path / "master.db-wal")
-        finally:
-            await store.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[tuple[Store, Path]]:
+    store = Store(f"sqlite:///{path / 'master.db'}")
+    await store.open()
+    try:
+        yield store, path / "master.db-wal"
+    finally:
+        await store.close()
 
 
 def put(name: str) -> Callable[[sa.Connection], None]:
@@ -50,12 +47,12 @@ def after_a_crash(database: Path, copy: Path) -> list[str]:
         return [name for (name,) in conn.execute("SELECT name FROM fact ORDER BY name")]
 
 
-def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
+async def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_room, "LOG_BYTES", 2_500_000)
 
-    async def scenario(store: Store, log: Path) -> None:
+    async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         await log_room.make(store.write)
         assert log.stat().st_size == log_room.LOG_BYTES
@@ -64,15 +61,13 @@ def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
         assert log.stat().st_size == log_room.LOG_BYTES
         assert after_a_crash(tmp_path / "master.db", tmp_path / "second") == ["a", "b"]
 
-    run(tmp_path, scenario)
 
-
-def test_the_zeros_come_in_steps_between_which_others_commit(
+async def test_the_zeros_come_in_steps_between_which_others_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_room, "LOG_BYTES", 2 * log_room.STEP_BYTES)
 
-    async def scenario(store: Store, log: Path) -> None:
+    async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         assert await store.write(log_room.lengthen)
         assert log.stat().st_size < log_room.LOG_BYTES
@@ -82,10 +77,8 @@ def test_the_zeros_come_in_steps_between_which_others_commit(
         assert log.stat().st_size == log_room.LOG_BYTES
         assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
 
-    run(tmp_path, scenario)
 
-
-def test_a_disk_that_is_full_gets_its_room_back(
+async def test_a_disk_that_is_full_gets_its_room_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def half(handle: int, data: bytes) -> None:
@@ -94,30 +87,26 @@ def test_a_disk_that_is_full_gets_its_room_back(
 
     monkeypatch.setattr(log_room, "write_all", half)
 
-    async def scenario(store: Store, log: Path) -> None:
+    async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         before = log.stat().st_size
         await log_room.make(store.write)
         assert log.stat().st_size == before
         await store.write(put("b"))
         assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
-
-    run(tmp_path, scenario)
     assert "no room beforehand" in caplog.text
 
 
-def test_a_disk_that_is_nearly_full_is_left_alone(
+async def test_a_disk_that_is_nearly_full_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_room, "FREE_BYTES", 2**62)
 
-    async def scenario(store: Store, log: Path) -> None:
+    async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         before = log.stat().st_size
         await log_room.make(store.write)
         assert log.stat().st_size == before
-
-    run(tmp_path, scenario)
 
 
 def test_without_a_log_nothing_is_made(tmp_path: Path) -> None:

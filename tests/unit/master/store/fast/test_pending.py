@@ -28,20 +28,17 @@ def test_those_who_wait_are_called_at_once_in_order_and_later_ones_too(
     assert (pending.exception(), pending.cancelled()) == (None, False)
 
 
-def test_it_can_be_awaited_before_and_after_its_end() -> None:
-    async def scenario() -> None:
-        good, bad = Pending(), Pending()
-        both = asyncio.ensure_future(_gather(good, bad))
-        await asyncio.sleep(0)
-        good.set_result(7)
-        bad.set_exception(UsageError("no"))
-        found = await both
-        assert found[0] == 7
-        assert isinstance(found[1], UsageError)
-        assert isinstance(bad.exception(), UsageError)
-        assert await good == 7
-
-    asyncio.run(scenario())
+async def test_it_can_be_awaited_before_and_after_its_end() -> None:
+    good, bad = Pending(), Pending()
+    both = asyncio.ensure_future(_gather(good, bad))
+    await asyncio.sleep(0)
+    good.set_result(7)
+    bad.set_exception(UsageError("no"))
+    found = await both
+    assert found[0] == 7
+    assert isinstance(found[1], UsageError)
+    assert isinstance(bad.exception(), UsageError)
+    assert await good == 7
 
 
 async def _gather(*ends: Pending) -> list[object]:
