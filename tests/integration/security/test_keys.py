@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -213,14 +212,11 @@ def test_the_masters_secret_key_is_its_owners(site: Site) -> None:
     assert read_limited(folder / "curve.key", 100).decode().strip() not in site.log
 
 
-def test_denied_keys_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        monkeypatch.setattr(enrol, "DENIED_LIMIT", 2)
-        async with a_master() as master:
-            await Knocker(master, "web1").ask()
-            for number in range(4):
-                second = Knocker(master, "web1", f"10.0.0.{number}")
-                assert (await second.ask()).state == "denied"
-            assert len((await master.keys.list())["denied"]) == 2
-
-    asyncio.run(scenario())
+async def test_denied_keys_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enrol, "DENIED_LIMIT", 2)
+    async with a_master() as master:
+        await Knocker(master, "web1").ask()
+        for number in range(4):
+            second = Knocker(master, "web1", f"10.0.0.{number}")
+            assert (await second.ask()).state == "denied"
+        assert len((await master.keys.list())["denied"]) == 2

@@ -6,7 +6,8 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,19 +96,18 @@ class Program:
             self.cancelled.set()
 
 
-def served(tmp_path: Path, story: Callable[[Path, Program], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        program = Program()
-        path = tmp_path / "run" / "master.sock"
-        server = LocalServer(path, program.handle, program.allow)
-        await server.start()
-        try:
-            await asyncio.wait_for(story(path, program), 20)
-        finally:
-            await server.stop()
-        assert not path.exists()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[tuple[Path, Program]]:
+    program = Program()
+    path = folder / "run" / "master.sock"
+    server = LocalServer(path, program.handle, program.allow)
+    await server.start()
+    try:
+        async with asyncio.timeout(20):
+            yield path, program
+    finally:
+        await server.stop()
+    assert not path.exists()
 
 
 def ask(verb: str, **params: Any) -> ClientRequest:
@@ -122,16 +122,16 @@ def in_thread(path: Path, use: Callable[[LocalClient], Any]) -> Awaitable[Any]:
     return asyncio.to_thread(run)
 
 
-def test_a_request_is_answered_and_its_sender_known(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_request_is_answered_and_its_sender_known(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, program):
         answer = await in_thread(path, lambda c: c.request(ask("echo", a=[1]), timeout=60))
         assert answer == ClientReply({"a": [1]})
         assert program.peers == [LocalPeer(os.getuid(), os.getgid(), os.getpid())]
 
-    served(tmp_path, story)
 
-
-def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(tmp_path: Path) -> None:
+async def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(
+    tmp_path: Path,
+) -> None:
     def use(client: LocalClient) -> list[int]:
         asked = [ask("turned", n=n) for n in range(6)]
         found = []
@@ -142,13 +142,11 @@ def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(tmp_pa
         assert client.request(ask("echo", still="here"), timeout=60).value == {"still": "here"}
         return found
 
-    async def story(path: Path, program: Program) -> None:
+    async with served(tmp_path) as (path, _program):
         assert await in_thread(path, use) == [0, 1, 2, 3]
 
-    served(tmp_path, story)
 
-
-def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None:
+async def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None:
     def echoes(client: LocalClient, who: str) -> bool:
         asked = [{"who": who, "n": n} for n in range(50)]
         return [client.request(ask("echo", **one), timeout=60).value for one in asked] == asked
@@ -164,20 +162,16 @@ def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None:
                 os._exit(code)
         return [echoes(client, "parent"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]
 
-    async def story(path: Path, program: Program) -> None:
+    async with served(tmp_path) as (path, program):
         assert await in_thread(path, use) == [True, 0]
         assert len(program.peers) == 2
 
-    served(tmp_path, story)
 
-
-def test_the_socket_is_private(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_the_socket_is_private(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert [p.name for p in path.parent.iterdir()] == ["master.sock"]
-
-    served(tmp_path, story)
 
 
 def test_a_group_may_be_let_in(tmp_path: Path) -> None:
@@ -187,77 +181,63 @@ def test_a_group_may_be_let_in(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o750
 
 
-def test_items_stream_until_the_reply(tmp_path: Path) -> None:
+async def test_items_stream_until_the_reply(tmp_path: Path) -> None:
     def use(client: LocalClient) -> tuple[list[Any], Any]:
         return list(client.stream(ask("count", to=5), timeout=60)), client.last_reply
 
-    async def story(path: Path, program: Program) -> None:
+    async with served(tmp_path) as (path, _program):
         assert await in_thread(path, use) == ([0, 1, 2, 3, 4], "done")
 
-    served(tmp_path, story)
 
-
-def test_leaving_a_stream_stops_it_and_the_connection_stays_good(tmp_path: Path) -> None:
+async def test_leaving_a_stream_stops_it_and_the_connection_stays_good(tmp_path: Path) -> None:
     def use(client: LocalClient) -> Any:
         items = client.stream(ask("endless"), timeout=60)
         next(items)
         items.close()  # type: ignore[attr-defined]  # it is a generator
         return client.request(ask("echo", again=True), timeout=60)
 
-    async def story(path: Path, program: Program) -> None:
+    async with served(tmp_path) as (path, program):
         assert await in_thread(path, use) == ClientReply({"again": True})
         await program.cancelled.wait()
 
-    served(tmp_path, story)
 
-
-def test_a_client_that_goes_cancels_its_requests(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_client_that_goes_cancels_its_requests(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, program):
         _, writer = await asyncio.open_unix_connection(path)
         writer.write(frame(wire.pack(ask("hang"))))
         await program.started.wait()
         writer.close()
         await program.cancelled.wait()
 
-    served(tmp_path, story)
 
-
-def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         with pytest.raises(NotFoundError, match="no job of that id") as found:
             await in_thread(path, lambda c: c.request(ask("missing"), timeout=60))
         assert found.value.exit_code == 2
         with pytest.raises(NotFoundError):
             await in_thread(path, lambda c: list(c.stream(ask("missing"), timeout=60)))
 
-    served(tmp_path, story)
 
-
-def test_an_internal_error_tells_no_details(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_an_internal_error_tells_no_details(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         with pytest.raises(CatenaError, match="internal error") as found:
             await in_thread(path, lambda c: c.request(ask("broken"), timeout=60))
         assert "secret" not in str(found.value)
 
-    served(tmp_path, story)
 
-
-def test_a_user_who_may_not_is_told_so(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_user_who_may_not_is_told_so(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, program):
         program.allowed = False
         with pytest.raises(NotAllowedError, match="cli_users"):
             await in_thread(path, lambda c: c.request(ask("echo"), timeout=60))
 
-    served(tmp_path, story)
 
-
-def test_no_answer_in_time_is_unreachable(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_no_answer_in_time_is_unreachable(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         with pytest.raises(UnreachableError, match="in time") as found:
             await in_thread(path, lambda c: c.request(ask("hang"), timeout=0.1))
         assert found.value.exit_code == 3
-
-    served(tmp_path, story)
 
 
 def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
@@ -265,25 +245,22 @@ def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
         LocalClient(tmp_path / "none").request(ask("echo"))
 
 
-def test_a_master_that_goes_is_unreachable(tmp_path: Path) -> None:
+async def test_a_master_that_goes_is_unreachable(tmp_path: Path) -> None:
     with listen(tmp_path / "run" / "sock") as listener:
         listener.setblocking(True)
         client = LocalClient(tmp_path / "run" / "sock")
 
-        async def story() -> None:
-            asking = asyncio.create_task(asyncio.to_thread(client.request, ask("echo"), 5))
-            connection, _ = await asyncio.to_thread(listener.accept)
-            await asyncio.to_thread(connection.recv, 1000)
-            connection.close()
-            with pytest.raises(UnreachableError, match="hung up"):
-                await asking
-
-        asyncio.run(story())
+        asking = asyncio.create_task(asyncio.to_thread(client.request, ask("echo"), 5))
+        connection, _ = await asyncio.to_thread(listener.accept)
+        await asyncio.to_thread(connection.recv, 1000)
+        connection.close()
+        with pytest.raises(UnreachableError, match="hung up"):
+            await asking
         client.close()
 
 
-def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         reader, writer = await asyncio.open_unix_connection(path)
         bad = wire.pack(Ping(1), msg_id=b"i" * 16)
         writer.write(frame(bad) + frame(b"short") + frame(wire.pack(ask("echo"))))
@@ -301,11 +278,9 @@ def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> None:
         assert await reader.read() == b""
         writer.close()
 
-    served(tmp_path, story)
 
-
-def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, _program):
         reader, writer = await asyncio.open_unix_connection(path)
         for _ in range(REQUESTS + 1):
             writer.write(frame(wire.pack(ask("hang"))))
@@ -315,11 +290,9 @@ def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> None:
         writer.write(frame(wire.pack(ClientStop(), reply_to=b"n" * 16)))
         writer.close()
 
-    served(tmp_path, story)
 
-
-def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) -> None:
-    async def story(path: Path, program: Program) -> None:
+async def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) -> None:
+    async with served(tmp_path) as (path, program):
         _, writer = await asyncio.open_unix_connection(path, limit=1)
         writer.write(frame(wire.pack(ask("endless"))))
         await program.started.wait()
@@ -327,8 +300,6 @@ def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) -> Non
             answer = await in_thread(path, lambda c: c.request(ask("echo"), 5))
             assert answer == ClientReply({})
         writer.close()
-
-    served(tmp_path, story)
 
 
 def test_a_socket_that_is_served_is_not_taken_over(tmp_path: Path) -> None:
@@ -368,7 +339,7 @@ def test_a_path_that_is_too_long_says_so(tmp_path: Path) -> None:
         listen(tmp_path / ("x" * 120) / "sock")
 
 
-def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
+async def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
     path = tmp_path / "run" / "sock"
     with listen(path) as listener:
         listener.setblocking(True)
@@ -380,13 +351,10 @@ def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
                     connection.recv(1000)
                     connection.sendall(frame(wire.pack(Ping(1))))
 
-            async def story() -> None:
-                asking = asyncio.create_task(asyncio.to_thread(client.request, ask("x"), 5))
-                await asyncio.to_thread(serve)
-                with pytest.raises(PeerError, match="Ping may not arrive"):
-                    await asking
-
-            asyncio.run(story())
+            asking = asyncio.create_task(asyncio.to_thread(client.request, ask("x"), 5))
+            await asyncio.to_thread(serve)
+            with pytest.raises(PeerError, match="Ping may not arrive"):
+                await asking
 
 
 def test_a_command_line_loads_neither_zmq_nor_asyncio() -> None:

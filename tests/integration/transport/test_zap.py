@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from contextlib import suppress
 from functools import partial
@@ -48,69 +47,60 @@ async def _a_renewal(before: int) -> None:
     await until(lambda: Renewing.made.renewals > before)
 
 
-def test_connections_outlive_the_socket_that_let_them_in(network: Network) -> None:
-    async def story() -> None:
-        async with a_master() as master:
-            found = []
-            for _ in range(5):
-                before = Renewing.made.renewals
-                keys = generate()
-                master.table.accept(keys.public)
-                found.append(Client(network, keys).dial(master))
-                found[-1].send(wire.pack(Ping(1)))
-                assert await answer(found[-1]) == Pong(1)
-                await _a_renewal(before)
-            for sock in found:
-                sock.send(wire.pack(Ping(2)))
-                assert await answer(sock) == Pong(2)
-
-    asyncio.run(story())
+async def test_connections_outlive_the_socket_that_let_them_in(network: Network) -> None:
+    async with a_master() as master:
+        found = []
+        for _ in range(5):
+            before = Renewing.made.renewals
+            keys = generate()
+            master.table.accept(keys.public)
+            found.append(Client(network, keys).dial(master))
+            found[-1].send(wire.pack(Ping(1)))
+            assert await answer(found[-1]) == Pong(1)
+            await _a_renewal(before)
+        for sock in found:
+            sock.send(wire.pack(Ping(2)))
+            assert await answer(sock) == Pong(2)
 
 
 @pytest.mark.parametrize("name", ["control", "bulk"])
-def test_a_stranger_is_refused_after_each_renewal(network: Network, name: str) -> None:
-    async def story() -> None:
-        async with a_master() as master:
-            for _ in range(3):
-                before = Renewing.made.renewals
-                sock = Client(network, generate()).dial(master, name)
-                watched = sockets.watch(sock, "stranger", zmq.EVENT_ALL)
-                seen: list[int] = []
+async def test_a_stranger_is_refused_after_each_renewal(network: Network, name: str) -> None:
+    async with a_master() as master:
+        for _ in range(3):
+            before = Renewing.made.renewals
+            sock = Client(network, generate()).dial(master, name)
+            watched = sockets.watch(sock, "stranger", zmq.EVENT_ALL)
+            seen: list[int] = []
 
-                def refused(watched: zmq.Socket[bytes] = watched, seen: list[int] = seen) -> bool:
-                    seen += [event.event for event in sockets.monitor_events(watched)]
-                    return zmq.EVENT_HANDSHAKE_FAILED_AUTH in seen
+            def refused(watched: zmq.Socket[bytes] = watched, seen: list[int] = seen) -> bool:
+                seen += [event.event for event in sockets.monitor_events(watched)]
+                return zmq.EVENT_HANDSHAKE_FAILED_AUTH in seen
 
-                try:
-                    with suppress(zmq.Again):  # refused already: there is nobody to send to
-                        sock.send(wire.pack(Ping(1)))
-                    await until(refused)
-                finally:
-                    sockets.unwatch(sock, watched)
-                assert zmq.EVENT_HANDSHAKE_SUCCEEDED not in seen
-                await _a_renewal(before)
-            assert master.messages == []
-
-    asyncio.run(story())
+            try:
+                with suppress(zmq.Again):  # refused already: there is nobody to send to
+                    sock.send(wire.pack(Ping(1)))
+                await until(refused)
+            finally:
+                sockets.unwatch(sock, watched)
+            assert zmq.EVENT_HANDSHAKE_SUCCEEDED not in seen
+            await _a_renewal(before)
+        assert master.messages == []
 
 
-def test_without_a_new_socket_the_old_one_goes_on(
+async def test_without_a_new_socket_the_old_one_goes_on(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[Any] = []
 
-    async def story() -> None:
-        async with a_master() as master:
-            monkeypatch.setattr(Renewing.made, "_socket", _too_many(tried))
-            for number in range(3):
-                keys = generate()
-                master.table.accept(keys.public)
-                sock = Client(network, keys).dial(master)
-                sock.send(wire.pack(Ping(number)))
-                assert await answer(sock) == Pong(number)
-                await until(partial(_as_many, tried, number + 1))
-
-    asyncio.run(story())
+    async with a_master() as master:
+        monkeypatch.setattr(Renewing.made, "_socket", _too_many(tried))
+        for number in range(3):
+            keys = generate()
+            master.table.accept(keys.public)
+            sock = Client(network, keys).dial(master)
+            sock.send(wire.pack(Ping(number)))
+            assert await answer(sock) == Pong(number)
+            await until(partial(_as_many, tried, number + 1))
 
 
 def _as_many(tried: list[Any], wanted: int) -> bool:
