@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -262,3 +262,7 @@ async def a_pair(
     finally:
         agent.end()
         await master.stop()
+
+
+#: The fixture `pair`: opens a master and an agent with the given settings of the agent.
+Pair = Callable[..., AbstractAsyncContextManager[tuple[MasterDouble, Agent]]]

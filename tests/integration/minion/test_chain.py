@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from catena.core.job import (
     ChunkManifest,
 )
 from catena.transport.messages import Hello, JobReceived
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import Agent, MasterDouble, Pair, until
 
 START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
 NAME = "mgr_actionchain_{chain}_action_{action}_chunk_{chunk}"
@@ -107,12 +106,12 @@ def lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness)
         other = chain(master.file_root, witness, 8)
@@ -137,15 +136,13 @@ def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
         assert lines(witness) == ["7-1", "7-3", "8-1"]
         assert lines(reboots)[0] == "reboot"
 
-    run(scenario)
 
-
-def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
         await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
         await until(lambda: lines(reboots), "the reboot")
@@ -164,15 +161,13 @@ def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits
         # The chain that waits now is the other one; what is told of the first is over.
         assert agent.ask("status")["held_chain"] == 8
 
-    run(scenario)
 
-
-def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, minutes=1)
         await master.run(START, "mgractionchains.start", 7, chain=manifest)
@@ -180,15 +175,13 @@ def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
         await until(lambda: "called off, chain 7 is given up" in agent.log, "the line")
         assert not lines(reboots)
 
-    run(scenario)
 
-
-def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots, gate = (tmp_path / name for name in ("witness", "reboots", "gate"))
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, gate=str(gate))
         master.order(START, "mgractionchains.start", 7, chain=manifest)
@@ -204,15 +197,11 @@ def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
         assert master.told[START] == 1
         assert lines(witness) == ["7-1"]
 
-    run(scenario)
 
-
-def test_a_reboot_waits_for_the_return_but_not_for_ever(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
+async def test_a_reboot_waits_for_the_return_but_not_for_ever(pair: Pair, tmp_path: Path) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
         master.stores = False
         manifest = chain(master.file_root, witness)
@@ -226,15 +215,13 @@ def test_a_reboot_waits_for_the_return_but_not_for_ever(
         agent.launch(**more)
         await until(lambda: START in master.returns, "the return after the boot")
 
-    run(scenario)
 
-
-def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         more = await ready(master, agent, reboots, resume="local", resume_after_seconds=0)
         await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
         await until(lambda: lines(reboots), "the reboot")
@@ -247,5 +234,3 @@ def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
         assert not (agent.cache / "chain_pillar").exists()
         (ret,) = [ret for jid, ret in master.returns.items() if jid != START]
         assert ret.fun == "mgractionchains.resume" and ret.success
-
-    run(scenario)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.local import LocalClient
 from catena.transport.messages import ClientRequest, EventFired, JobOrder, JobReturned
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import Agent, Pair, until
 
 FIRST = "20260101000000000001"
 
@@ -38,8 +37,8 @@ def connect(agent: Agent) -> socket.socket:
     ],
     ids=["length", "header", "type", "body", "an order", "cut"],
 )
-def test_a_bad_frame_harms_only_its_sender(run: Callable[..., None], data: bytes) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_bad_frame_harms_only_its_sender(pair: Pair, data: bytes) -> None:
+    async with pair() as (master, agent):
         with connect(agent) as bad:
             bad.sendall(data)
             bad.shutdown(socket.SHUT_WR)
@@ -49,11 +48,9 @@ def test_a_bad_frame_harms_only_its_sender(run: Callable[..., None], data: bytes
         assert (await master.run(FIRST, "test.ping")).value is True
         assert agent.ask("status")["connected"] is True
 
-    run(scenario)
 
-
-def test_a_local_process_can_not_order_or_return_jobs(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_local_process_can_not_order_or_return_jobs(pair: Pair) -> None:
+    async with pair() as (master, agent):
         from catena.core.job import JobReturn, JobSpec
 
         ret = JobReturn(FIRST, "f", (), True, 0, "forged", 0.0, 0.0)
@@ -63,21 +60,17 @@ def test_a_local_process_can_not_order_or_return_jobs(run: Callable[..., None]) 
                     client.request(message, 10)
         assert master.told == {} and agent.job_folders() == []
 
-    run(scenario)
 
-
-def test_an_event_can_not_name_a_file(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_event_can_not_name_a_file(pair: Pair) -> None:
+    async with pair() as (_master, agent):
         with LocalClient(agent.start.run_dir / SOCKET, "job") as client:
             with pytest.raises(UsageError):
                 client.request(EventFired("../../x", "t", {}), 10)
         assert list((agent.cache / "outbox").iterdir()) == []
 
-    run(scenario)
 
-
-def test_a_reader_that_does_not_read_does_not_stop_the_daemon(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_reader_that_does_not_read_does_not_stop_the_daemon(pair: Pair) -> None:
+    async with pair() as (master, agent):
         with connect(agent) as lazy:
             request = frame(wire.pack(ClientRequest("status", {})))
             for _ in range(200):
@@ -85,11 +78,9 @@ def test_a_reader_that_does_not_read_does_not_stop_the_daemon(run: Callable[...,
             assert (await master.run(FIRST, "test.ping")).value is True
         assert agent.ask("status")["id"] == "m1"
 
-    run(scenario)
 
-
-def test_the_template_leaves_when_it_is_idle(run: Callable[..., None], tmp_path: Path) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_the_template_leaves_when_it_is_idle(pair: Pair, tmp_path: Path) -> None:
+    async with pair(template_idle_minutes=0) as (master, agent):
         await master.run(FIRST, "probe.mark", str(tmp_path / "witness"))
         assert agent.process is not None
         children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children")
@@ -100,11 +91,9 @@ def test_the_template_leaves_when_it_is_idle(run: Callable[..., None], tmp_path:
 
         await until(left, "the end of the template")
 
-    run(scenario, template_idle_minutes=0)
 
-
-def test_secrets_are_readable_by_the_owner_only(run: Callable[..., None], tmp_path: Path) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_secrets_are_readable_by_the_owner_only(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, agent):
         gate = tmp_path / "gate"
         master.order(FIRST, "probe.hold", str(tmp_path / "witness"), str(gate))
         await until((tmp_path / "witness").exists, "the start")
@@ -114,5 +103,3 @@ def test_secrets_are_readable_by_the_owner_only(run: Callable[..., None], tmp_pa
                     assert path.stat().st_mode & 0o077 == 0, path
         gate.touch()
         await until(lambda: FIRST in master.returns, "the return")
-
-    run(scenario)

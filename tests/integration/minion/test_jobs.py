@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from catena.transport.messages import (
     JobReceived,
     JobRejected,
 )
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import MasterDouble, Pair, until
 
 FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
 
@@ -24,12 +23,10 @@ def lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-def test_a_job_outlives_the_daemon_and_returns_once(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
+async def test_a_job_outlives_the_daemon_and_returns_once(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(release))
         await until(lambda: lines(witness), "the start of the job")
         agent.kill()
@@ -52,15 +49,11 @@ def test_a_job_outlives_the_daemon_and_returns_once(
         assert lines(witness) == ["x"]
         assert master.told == {FIRST: 1, SECOND: 1}
 
-    run(scenario)
 
-
-def test_a_return_made_while_no_daemon_ran_is_told_once(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
+async def test_a_return_made_while_no_daemon_ran_is_told_once(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(release))
         await until(lambda: lines(witness), "the start of the job")
         agent.kill()
@@ -71,28 +64,24 @@ def test_a_return_made_while_no_daemon_ran_is_told_once(
         await until(lambda: FIRST in master.returns, "the return")
         assert master.told == {FIRST: 1}
 
-    run(scenario)
 
-
-def test_a_name_that_is_unknown_is_told_in_a_sentence_by_a_new_process_and_by_a_kept_one(
-    run: Callable[..., None],
+async def test_a_name_that_is_unknown_is_told_in_a_sentence_by_a_new_process_and_by_a_kept_one(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         names = {FIRST: "test.pin", SECOND: "cmd.rum"}
         await master.run(THIRD, "cmd.run", "true")
         for jid, name in names.items():
             value = (await master.run(jid, name)).value
             assert value.startswith(f"'{name}' is not available. Did you mean"), value
 
-    run(scenario)
 
-
-def test_state_runs_wait_for_each_other_and_say_where_they_stand(
-    run: Callable[..., None], tmp_path: Path
+async def test_state_runs_wait_for_each_other_and_say_where_they_stand(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, gates = tmp_path / "witness", [tmp_path / name for name in "abc"]
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         for jid, gate in zip((FIRST, SECOND, THIRD), gates, strict=True):
             master.order(jid, "state.sls", str(witness), str(gate), gate.name)
         await until(lambda: len({m.jid for m in master.got(JobReceived)}) == 3, "the receipts")
@@ -108,13 +97,11 @@ def test_state_runs_wait_for_each_other_and_say_where_they_stand(
         await until(lambda: THIRD in master.returns, "the third")
         assert lines(witness) == ["a", "passes", "b", "c"]
 
-    run(scenario)
 
-
-def test_the_line_survives_the_daemon(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_the_line_survives_the_daemon(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         for jid in (FIRST, SECOND, THIRD):
             master.order(jid, "state.sls", str(witness), str(gate), jid)
         await until(lambda: len({m.jid for m in master.got(JobReceived)}) == 3, "the receipts")
@@ -131,13 +118,11 @@ def test_the_line_survives_the_daemon(run: Callable[..., None], tmp_path: Path) 
         await until(lambda: THIRD in master.returns, "the third")
         assert lines(witness) == [FIRST, SECOND, THIRD]
 
-    run(scenario)
 
-
-def test_a_deadline_ends_the_whole_tree(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_a_deadline_ends_the_whole_tree(pair: Pair, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         master.order(FIRST, "probe.stubborn", str(pid_file), deadline_seconds=2)
         await until(lambda: FIRST in master.returns, "the return")
         ret = master.returns[FIRST]
@@ -145,13 +130,11 @@ def test_a_deadline_ends_the_whole_tree(run: Callable[..., None], tmp_path: Path
         pid = int(pid_file.read_text())
         await until(lambda: processes.start_ticks(pid) is None, "the end of the orphan")
 
-    run(scenario)
 
-
-def test_a_cancelled_job_is_killed_and_says_so(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_a_cancelled_job_is_killed_and_says_so(pair: Pair, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         master.order(FIRST, "state.sls", str(witness), str(tmp_path / "never"))
         master.order(SECOND, "state.sls", str(witness), str(tmp_path / "never"), "second")
         await until(lambda: lines(witness), "the start")
@@ -168,50 +151,40 @@ def test_a_cancelled_job_is_killed_and_says_so(run: Callable[..., None], tmp_pat
         await until(lambda: master.got(JobRejected), "the refusal")
         assert master.got(JobRejected)[0].jid == THIRD
 
-    run(scenario)
 
-
-def test_a_flood_of_output_is_ended(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_flood_of_output_is_ended(pair: Pair) -> None:
+    async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.flood", 3_000_000, output_limit=1000)
         assert not ret.success and "printed more than" in ret.value
 
-    run(scenario)
 
-
-def test_what_a_job_warns_of_is_in_the_agents_log(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_what_a_job_warns_of_is_in_the_agents_log(pair: Pair) -> None:
+    async with pair() as (master, agent):
         ret = await master.run(FIRST, "probe.murmur", "the disk is old")
         assert ret.success
         await until(lambda: f"warning job {FIRST}: the disk is old" in agent.log, "the line")
 
-    run(scenario)
 
-
-def test_a_killed_worker_is_an_interrupted_job(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_killed_worker_is_an_interrupted_job(pair: Pair) -> None:
+    async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.vanish")
         assert not ret.success and ret.value.startswith("interrupted")
         ret = await master.run(SECOND, "probe.leave")
         assert not ret.success and "ended the process with status 3" in ret.value
         assert (await master.run(THIRD, "probe.mark", os.devnull)).success
 
-    run(scenario)
 
-
-def test_a_large_return_comes_in_pieces(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_large_return_comes_in_pieces(pair: Pair) -> None:
+    async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.big", 2_000_000)
         assert ret.value == "ä" * 2_000_000
         assert master.told == {FIRST: 1}
 
-    run(scenario)
 
-
-def test_returns_wait_for_a_master_that_is_away(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_returns_wait_for_a_master_that_is_away(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(gate))
         await until(lambda: lines(witness), "the start")
         await master.stop()
@@ -224,22 +197,18 @@ def test_returns_wait_for_a_master_that_is_away(run: Callable[..., None], tmp_pa
         assert master.got(Hello)[-1].open_jobs == (FIRST,)
         assert master.told == {FIRST: 1}
 
-    run(scenario)
 
-
-def test_an_expired_order_is_refused(run: Callable[..., None], tmp_path: Path) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_expired_order_is_refused(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, _agent):
         master.order(FIRST, "probe.mark", str(tmp_path / "witness"), not_after=1.0)
         await until(lambda: master.got(JobRejected), "the refusal")
         assert not (tmp_path / "witness").exists()
 
-    run(scenario)
 
-
-def test_sigterm_leaves_jobs_running(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_sigterm_leaves_jobs_running(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(gate))
         await until(lambda: lines(witness), "the start")
         assert agent.kill(signal.SIGTERM) == 0
@@ -248,13 +217,9 @@ def test_sigterm_leaves_jobs_running(run: Callable[..., None], tmp_path: Path) -
         agent.begin()
         await until(lambda: FIRST in master.returns, "the return")
 
-    run(scenario)
 
-
-def test_a_damaged_job_folder_does_not_stop_the_start(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_damaged_job_folder_does_not_stop_the_start(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, agent):
         agent.kill()
         folder = agent.cache / "jobs" / FIRST
         folder.mkdir()
@@ -263,18 +228,16 @@ def test_a_damaged_job_folder_does_not_stop_the_start(
         assert (await ping(master, SECOND, 2)) is True
         assert agent.job_folders() == [f"bad-{FIRST}"]
 
-    run(scenario)
-
 
 async def ping(master: MasterDouble, jid: str, hellos: int) -> Any:
     await until(lambda: len(master.got(Hello)) == hellos, "the Hello")
     return (await master.run(jid, "test.ping")).value
 
 
-def test_one_order_sent_twice_at_once_runs_once(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_one_order_sent_twice_at_once_runs_once(pair: Pair, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         for _ in range(5):
             master.order(FIRST, "probe.mark", str(witness))
         await until(lambda: FIRST in master.returns, "the return")
@@ -283,13 +246,11 @@ def test_one_order_sent_twice_at_once_runs_once(run: Callable[..., None], tmp_pa
         await master.run(SECOND, "test.ping")
         assert lines(witness) == ["x"]
 
-    run(scenario)
 
-
-def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
+    pair: Pair, tmp_path: Path
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         agent.kill()
         for jid, fun in ((FIRST, "mgractionchains.resume"), (SECOND, "probe.mark")):
             JobStore(agent.cache).add(JobSpec(jid, fun))
@@ -301,15 +262,11 @@ def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
         assert master.returns[SECOND].value.startswith("interrupted")
         assert not (tmp_path / "witness").exists()
 
-    run(scenario)
 
-
-def test_a_template_that_dies_takes_no_job_with_it(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
+async def test_a_template_that_dies_takes_no_job_with_it(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(gate))
         await until(lambda: lines(witness), "the start")
         assert agent.process is not None
@@ -322,15 +279,13 @@ def test_a_template_that_dies_takes_no_job_with_it(
         assert master.returns[FIRST].success
         assert children.read_text().split() != [template]
 
-    run(scenario)
 
-
-def test_a_return_that_can_not_be_kept_is_told_when_it_can(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_return_that_can_not_be_kept_is_told_when_it_can(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         log, aside = agent.cache / "jobs.log", agent.cache / "kept"
         master.order(FIRST, "probe.hold", str(witness), str(gate))
         await until(lambda: lines(witness), "the start")
@@ -346,15 +301,13 @@ def test_a_return_that_can_not_be_kept_is_told_when_it_can(
         await until(lambda: agent.job_folders() == [], "the end of the folder")
         assert master.returns[FIRST].success and len(lines(witness)) == 1
 
-    run(scenario)
 
-
-def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
-    run: Callable[..., None], tmp_path: Path
+async def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, _agent):
         for jid in (FIRST, SECOND):
             master.order(jid, "probe.hold", str(witness), str(gate), "x" * 150_000)
         await until(lambda: len(lines(witness)) == 2, "the start of both")
@@ -362,5 +315,3 @@ def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
         assert not ret.success and "can't be sent" in ret.value
         gate.touch()
         await until(lambda: {FIRST, SECOND} <= set(master.returns), "the returns")
-
-    run(scenario)

@@ -6,14 +6,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from catena.minion.start.interpreter import python_argv
 from catena.transport.messages import Hello
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import Pair, until
 
 #: The promise is 18 MB (design §1); a test machine that runs little else shares less.
 IDLE_MB = 20.0
@@ -28,8 +28,8 @@ def pss_mb(pid: int) -> float:
     raise AssertionError("no Pss")
 
 
-def test_an_idle_agent_is_small_and_quickly_welcome(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_idle_agent_is_small_and_quickly_welcome(pair: Pair) -> None:
+    async with pair() as (master, agent):
         agent.kill()
         began = time.monotonic()
         agent.launch()
@@ -43,8 +43,6 @@ def test_an_idle_agent_is_small_and_quickly_welcome(run: Callable[..., None]) ->
         hello = master.got(Hello)[-1]
         assert hello.grains["id"] == "m1" and hello.grains["os"]
 
-    run(scenario)
-
 
 def test_the_daemon_imports_nothing_that_it_does_not_need() -> None:
     code = f"import sys, catena.minion.daemon; print([m for m in {ABSENT!r} if m in sys.modules])"
@@ -52,15 +50,13 @@ def test_the_daemon_imports_nothing_that_it_does_not_need() -> None:
     assert done.stdout.decode().strip() == "[]"
 
 
-def test_a_second_agent_with_the_same_folders_does_not_start(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_second_agent_with_the_same_folders_does_not_start(pair: Pair) -> None:
+    async with pair() as (master, agent):
         argv = python_argv("catena.minion.launch", agent.configure(log_file="-"))
         done = subprocess.run(argv, capture_output=True, timeout=100, check=False)
         assert done.returncode == 3
         assert b"another agent runs with these folders" in done.stderr
         assert (await master.run("20260101000000000001", "test.ping")).value is True
-
-    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -107,10 +103,10 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(short: Path) -> None
     assert (short / "state" / "minion" / "run").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
-    run: Callable[..., None],
+async def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         agent.kill()
         agent.launch(enrol_token="very-secret-token")
         await until(lambda: len(master.got(Hello)) == 2, "the Hello")
@@ -124,5 +120,3 @@ def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
                     continue
                 assert b"very-secret-token" not in data, (pid, name)
         assert json.loads((agent.home / "minion").read_text())["enrol_token"]
-
-    run(scenario)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from catena.core.job import JobReturn
 from catena.minion.jobs import processes
 from catena.minion.jobs.record import Work
 from catena.transport.messages import Hello, JobCancel
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import MasterDouble, Pair, until
 
 
 def jid(number: int) -> str:
@@ -29,19 +28,17 @@ async def commands(master: MasterDouble, first: int, count: int, words: str) -> 
     return found
 
 
-def test_commands_that_leave_nothing_behind_share_a_process(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_commands_that_leave_nothing_behind_share_a_process(pair: Pair) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         told = await commands(master, 10, 6, "echo $PPID; pwd; echo $0 >&2")
         # A machine that stands still for seconds between two of them may begin a new one.
         assert len({text.split()[0] for text in told}) < 6
         assert len({text.split(maxsplit=1)[1] for text in told}) == 1
 
-    run(scenario)
 
-
-def test_a_process_with_something_left_running_has_no_second_job(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_process_with_something_left_running_has_no_second_job(pair: Pair) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         (told,) = await commands(master, 10, 1, "sleep 600 >/dev/null 2>&1 & echo $PPID $!")
         worker, left = told.split()
@@ -51,49 +48,39 @@ def test_a_process_with_something_left_running_has_no_second_job(run: Callable[.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(left), signal.SIGKILL)
 
-    run(scenario)
-
 
 #: A custom file that the name of a built-in module loads, and one that it does not.
 ADDS, OTHER = "__virtualname__ = 'cmd'\n\ndef more():\n    return 1\n", "def x():\n    return 1\n"
 
 
-def test_a_process_that_has_loaded_a_custom_file_has_no_second_job(
-    run: Callable[..., None],
+async def test_a_process_that_has_loaded_a_custom_file_has_no_second_job(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         (agent.cache / "extmods" / "modules" / "adds.py").write_text(ADDS, encoding="utf-8")
         assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
 
-    run(scenario)
 
-
-def test_where_custom_grains_may_be_loaded_each_job_has_its_own_process(
-    run: Callable[..., None],
+async def test_where_custom_grains_may_be_loaded_each_job_has_its_own_process(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         grains = agent.cache / "extmods" / "grains"
         grains.mkdir(mode=0o700)
         (grains / "mine.py").write_text(OTHER, encoding="utf-8")
         assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
 
-    run(scenario)
 
-
-def test_custom_files_that_a_job_has_not_loaded_cost_it_no_process(
-    run: Callable[..., None],
+async def test_custom_files_that_a_job_has_not_loaded_cost_it_no_process(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         (agent.cache / "extmods" / "modules" / "other.py").write_text(OTHER, encoding="utf-8")
         assert len(set(await commands(master, 10, 6, "echo $PPID"))) < 6
 
-    run(scenario)
 
-
-def test_files_are_made_in_a_process_that_is_kept(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_files_are_made_in_a_process_that_is_kept(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, agent):
         for number in range(10, 16):
             ret: JobReturn = await master.run(jid(number), "file.touch", str(tmp_path / "made"))
             assert ret.value is True
@@ -101,11 +88,9 @@ def test_files_are_made_in_a_process_that_is_kept(
         assert agent.job_folders() == []
         assert (tmp_path / "made").stat().st_mode & 0o777 == 0o644
 
-    run(scenario)
 
-
-def test_a_kept_process_that_is_killed_costs_no_job(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_kept_process_that_is_killed_costs_no_job(pair: Pair) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         (worker,) = await commands(master, 10, 1, "echo $PPID")
         with contextlib.suppress(ProcessLookupError):
@@ -114,8 +99,6 @@ def test_a_kept_process_that_is_killed_costs_no_job(run: Callable[..., None]) ->
         (other,) = await commands(master, 20, 1, "echo $PPID")
         assert other != worker
         assert master.told == {jid(10): 1, jid(20): 1}
-
-    run(scenario)
 
 
 def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
@@ -133,12 +116,12 @@ def is_told(witness: Path) -> bool:
     return witness.exists() and witness.read_text(encoding="utf-8").endswith("\n")
 
 
-def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
-    run: Callable[..., None], tmp_path: Path
+async def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         await commands(master, 10, 2, "true")
         master.order(jid(20), "cmd.run", HOLD.format(witness, release))
@@ -157,15 +140,13 @@ def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
         assert len(witness.read_text().split()) == 1
         assert master.told[jid(20)] == master.told[jid(30)] == 1
 
-    run(scenario)
 
-
-def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
-    run: Callable[..., None], tmp_path: Path
+async def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         await commands(master, 10, 2, "true")
         master.order(jid(20), "cmd.run", HOLD.format(witness, release))
@@ -182,43 +163,37 @@ def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
         await until(lambda: jid(20) in master.returns, "the return")
         assert master.returns[jid(20)].value == "x" and master.told[jid(20)] == 1
 
-    run(scenario)
 
-
-def test_a_given_job_can_be_cancelled_and_dies_alone(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
+async def test_a_given_job_can_be_cancelled_and_dies_alone(pair: Pair, tmp_path: Path) -> None:
     late = tmp_path / "late"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
-        shutil.rmtree(agent.cache / "extmods")
-        await commands(master, 10, 2, "true")
-        for number, end in ((20, "cancelled"), (21, "interrupted")):
-            witness = tmp_path / end
-            master.order(jid(number), "cmd.run", HOLD.format(witness, late))
-            await until(partial(is_told, witness), "the start of the job")
-            if end == "cancelled":
-                master.send(JobCancel(jid(number), "enough"))
-            else:
-                os.kill(int(witness.read_text()), signal.SIGKILL)
-            await until(partial(master.returns.get, jid(number)), "the return")
-            ret = master.returns[jid(number)]
-            assert str(ret.value).startswith(end) and not ret.success
-            assert await commands(master, number + 10, 2, "echo y") == ["y", "y"]
-
     try:
-        run(scenario)
+        async with pair() as (master, agent):
+            shutil.rmtree(agent.cache / "extmods")
+            await commands(master, 10, 2, "true")
+            for number, end in ((20, "cancelled"), (21, "interrupted")):
+                witness = tmp_path / end
+                master.order(jid(number), "cmd.run", HOLD.format(witness, late))
+                await until(partial(is_told, witness), "the start of the job")
+                if end == "cancelled":
+                    master.send(JobCancel(jid(number), "enough"))
+                else:
+                    os.kill(int(witness.read_text()), signal.SIGKILL)
+                await until(partial(master.returns.get, jid(number)), "the return")
+                ret = master.returns[jid(number)]
+                assert str(ret.value).startswith(end) and not ret.success
+                assert await commands(master, number + 10, 2, "echo y") == ["y", "y"]
     finally:
         late.touch()  # the command of a process that was killed goes on without it
 
 
-def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
-    run: Callable[..., None], tmp_path: Path
+async def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
+    pair: Pair, tmp_path: Path
 ) -> None:
     """The next agent may be an older one, which knows nothing of lines."""
     witness, release = tmp_path / "witness", tmp_path / "release"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         await commands(master, 10, 2, "true")
         master.stores = False
@@ -234,8 +209,6 @@ def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
         agent.begin()
         await until(lambda: {jid(12), jid(20)} <= set(master.returns), "the returns")
         assert master.returns[jid(20)].value == "x" and master.returns[jid(12)].value == "y"
-
-    run(scenario)
 
 
 async def commands_told(master: MasterDouble, number: int, words: str) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from catena.transport.messages import (
     PillarRequest,
     Refused,
 )
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import Pair, until
 
 FIRST, SECOND = "20260101000000000001", "20260101000000000002"
 CALL = "import sys; from catena.cli.main import main; sys.exit(main())"
@@ -37,8 +36,8 @@ async def catena(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-def test_a_job_gets_pillar_and_files_through_the_daemon(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_job_gets_pillar_and_files_through_the_daemon(pair: Pair) -> None:
+    async with pair() as (master, _agent):
         master.pillar = {"secret": "s3"}
         (master.file_root / "deep").mkdir()
         (master.file_root / "deep" / "a.txt").write_text("ä" * 1_000_000)
@@ -47,11 +46,9 @@ def test_a_job_gets_pillar_and_files_through_the_daemon(run: Callable[..., None]
         ret = await master.run(SECOND, "probe.read_file", "deep/a.txt")
         assert ret.value == "ä" * 1_000_000, str(ret.value)[:2000]
 
-    run(scenario)
 
-
-def test_an_event_of_a_job_reaches_the_master(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_event_of_a_job_reaches_the_master(pair: Pair) -> None:
+    async with pair() as (master, agent):
         ret = await master.run(FIRST, "probe.say", "my/tag")
         assert ret.success, ret
         await until(lambda: master.got(EventFired), "the event")
@@ -60,13 +57,11 @@ def test_an_event_of_a_job_reaches_the_master(run: Callable[..., None]) -> None:
         await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
         assert agent.ask("status")["outbox"] == 0
 
-    run(scenario)
 
-
-def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
-    run: Callable[..., None],
+async def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
+    pair: Pair,
 ) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.say_many", "my/tag", 1000)
         await until(lambda: len(master.got(EventFired)) > 20, "the first events")
         agent.kill()
@@ -82,11 +77,9 @@ def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
         assert len(ids) == 1000, "one that came again has its own id"
         await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
 
-    run(scenario)
 
-
-def test_grains_collected_anew_are_kept_and_told(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_grains_collected_anew_are_kept_and_told(pair: Pair) -> None:
+    async with pair() as (master, agent):
         (agent.home / "grains").write_text("colour: red\n")
         ret = await master.run(FIRST, "saltutil.refresh_grains")
         assert ret.success, ret
@@ -94,11 +87,9 @@ def test_grains_collected_anew_are_kept_and_told(run: Callable[..., None]) -> No
         assert master.got(GrainsUpdate)[0].grains["colour"] == "red"
         assert (await master.run(SECOND, "grains.get", "colour")).value == "red"
 
-    run(scenario)
 
-
-def test_a_call_uses_the_daemon_and_the_masters_pillar(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_call_uses_the_daemon_and_the_masters_pillar(pair: Pair) -> None:
+    async with pair() as (master, agent):
         master.pillar = {"secret": "s3"}
         folder = agent.configure()
         code, out, err = await catena(
@@ -107,11 +98,9 @@ def test_a_call_uses_the_daemon_and_the_masters_pillar(run: Callable[..., None])
         assert (code, json.loads(out)) == (0, {"local": "s3"}), err
         assert len(master.got(Hello)) == 1
 
-    run(scenario)
 
-
-def test_a_call_without_a_daemon_asks_the_master_itself(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_call_without_a_daemon_asks_the_master_itself(pair: Pair) -> None:
+    async with pair() as (master, agent):
         master.pillar = {"secret": "s3"}
         folder = agent.configure()
         agent.kill()
@@ -125,13 +114,11 @@ def test_a_call_without_a_daemon_asks_the_master_itself(run: Callable[..., None]
         assert code == 0, err
         await master.restart()
 
-    run(scenario)
 
-
-def test_a_called_state_run_waits_for_its_turn(run: Callable[..., None], tmp_path: Path) -> None:
+async def test_a_called_state_run_waits_for_its_turn(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         folder = agent.configure()
         master.order(FIRST, "state.sls", str(witness), str(gate), "job")
         await until(lambda: witness.exists(), "the start of the job")
@@ -144,21 +131,17 @@ def test_a_called_state_run_waits_for_its_turn(run: Callable[..., None], tmp_pat
         assert (code, "waits behind 1" in err) == (0, True), err
         assert witness.read_text() == "job\ncall\n"
 
-    run(scenario)
 
-
-def test_a_refused_minion_says_so_and_comes_back(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_refused_minion_says_so_and_comes_back(pair: Pair) -> None:
+    async with pair() as (master, agent):
         master.send(Refused("duplicate_machine", "machine mach1 is m2", 0.0))
         await until(lambda: "duplicate_machine" in agent.log, "the log line")
         assert "machine mach1 is m2" in agent.log
         assert agent.ask("status")["link"] == "refused: duplicate_machine"
 
-    run(scenario)
 
-
-def test_progress_of_a_state_run_is_told_live(run: Callable[..., None]) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_progress_of_a_state_run_is_told_live(pair: Pair) -> None:
+    async with pair() as (master, agent):
         (agent.cache / "extmods" / "modules" / "state.py").unlink()
         (master.file_root / "demo.sls").write_text("one:\n  test.nop: []\ntwo:\n  test.nop: []\n")
         ret = await master.run(FIRST, "state.sls", "demo")
@@ -166,14 +149,10 @@ def test_progress_of_a_state_run_is_told_live(run: Callable[..., None]) -> None:
         steps = [m.progress for m in master.got(JobProgressed)]
         assert [step.kind for step in steps].count("state") == 2
 
-    run(scenario)
-
 
 @pytest.mark.parametrize("verb", ["nonsense"])
-def test_an_unknown_request_names_the_right_ones(run: Callable[..., None], verb: str) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_unknown_request_names_the_right_ones(pair: Pair, verb: str) -> None:
+    async with pair() as (_master, agent):
         with pytest.raises(Exception, match="unknown request"):
             agent.ask(verb)
         assert agent.ask("status")["id"] == "m1"
-
-    run(scenario)

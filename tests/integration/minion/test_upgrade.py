@@ -3,14 +3,13 @@ from __future__ import annotations
 import os
 import signal
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import catena
 from catena.runtime import agent_versions
 from catena.runtime.agent_versions import UpgradeState
 from catena.transport.messages import Hello
-from tests.integration.minion.harness import Agent, MasterDouble, until
+from tests.integration.minion.harness import Agent, Pair, until
 
 FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
 
@@ -40,12 +39,12 @@ def state(agent: Agent) -> UpgradeState | None:
     return upgrade.state if upgrade else None
 
 
-def test_an_agent_changes_to_a_new_version_and_a_running_job_goes_on(
-    run: Callable[..., None], tmp_path: Path
+async def test_an_agent_changes_to_a_new_version_and_a_running_job_goes_on(
+    pair: Pair, tmp_path: Path
 ) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+    async with pair() as (master, agent):
         master.order(FIRST, "probe.hold", str(witness), str(gate))
         await until(witness.exists, "the start of the job")
         agent.configure()
@@ -60,13 +59,9 @@ def test_an_agent_changes_to_a_new_version_and_a_running_job_goes_on(
         assert (await master.run(THIRD, "agent.version")).value == "9.0.1"
         assert master.told == {FIRST: 1, SECOND: 1, THIRD: 1}
 
-    run(scenario)
 
-
-def test_an_agent_that_ends_at_once_is_taken_back(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_an_agent_that_ends_at_once_is_taken_back(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, agent):
         agent.configure()
         change = (
             "catena/minion/daemon.py",
@@ -84,13 +79,9 @@ def test_an_agent_that_ends_at_once_is_taken_back(
         os.kill(agent.ask("status")["pid"], signal.SIGTERM)
         await until(lambda: not (agent.start.run_dir / "minion.sock").exists(), "its end")
 
-    run(scenario)
 
-
-def test_a_wheel_that_can_not_start_is_never_current(
-    run: Callable[..., None], tmp_path: Path
-) -> None:
-    async def scenario(master: MasterDouble, agent: Agent) -> None:
+async def test_a_wheel_that_can_not_start_is_never_current(pair: Pair, tmp_path: Path) -> None:
+    async with pair() as (master, _agent):
         change = ("catena/minion/loop.py", "import zmq", "import zmq_of_tomorrow")
         bad = wheel(tmp_path, "9.0.3", change)
         ret = await master.run(FIRST, "agent.install", str(bad))
@@ -99,5 +90,3 @@ def test_a_wheel_that_can_not_start_is_never_current(
         ret = await master.run(SECOND, "agent.install", str(tmp_path / "catena-1.whl"))
         assert not ret.success and "no such file" in ret.value
         assert len(master.got(Hello)) == 1
-
-    run(scenario)
