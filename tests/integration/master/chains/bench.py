@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class AllMinions:
 
 
 class Bench:
-    """Everything that a test of chains needs; made by `with_bench`."""
+    """Everything that a test of chains needs; made by `a_bench`."""
 
     def __init__(self, folder: Path, store: Store, minions: tuple[str, ...]) -> None:
         self.folder = folder
@@ -252,22 +252,16 @@ def ret(jid: str, fun: str, value: Any, **more: Any) -> JobReturn:
     )
 
 
-def with_bench(
-    folder: Path,
-    body: Callable[[Bench], Awaitable[None]],
-    minions: tuple[str, ...] = ("web1",),
-    url: str = "",
-) -> None:
-    """Run *body* on a fresh bench, whose store is an SQLite file or that of *url*."""
-
-    async def run() -> None:
-        store = Store(url or f"sqlite:///{folder / 'master.db'}")
-        await store.open()
-        try:
-            bench = Bench(folder, store, minions)
-            await bench.open()
-            await body(bench)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def a_bench(
+    folder: Path, minions: tuple[str, ...] = ("web1",), url: str = ""
+) -> AsyncIterator[Bench]:
+    """Yield a fresh bench, whose store is an SQLite file or that of *url*."""
+    store = Store(url or f"sqlite:///{folder / 'master.db'}")
+    await store.open()
+    try:
+        bench = Bench(folder, store, minions)
+        await bench.open()
+        yield bench
+    finally:
+        await store.close()

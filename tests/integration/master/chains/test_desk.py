@@ -36,7 +36,15 @@ from catena.master.chains.ledger import ConflictError
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import TRANSACTIONAL_CHUNKS
-from tests.integration.master.chains.bench import HOUR, Bench, action, key, ret, row, with_bench
+from tests.integration.master.chains.bench import (
+    HOUR,
+    Bench,
+    a_bench,
+    action,
+    key,
+    ret,
+    row,
+)
 
 START = "mgractionchains.start"
 SCRIPT = b"#!/bin/sh\necho hello\n"
@@ -49,8 +57,8 @@ async def titles(bench: Bench, label: str, minion: int = 0) -> list[tuple[int, s
     return [(a["sort_order"], a["title"]) for a in view["minions"][minion]["actions"]]
 
 
-def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
+async def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
+    async with a_bench(tmp_path, ("web1", "web2")) as bench:
         service = bench.chains.service
         await service.create(ChainCreate("patch"), "alice")
         for line in ("one", "two", "three"):
@@ -75,240 +83,203 @@ def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             await service.move(ChainMove("patch", 0, 9), "alice")
 
-    with_bench(tmp_path, body, ("web1", "web2"))
+
+async def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(bench: Bench) -> None:
+    service = bench.chains.service
+    await bench.apply("patch", CMD)
+    expected = r"can't approve chain 'patch' \(1\): it is draft; possible now: schedule"
+    with pytest.raises(InvalidStateError, match=expected):
+        await service.approve(ChainRef("patch"), "alice")
 
 
-def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        service = bench.chains.service
-        await bench.apply("patch", CMD)
-        expected = r"can't approve chain 'patch' \(1\): it is draft; possible now: schedule"
-        with pytest.raises(InvalidStateError, match=expected):
-            await service.approve(ChainRef("patch"), "alice")
-
-    with_bench(tmp_path, body)
-
-
-def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await bench.apply("patch", CMD)
-        with pytest.raises(UsageError):
-            await bench.chains.service.create(ChainCreate("patch"), "alice")
-        assert await bench.apply("patch", CMD, CMD) == first
-        assert len(await titles(bench, "patch")) == 2
-        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        for state in ("scheduled", "dispatched"):
-            with pytest.raises(UsageError, match=rf"'patch' \({first}\) is {state}.*--again"):
-                await bench.apply("patch", CMD)
-            await bench.chains.scheduler.tick()
-        beside = ChainCreate("patch", again=True)
-        second = await bench.chains.service.create(beside, "alice")
-        assert second["id"] != first
-        with pytest.raises(UsageError, match=rf"'patch' \({second['id']}\), which is draft"):
-            await bench.chains.service.create(beside, "alice")
-        await bench.chains.service.delete(ChainRef(str(second["id"])), "alice")
-        await bench.chains.service.cancel(ChainRef(str(first)), "alice")
-        assert await bench.apply("patch", CMD) != first
-
-    with_bench(tmp_path, body)
-
-
-def test_a_draft_without_actions_and_a_past_time_are_refused(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        service = bench.chains.service
-        await service.create(ChainCreate("empty"), "alice")
-        with pytest.raises(UsageError):
-            await service.schedule(ChainSchedule("empty"), "alice")
-        await bench.apply("patch", CMD)
-        past = bench.clock.now().timestamp() - HOUR
-        with pytest.raises(UsageError):
-            await service.schedule(ChainSchedule("patch", past), "alice")
-        with pytest.raises(NotFoundError, match="patch"):
-            await service.show(ChainRef("pathc"), "alice")
-        with pytest.raises(CatenaError):
-            await service.apply(ChainDocument("x", ({"tgt": "*"},)), "alice")
-
-    with_bench(tmp_path, body)
-
-
-def test_a_chain_waits_for_its_approval_and_for_its_time(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.apply("patch", CMD)
-        at = bench.clock.now().timestamp() + 2 * HOUR
-        await bench.chains.service.schedule(ChainSchedule("patch", at, True), "alice")
-        bench.clock.advance(HOUR)
+async def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(bench: Bench) -> None:
+    first = await bench.apply("patch", CMD)
+    with pytest.raises(UsageError):
+        await bench.chains.service.create(ChainCreate("patch"), "alice")
+    assert await bench.apply("patch", CMD, CMD) == first
+    assert len(await titles(bench, "patch")) == 2
+    await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+    for state in ("scheduled", "dispatched"):
+        with pytest.raises(UsageError, match=rf"'patch' \({first}\) is {state}.*--again"):
+            await bench.apply("patch", CMD)
         await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["PENDING_APPROVE"]
-        line = await bench.chains.service.approve(ChainRef("patch"), "bob")
-        assert line["state"] == "scheduled"
-        assert (await bench.show("patch"))["approved_by"] == "bob"
-        await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["PENDING_SCHEDULE"]
-        bench.clock.advance(HOUR)
-        await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["NEW"]
-
-    with_bench(tmp_path, body)
+    beside = ChainCreate("patch", again=True)
+    second = await bench.chains.service.create(beside, "alice")
+    assert second["id"] != first
+    with pytest.raises(UsageError, match=rf"'patch' \({second['id']}\), which is draft"):
+        await bench.chains.service.create(beside, "alice")
+    await bench.chains.service.delete(ChainRef(str(second["id"])), "alice")
+    await bench.chains.service.cancel(ChainRef(str(first)), "alice")
+    assert await bench.apply("patch", CMD) != first
 
 
-def test_a_chain_more_than_a_day_late_is_rejected_with_the_reason(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.apply("patch", CMD)
-        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        bench.clock.advance(25 * HOUR)
+async def test_a_draft_without_actions_and_a_past_time_are_refused(bench: Bench) -> None:
+    service = bench.chains.service
+    await service.create(ChainCreate("empty"), "alice")
+    with pytest.raises(UsageError):
+        await service.schedule(ChainSchedule("empty"), "alice")
+    await bench.apply("patch", CMD)
+    past = bench.clock.now().timestamp() - HOUR
+    with pytest.raises(UsageError):
+        await service.schedule(ChainSchedule("patch", past), "alice")
+    with pytest.raises(NotFoundError, match="patch"):
+        await service.show(ChainRef("pathc"), "alice")
+    with pytest.raises(CatenaError):
+        await service.apply(ChainDocument("x", ({"tgt": "*"},)), "alice")
+
+
+async def test_a_chain_waits_for_its_approval_and_for_its_time(bench: Bench) -> None:
+    await bench.apply("patch", CMD)
+    at = bench.clock.now().timestamp() + 2 * HOUR
+    await bench.chains.service.schedule(ChainSchedule("patch", at, True), "alice")
+    bench.clock.advance(HOUR)
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["PENDING_APPROVE"]
+    line = await bench.chains.service.approve(ChainRef("patch"), "bob")
+    assert line["state"] == "scheduled"
+    assert (await bench.show("patch"))["approved_by"] == "bob"
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["PENDING_SCHEDULE"]
+    bench.clock.advance(HOUR)
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["NEW"]
+
+
+async def test_a_chain_more_than_a_day_late_is_rejected_with_the_reason(bench: Bench) -> None:
+    await bench.apply("patch", CMD)
+    await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+    bench.clock.advance(25 * HOUR)
+    await bench.restart()
+    await bench.chains.scheduler.tick()
+    view = await bench.show("patch")
+    assert view["state"] == "failed"
+    assert view["reason"] == "rejected: it is 25 h late, more than 24 h"
+    assert view["minions"][0]["actions"][0]["state"] == "FAILED"
+    assert await bench.job_ids(START) == []
+
+
+async def test_across_a_clock_step_a_chain_waits_for_a_person(bench: Bench) -> None:
+    await bench.apply("patch", CMD)
+    at = bench.clock.now().timestamp() + 2 * HOUR
+    await bench.chains.service.schedule(ChainSchedule("patch", at), "alice")
+    bench.clock.step(3 * HOUR)
+    await bench.chains.scheduler.tick()
+    view = await bench.show("patch")
+    assert (view["state"], view["minions"][0]["actions"][0]["state"]) == (
+        "waiting",
+        "PENDING_SCHEDULE",
+    )
+    assert "clock was set forward by 3 h" in view["reason"]
+    await bench.chains.service.release(ChainRef("patch"), "bob")
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["NEW"]
+
+
+async def test_a_due_chain_is_claimed_once_however_often_the_master_restarts(bench: Bench) -> None:
+    chain = await bench.begin("patch", CMD)
+    for _ in range(3):
         await bench.restart()
         await bench.chains.scheduler.tick()
-        view = await bench.show("patch")
-        assert view["state"] == "failed"
-        assert view["reason"] == "rejected: it is 25 h late, more than 24 h"
-        assert view["minions"][0]["actions"][0]["state"] == "FAILED"
-        assert await bench.job_ids(START) == []
-
-    with_bench(tmp_path, body)
-
-
-def test_across_a_clock_step_a_chain_waits_for_a_person(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.apply("patch", CMD)
-        at = bench.clock.now().timestamp() + 2 * HOUR
-        await bench.chains.service.schedule(ChainSchedule("patch", at), "alice")
-        bench.clock.step(3 * HOUR)
-        await bench.chains.scheduler.tick()
-        view = await bench.show("patch")
-        assert (view["state"], view["minions"][0]["actions"][0]["state"]) == (
-            "waiting",
-            "PENDING_SCHEDULE",
-        )
-        assert "clock was set forward by 3 h" in view["reason"]
-        await bench.chains.service.release(ChainRef("patch"), "bob")
-        await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["NEW"]
-
-    with_bench(tmp_path, body)
+    (jid,) = await bench.job_ids(START)
+    # What the minion sees is known again after the restart.
+    (path,) = bench.files.overlay("web1").values()
+    view = await bench.show("patch")
+    only = view["minions"][0]["actions"][0]["action_id"]
+    assert f"mgr_actionchain_{chain}_action_{only}_chunk_1:" in path.read_text()
+    await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
+    assert (await bench.show("patch"))["state"] == "done"
 
 
-def test_a_due_chain_is_claimed_once_however_often_the_master_restarts(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.begin("patch", CMD)
-        for _ in range(3):
-            await bench.restart()
-            await bench.chains.scheduler.tick()
-        (jid,) = await bench.job_ids(START)
-        # What the minion sees is known again after the restart.
-        (path,) = bench.files.overlay("web1").values()
-        view = await bench.show("patch")
-        only = view["minions"][0]["actions"][0]["action_id"]
-        assert f"mgr_actionchain_{chain}_action_{only}_chunk_1:" in path.read_text()
-        await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
-        assert (await bench.show("patch"))["state"] == "done"
-
-    with_bench(tmp_path, body)
+async def test_two_schedulers_dispatch_a_chain_once(bench: Bench) -> None:
+    await bench.apply("patch", CMD)
+    await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+    ticks = [bench.chains.scheduler.tick() for _ in range(4)]
+    for outcome in await asyncio.gather(*ticks, return_exceptions=True):
+        assert outcome is None or isinstance(outcome, (ConflictError, InvalidStateError))
+    assert len(await bench.job_ids(START)) == 1
 
 
-def test_two_schedulers_dispatch_a_chain_once(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.apply("patch", CMD)
-        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        ticks = [bench.chains.scheduler.tick() for _ in range(4)]
-        for outcome in await asyncio.gather(*ticks, return_exceptions=True):
-            assert outcome is None or isinstance(outcome, (ConflictError, InvalidStateError))
-        assert len(await bench.job_ids(START)) == 1
-
-    with_bench(tmp_path, body)
-
-
-def test_a_chain_that_cant_start_now_is_not_tried_again_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_chain_that_cant_start_now_is_not_tried_again_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.apply("patch", CMD)
-        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        await bench.apply("next", CMD)
-        at = bench.clock.now().timestamp() + 0.2
-        await bench.chains.service.schedule(ChainSchedule("next", at), "alice")
-        tried: list[int] = []
-        both = asyncio.Event()
+    await bench.apply("patch", CMD)
+    await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+    await bench.apply("next", CMD)
+    at = bench.clock.now().timestamp() + 0.2
+    await bench.chains.service.schedule(ChainSchedule("next", at), "alice")
+    tried: list[int] = []
+    both = asyncio.Event()
 
-        async def no_space(parts: ChainParts, chain_id: int) -> None:
-            tried.append(chain_id)
-            bench.clock.advance(1.0)
-            if len(set(tried)) == 2:
-                both.set()
-            raise OSError(errno.ENOSPC, "no space")
+    async def no_space(parts: ChainParts, chain_id: int) -> None:
+        tried.append(chain_id)
+        bench.clock.advance(1.0)
+        if len(set(tried)) == 2:
+            both.set()
+        raise OSError(errno.ENOSPC, "no space")
 
-        monkeypatch.setattr(dispatch, "fire", no_space)
-        task = asyncio.create_task(bench.chains.scheduler.run())
-        await asyncio.wait_for(both.wait(), 3)
-        await asyncio.sleep(0.3)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        # The second was due while the first was looked at; nothing else wakes the scheduler.
-        assert len(tried) == 3
-
-    with_bench(tmp_path, body)
+    monkeypatch.setattr(dispatch, "fire", no_space)
+    task = asyncio.create_task(bench.chains.scheduler.run())
+    await asyncio.wait_for(both.wait(), 3)
+    await asyncio.sleep(0.3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    # The second was due while the first was looked at; nothing else wakes the scheduler.
+    assert len(tried) == 3
 
 
-def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        with pytest.raises(MissingUploadError):
-            await bench.apply("patch", ("script", {"sha256": DIGEST}))
-        bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
-        chain = await bench.begin("patch", ("script", {"sha256": DIGEST, "name": "hi.sh"}))
-        only = (await bench.show("patch"))["minions"][0]["actions"][0]["action_id"]
-        seen = bench.files.overlay("web1")
-        assert seen[f"scripts/script_{only}.sh"].read_bytes() == SCRIPT
-        (jid,) = await bench.job_ids(START)
-        await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
-        await bench.chains.scheduler.tick()
-        assert bench.files.overlay("web1") == {}
-
-    with_bench(tmp_path, body)
+async def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(bench: Bench) -> None:
+    with pytest.raises(MissingUploadError):
+        await bench.apply("patch", ("script", {"sha256": DIGEST}))
+    bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
+    chain = await bench.begin("patch", ("script", {"sha256": DIGEST, "name": "hi.sh"}))
+    only = (await bench.show("patch"))["minions"][0]["actions"][0]["action_id"]
+    seen = bench.files.overlay("web1")
+    assert seen[f"scripts/script_{only}.sh"].read_bytes() == SCRIPT
+    (jid,) = await bench.job_ids(START)
+    await bench.returns(ret(jid, START, {key(chain, only, 1): row(True)}))
+    await bench.chains.scheduler.tick()
+    assert bench.files.overlay("web1") == {}
 
 
-def test_a_job_that_took_the_key_of_a_chain_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_job_that_took_the_key_of_a_chain_is_named(
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.apply("patch", CMD)
-        request = JobRequest(
-            user="alice", fun="x.y", minions=("web1",), idempotency_key=f"chain/{chain}/1"
-        )
-        other = await bench.jobs.submit(request)
-        await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
-        await bench.chains.scheduler.tick()
-        assert f"job {other.jid} has the idempotency key of chain {chain}" in caplog.text
-
-    with_bench(tmp_path, body)
+    chain = await bench.apply("patch", CMD)
+    request = JobRequest(
+        user="alice", fun="x.y", minions=("web1",), idempotency_key=f"chain/{chain}/1"
+    )
+    other = await bench.jobs.submit(request)
+    await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
+    await bench.chains.scheduler.tick()
+    assert f"job {other.jid} has the idempotency key of chain {chain}" in caplog.text
 
 
-def test_an_old_upload_that_is_named_again_is_not_swept(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
-        await bench.apply("patch", ("script", {"sha256": DIGEST}))
-        kept = tmp_path / "chains" / "uploads" / DIGEST
-        os.utime(kept, (1, 1))
-        await bench.apply("patch", ("script", {"sha256": DIGEST}))
-        # A sweep that asked before which uploads are used.
-        bench.files.drop_uploads((), 1000)
-        assert kept.read_bytes() == SCRIPT
+async def test_an_old_upload_that_is_named_again_is_not_swept(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
+    await bench.apply("patch", ("script", {"sha256": DIGEST}))
+    kept = tmp_path / "chains" / "uploads" / DIGEST
+    os.utime(kept, (1, 1))
+    await bench.apply("patch", ("script", {"sha256": DIGEST}))
+    # A sweep that asked before which uploads are used.
+    bench.files.drop_uploads((), 1000)
+    assert kept.read_bytes() == SCRIPT
 
-    with_bench(tmp_path, body)
 
-
-def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.apply("patch", CMD, ("reboot", {}), CMD)
-        shown = await bench.chains.service.render(ChainRef("patch"), "alice")
-        names = [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
-        assert [file["file"] for file in shown["files"]] == names
-        for file in shown["files"]:
-            written = (tmp_path / "chains" / file["file"]).read_text()
-            assert written == file["text"]
-        assert (await bench.show("patch"))["state"] == "draft"
-        assert await bench.job_ids(START) == []
-        assert bench.files.overlay("web1") == {}
-
-    with_bench(tmp_path, body)
+async def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(
+    bench: Bench, tmp_path: Path
+) -> None:
+    chain = await bench.apply("patch", CMD, ("reboot", {}), CMD)
+    shown = await bench.chains.service.render(ChainRef("patch"), "alice")
+    names = [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
+    assert [file["file"] for file in shown["files"]] == names
+    for file in shown["files"]:
+        written = (tmp_path / "chains" / file["file"]).read_text()
+        assert written == file["text"]
+    assert (await bench.show("patch"))["state"] == "draft"
+    assert await bench.job_ids(START) == []
+    assert bench.files.overlay("web1") == {}
 
 
 @pytest.mark.parametrize(
@@ -316,62 +287,53 @@ def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(tmp_path: Path
     [(True, TRANSACTIONAL_CHUNKS, True), (True, TRANSACTIONAL_CHUNKS - 1, False)]
     + [(value, TRANSACTIONAL_CHUNKS, False) for value in (False, "yes", None)],
 )
-def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
-    tmp_path: Path, grain: object, wire: int, stateless: bool
+async def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
+    bench: Bench, grain: object, wire: int, stateless: bool
 ) -> None:
-    async def body(bench: Bench) -> None:
-        grains = {"id": "web1", "inner": {"transactional": True}, "transactional": grain}
-        change = sa.update(MINIONS).values(grains=grains, wire=wire)
-        await bench.store.write(lambda conn: conn.execute(change) and None)
-        await bench.apply("patch", CMD, ("reboot", {}), CMD)
-        shown = await bench.chains.service.render(ChainRef("patch"), "alice")
-        text = shown["files"][0]["text"]
-        assert ("reboot_required: true" in text) is stateless
-        assert ("system.reboot" in text) is not stateless
-
-    with_bench(tmp_path, body)
+    grains = {"id": "web1", "inner": {"transactional": True}, "transactional": grain}
+    change = sa.update(MINIONS).values(grains=grains, wire=wire)
+    await bench.store.write(lambda conn: conn.execute(change) and None)
+    await bench.apply("patch", CMD, ("reboot", {}), CMD)
+    shown = await bench.chains.service.render(ChainRef("patch"), "alice")
+    text = shown["files"][0]["text"]
+    assert ("reboot_required: true" in text) is stateless
+    assert ("system.reboot" in text) is not stateless
 
 
-def test_a_preview_is_a_job_in_test_mode_without_reboots(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.apply("patch", CMD, ("reboot", {}), ("apply", {"mods": ["web"]}))
-        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
-        assert await bench.job_ids("state.sls") == [job["jid"]]
-        (path,) = bench.files.overlay("web1").values()
-        text = path.read_text()
-        assert "system.reboot" not in text
-        assert "schedule_next_chunk" not in text
-        assert text.count("test: true") == 2
-        # It is found again by a master that was restarted, and goes with its chain.
-        await bench.restart()
-        assert list(bench.files.overlay("web1")) == [f"actionchains/preview_{chain}.sls"]
-        await bench.chains.service.delete(ChainRef("patch"), "alice")
-        assert not path.exists()
-
-    with_bench(tmp_path, body)
+async def test_a_preview_is_a_job_in_test_mode_without_reboots(bench: Bench) -> None:
+    chain = await bench.apply("patch", CMD, ("reboot", {}), ("apply", {"mods": ["web"]}))
+    job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+    assert await bench.job_ids("state.sls") == [job["jid"]]
+    (path,) = bench.files.overlay("web1").values()
+    text = path.read_text()
+    assert "system.reboot" not in text
+    assert "schedule_next_chunk" not in text
+    assert text.count("test: true") == 2
+    # It is found again by a master that was restarted, and goes with its chain.
+    await bench.restart()
+    assert list(bench.files.overlay("web1")) == [f"actionchains/preview_{chain}.sls"]
+    await bench.chains.service.delete(ChainRef("patch"), "alice")
+    assert not path.exists()
 
 
-def test_a_chain_that_runs_cannot_be_edited_or_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_chain_that_runs_cannot_be_edited_or_deleted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.begin("patch", CMD)
-        with pytest.raises(InvalidStateError):
-            await bench.chains.service.add(ChainAdd("patch", "*", action("reboot")), "alice")
-        with pytest.raises(InvalidStateError):
-            await bench.chains.service.delete(ChainRef("patch"), "alice")
-        await bench.chains.service.cancel(ChainRef("patch"), "alice")
-        # Not before what runs is stopped: the scheduler knows of it by the chain's rows.
-        monkeypatch.setattr("catena.master.chains.service.FENCE_PAUSE_SECONDS", 0)
-        with pytest.raises(TryLaterError):
-            await bench.chains.service.delete(ChainRef("patch"), "alice")
-        await bench.chains.scheduler.tick()
-        assert len(await bench.job_ids("mgractionchains.clean")) == 1
+    await bench.begin("patch", CMD)
+    with pytest.raises(InvalidStateError):
+        await bench.chains.service.add(ChainAdd("patch", "*", action("reboot")), "alice")
+    with pytest.raises(InvalidStateError):
         await bench.chains.service.delete(ChainRef("patch"), "alice")
-        with pytest.raises(NotFoundError):
-            await bench.show("patch")
-
-    with_bench(tmp_path, body)
+    await bench.chains.service.cancel(ChainRef("patch"), "alice")
+    # Not before what runs is stopped: the scheduler knows of it by the chain's rows.
+    monkeypatch.setattr("catena.master.chains.service.FENCE_PAUSE_SECONDS", 0)
+    with pytest.raises(TryLaterError):
+        await bench.chains.service.delete(ChainRef("patch"), "alice")
+    await bench.chains.scheduler.tick()
+    assert len(await bench.job_ids("mgractionchains.clean")) == 1
+    await bench.chains.service.delete(ChainRef("patch"), "alice")
+    with pytest.raises(NotFoundError):
+        await bench.show("patch")
 
 
 @pytest.mark.parametrize(
@@ -390,11 +352,8 @@ def test_a_chain_that_runs_cannot_be_edited_or_deleted(
         ("highstate", {"pillar": {}}, "pillar"),
     ],
 )
-def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
-    tmp_path: Path, kind: str, data: dict[str, object], said: str
+async def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
+    bench: Bench, kind: str, data: dict[str, object], said: str
 ) -> None:
-    async def body(bench: Bench) -> None:
-        with pytest.raises(CatenaError, match=said):
-            await bench.apply("patch", (kind, data))
-
-    with_bench(tmp_path, body)
+    with pytest.raises(CatenaError, match=said):
+        await bench.apply("patch", (kind, data))

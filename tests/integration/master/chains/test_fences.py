@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from catena.client.requests.chains import ChainRef
 from catena.core.errors import TryLaterError
 from catena.master.jobs.delivery import Delivery
 from catena.master.store.chain_tables import RUNS
-from tests.integration.master.chains.bench import Bench, ret, with_bench
+from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
     CLEAN,
@@ -38,133 +37,114 @@ async def count(bench: Bench) -> int:
     return len(await bench.job_ids(CLEAN))
 
 
-def test_a_clean_that_fails_is_sent_again_with_growing_pauses(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await cancel(bench, "first")
-        answered = 0
-        # 36 minutes, in which the scheduler is woken each second.
-        for _ in range(36 * 60):
-            if await count(bench) > answered:
-                answered += 1
-                await answers(bench, success=False)
-            await pass_time(bench, 1.0)
-        assert 8 <= await count(bench) <= 12
-
-    with_bench(tmp_path, body)
+async def test_a_clean_that_fails_is_sent_again_with_growing_pauses(bench: Bench) -> None:
+    await waits(bench, "first")
+    await cancel(bench, "first")
+    answered = 0
+    # 36 minutes, in which the scheduler is woken each second.
+    for _ in range(36 * 60):
+        if await count(bench) > answered:
+            answered += 1
+            await answers(bench, success=False)
+        await pass_time(bench, 1.0)
+    assert 8 <= await count(bench) <= 12
 
 
 @pytest.mark.parametrize("fun", [START, RESUME])
-def test_run_that_progress_ended_is_fenced_when_its_job_fails(tmp_path: Path, fun: str) -> None:
+async def test_run_that_progress_ended_is_fenced_when_its_job_fails(
+    bench: Bench, fun: str
+) -> None:
     """All actions are done, and the minion could not record that the chunk has ended."""
 
-    async def body(bench: Bench) -> None:
-        chain = await bench.begin("first", ("cmd", {"cmd": "true"}))
-        (jid,) = await bench.job_ids(START)
-        view = (await bench.show("first"))["minions"][0]
-        step = {"chain_id": chain, "chunk": 1, "action_id": view["actions"][0]["action_id"]}
-        await bench.progresses(jid, 1, **step, event="begin")
-        await bench.progresses(jid, 2, **step, event="end", outcome="done")
-        assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 0)
-        number = jid if fun == START else bench.jobs.new_jid()
-        why = "ERROR: OSError: [Errno 30] Read-only file system"
-        await bench.returns(ret(number, fun, why, success=False, epochs={str(chain): 1}))
-        assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 1)
-        await pass_time(bench, 1.0)
-        await answers(bench, success=True)
-        assert await owed(bench) == 0
-
-    with_bench(tmp_path, body)
+    chain = await bench.begin("first", ("cmd", {"cmd": "true"}))
+    (jid,) = await bench.job_ids(START)
+    view = (await bench.show("first"))["minions"][0]
+    step = {"chain_id": chain, "chunk": 1, "action_id": view["actions"][0]["action_id"]}
+    await bench.progresses(jid, 1, **step, event="begin")
+    await bench.progresses(jid, 2, **step, event="end", outcome="done")
+    assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 0)
+    number = jid if fun == START else bench.jobs.new_jid()
+    why = "ERROR: OSError: [Errno 30] Read-only file system"
+    await bench.returns(ret(number, fun, why, success=False, epochs={str(chain): 1}))
+    assert ((await bench.show("first"))["state"], await owed(bench)) == ("done", 1)
+    await pass_time(bench, 1.0)
+    await answers(bench, success=True)
+    assert await owed(bench) == 0
 
 
-def test_two_chains_of_one_minion_share_one_fence_job(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        for label in ("first", "second"):
-            await waits(bench, label)
-        for label in ("first", "second"):
-            await cancel(bench, label)
-        await pass_time(bench, 1.0)
-        assert await count(bench) == 1
-        await answers(bench, success=True)
-        await pass_time(bench, 1.0)
-        assert await count(bench) == 2
-        await answers(bench, success=True)
-        await pass_time(bench, 3600.0)
-        assert (await count(bench), await owed(bench)) == (2, 0)
-
-    with_bench(tmp_path, body)
+async def test_two_chains_of_one_minion_share_one_fence_job(bench: Bench) -> None:
+    for label in ("first", "second"):
+        await waits(bench, label)
+    for label in ("first", "second"):
+        await cancel(bench, label)
+    await pass_time(bench, 1.0)
+    assert await count(bench) == 1
+    await answers(bench, success=True)
+    await pass_time(bench, 1.0)
+    assert await count(bench) == 2
+    await answers(bench, success=True)
+    await pass_time(bench, 3600.0)
+    assert (await count(bench), await owed(bench)) == (2, 0)
 
 
-def test_a_cure_by_hand_and_a_start_of_the_agent_end_the_pause(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await cancel(bench, "first")
-        for _ in range(6):
-            await answers(bench, success=False)
-            await pass_time(bench, 900.0)
-        tried = await count(bench)
+async def test_a_cure_by_hand_and_a_start_of_the_agent_end_the_pause(bench: Bench) -> None:
+    await waits(bench, "first")
+    await cancel(bench, "first")
+    for _ in range(6):
         await answers(bench, success=False)
-        await pass_time(bench, 1.0)
-        assert await count(bench) == tried
-        # `catena run web1 mgractionchains.clean` went well.
-        by_hand = ret(bench.jobs.new_jid(), CLEAN, {"success": True, "runs": []}, success=True)
-        await bench.returns(by_hand)
-        await pass_time(bench, 1.0)
-        assert await count(bench) == tried + 1
-        await answers(bench, success=False)
-        await bench.starts("web1-boot-2")
-        await pass_time(bench, 1.0)
-        assert await count(bench) == tried + 2
-        await answers(bench, success=True)
-        assert await owed(bench) == 0
-
-    with_bench(tmp_path, body)
+        await pass_time(bench, 900.0)
+    tried = await count(bench)
+    await answers(bench, success=False)
+    await pass_time(bench, 1.0)
+    assert await count(bench) == tried
+    # `catena run web1 mgractionchains.clean` went well.
+    by_hand = ret(bench.jobs.new_jid(), CLEAN, {"success": True, "runs": []}, success=True)
+    await bench.returns(by_hand)
+    await pass_time(bench, 1.0)
+    assert await count(bench) == tried + 1
+    await answers(bench, success=False)
+    await bench.starts("web1-boot-2")
+    await pass_time(bench, 1.0)
+    assert await count(bench) == tried + 2
+    await answers(bench, success=True)
+    assert await owed(bench) == 0
 
 
 @pytest.mark.parametrize("state", [Delivery.expired, Delivery.lost, Delivery.rejected])
-def test_a_clean_that_never_returns_is_sent_again(tmp_path: Path, state: Delivery) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await cancel(bench, "first")
-        (jid,) = await bench.job_ids(CLEAN)
-        await ends(bench, jid, state)
-        await bench.store.write(
-            lambda conn: bench.chains.results.on_delivery(conn, "web1", jid, state, "too late")
-        )
-        await pass_time(bench, 1.0)
-        await pass_time(bench, 5.0)
-        assert await count(bench) == 2
-
-    with_bench(tmp_path, body)
+async def test_a_clean_that_never_returns_is_sent_again(bench: Bench, state: Delivery) -> None:
+    await waits(bench, "first")
+    await cancel(bench, "first")
+    (jid,) = await bench.job_ids(CLEAN)
+    await ends(bench, jid, state)
+    await bench.store.write(
+        lambda conn: bench.chains.results.on_delivery(conn, "web1", jid, state, "too late")
+    )
+    await pass_time(bench, 1.0)
+    await pass_time(bench, 5.0)
+    assert await count(bench) == 2
 
 
-def test_a_master_that_starts_again_keeps_the_job_and_the_failures(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await cancel(bench, "first")
-        await bench.restart()
-        await pass_time(bench, 1.0)
-        assert await count(bench) == 1
-        for _ in range(4):
-            await answers(bench, success=False)
-            await pass_time(bench, 0.0)
-            await pass_time(bench, 900.0)
+async def test_a_master_that_starts_again_keeps_the_job_and_the_failures(bench: Bench) -> None:
+    await waits(bench, "first")
+    await cancel(bench, "first")
+    await bench.restart()
+    await pass_time(bench, 1.0)
+    assert await count(bench) == 1
+    for _ in range(4):
         await answers(bench, success=False)
-        await bench.restart()
-        await pass_time(bench, 1.0)
-        row = await bench.store.read(lambda conn: conn.execute(sa.select(RUNS)).one())
-        assert (row.fence, row.fence_jid, row.fence_tries, row.fence_why) == (True, "", 5, WHY)
-        assert await count(bench) == 5
+        await pass_time(bench, 0.0)
+        await pass_time(bench, 900.0)
+    await answers(bench, success=False)
+    await bench.restart()
+    await pass_time(bench, 1.0)
+    row = await bench.store.read(lambda conn: conn.execute(sa.select(RUNS)).one())
+    assert (row.fence, row.fence_jid, row.fence_tries, row.fence_why) == (True, "", 5, WHY)
+    assert await count(bench) == 5
 
-    with_bench(tmp_path, body)
 
-
-def test_a_chain_that_its_minion_can_not_forget_is_not_deleted(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await cancel(bench, "first")
-        await answers(bench, success=False)
-        with pytest.raises(TryLaterError, match=r"web1 .*Is a directory"):
-            await bench.chains.service.delete(ChainRef("first"), "alice")
-
-    with_bench(tmp_path, body)
+async def test_a_chain_that_its_minion_can_not_forget_is_not_deleted(bench: Bench) -> None:
+    await waits(bench, "first")
+    await cancel(bench, "first")
+    await answers(bench, success=False)
+    with pytest.raises(TryLaterError, match=r"web1 .*Is a directory"):
+        await bench.chains.service.delete(ChainRef("first"), "alice")

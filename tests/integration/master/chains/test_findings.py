@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from catena.master.jobs import findings as job_findings
 from catena.master.jobs.delivery import Delivery
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.tables import DELIVERIES, MINIONS
-from tests.integration.master.chains.bench import Bench, ret, with_bench
+from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_fences import WHY, answers
 from tests.integration.master.chains.test_two_runs import CMD, START, cancel, ends, resumes, waits
 
@@ -37,108 +36,90 @@ async def rows_of(bench: Bench, label: str) -> list[dict[str, Any]]:
     return [action for minion in view["minions"] for action in minion["actions"]]
 
 
-def test_a_run_that_can_not_be_ended_is_named_in_doctor_and_show(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await comes(bench, up=True)
-        chain = await waits(bench, "night")
-        await cancel(bench, "night")
-        await answers(bench, success=False)
-        (finding,) = await told(bench)
-        assert f"chain 'night' ({chain}) on web1" in finding.what
-        assert WHY.removeprefix("ERROR: ") in finding.what
-        assert finding.advice.endswith("catena run web1 mgractionchains.clean")
-        (minion,) = (await bench.show("night"))["minions"]
-        assert "run 1 is to be forgotten there, and could not be: can't remove" in minion["note"]
-        assert "1 tries, every 5 s" in minion["note"]
-
-    with_bench(tmp_path, body)
+async def test_a_run_that_can_not_be_ended_is_named_in_doctor_and_show(bench: Bench) -> None:
+    await comes(bench, up=True)
+    chain = await waits(bench, "night")
+    await cancel(bench, "night")
+    await answers(bench, success=False)
+    (finding,) = await told(bench)
+    assert f"chain 'night' ({chain}) on web1" in finding.what
+    assert WHY.removeprefix("ERROR: ") in finding.what
+    assert finding.advice.endswith("catena run web1 mgractionchains.clean")
+    (minion,) = (await bench.show("night"))["minions"]
+    assert "run 1 is to be forgotten there, and could not be: can't remove" in minion["note"]
+    assert "1 tries, every 5 s" in minion["note"]
 
 
-def test_a_chain_that_waits_for_a_minion_that_is_away_is_named(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await comes(bench, up=False, last_seen=time.time() - 3600)
-        await bench.begin("night", CMD, CMD)
-        (finding,) = await told(bench)
-        assert "on web1 waits: web1 is not connected since" in finding.what
-        one, two = await rows_of(bench, "night")
-        assert "is to be sent; web1 is not connected, seen last" in one["waits"]
-        assert one["until"] > 0
-        assert two["waits"] == "after action 0"
-
-    with_bench(tmp_path, body)
+async def test_a_chain_that_waits_for_a_minion_that_is_away_is_named(bench: Bench) -> None:
+    await comes(bench, up=False, last_seen=time.time() - 3600)
+    await bench.begin("night", CMD, CMD)
+    (finding,) = await told(bench)
+    assert "on web1 waits: web1 is not connected since" in finding.what
+    one, two = await rows_of(bench, "night")
+    assert "is to be sent; web1 is not connected, seen last" in one["waits"]
+    assert one["until"] > 0
+    assert two["waits"] == "after action 0"
 
 
-def test_a_chain_on_which_nobody_works_hangs(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await comes(bench, up=True)
-        await waits(bench, "night")
-        (finding,) = await told(bench)
-        assert "waits for boot since" in finding.what
-        one, two, three = await rows_of(bench, "night")
-        assert (one["waits"], three["waits"]) == ("", "after action 1")
-        assert two["waits"] == "waits for the boot"
-        limit = bench.clock.now().timestamp() + bench.rules.boundary_seconds
-        assert abs(two["until"] - limit) < 1
-        await bench.starts("web1-boot-2")
-        (finding,) = await told(bench)
-        assert "hangs: no job works on it" in finding.what
-        assert "no job is to resume it" in (await rows_of(bench, "night"))[2]["waits"]
-        await resumes(bench, 1, Delivery.queued)
-        assert await told(bench) == []
-
-    with_bench(tmp_path, body)
+async def test_a_chain_on_which_nobody_works_hangs(bench: Bench) -> None:
+    await comes(bench, up=True)
+    await waits(bench, "night")
+    (finding,) = await told(bench)
+    assert "waits for boot since" in finding.what
+    one, two, three = await rows_of(bench, "night")
+    assert (one["waits"], three["waits"]) == ("", "after action 1")
+    assert two["waits"] == "waits for the boot"
+    limit = bench.clock.now().timestamp() + bench.rules.boundary_seconds
+    assert abs(two["until"] - limit) < 1
+    await bench.starts("web1-boot-2")
+    (finding,) = await told(bench)
+    assert "hangs: no job works on it" in finding.what
+    assert "no job is to resume it" in (await rows_of(bench, "night"))[2]["waits"]
+    await resumes(bench, 1, Delivery.queued)
+    assert await told(bench) == []
 
 
-def test_chains_that_failed_are_late_or_wait_for_a_person_are_named(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await comes(bench, up=True)
-        failed = await bench.begin("failed", CMD)
-        await bench.returns(ret((await bench.job_ids(START))[0], START, "no", success=False))
-        asked = await bench.apply("asked", CMD)
-        await bench.chains.service.schedule(ChainSchedule("asked", 0.0, True), "alice")
-        late = await bench.apply("late", CMD)
-        at = bench.clock.now().timestamp() + 60
-        await bench.chains.service.schedule(ChainSchedule("late", at), "alice")
+async def test_chains_that_failed_are_late_or_wait_for_a_person_are_named(bench: Bench) -> None:
+    await comes(bench, up=True)
+    failed = await bench.begin("failed", CMD)
+    await bench.returns(ret((await bench.job_ids(START))[0], START, "no", success=False))
+    asked = await bench.apply("asked", CMD)
+    await bench.chains.service.schedule(ChainSchedule("asked", 0.0, True), "alice")
+    late = await bench.apply("late", CMD)
+    at = bench.clock.now().timestamp() + 60
+    await bench.chains.service.schedule(ChainSchedule("late", at), "alice")
 
-        def age(conn: sa.Connection) -> None:
-            mine = CHAINS.c.id == failed
-            conn.execute(sa.update(CHAINS).where(mine).values(ended=time.time() - 60))
+    def age(conn: sa.Connection) -> None:
+        mine = CHAINS.c.id == failed
+        conn.execute(sa.update(CHAINS).where(mine).values(ended=time.time() - 60))
 
-        await bench.store.write(age)
-        said = "\n".join(f"{f.what} -> {f.advice}" for f in await told(bench))
-        assert f"chain 'failed' ({failed}) failed at" in said
-        assert f"catena chain show {failed}" in said
-        assert f"chain 'asked' ({asked}) waits for approval -> catena chain approve" in said
-        assert f"chain 'late' ({late}) was due at" in said
-        assert "catena chain approve" in (await rows_of(bench, "asked"))[0]["waits"]
-        assert (await rows_of(bench, "late"))[0]["waits"] == "waits for its time"
-        assert (await rows_of(bench, "late"))[0]["until"] == at
-
-    with_bench(tmp_path, body)
+    await bench.store.write(age)
+    said = "\n".join(f"{f.what} -> {f.advice}" for f in await told(bench))
+    assert f"chain 'failed' ({failed}) failed at" in said
+    assert f"catena chain show {failed}" in said
+    assert f"chain 'asked' ({asked}) waits for approval -> catena chain approve" in said
+    assert f"chain 'late' ({late}) was due at" in said
+    assert "catena chain approve" in (await rows_of(bench, "asked"))[0]["waits"]
+    assert (await rows_of(bench, "late"))[0]["waits"] == "waits for its time"
+    assert (await rows_of(bench, "late"))[0]["until"] == at
 
 
-def test_jobs_that_nobody_takes_are_named_by_minion(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.begin("night", CMD)
-        change = sa.update(DELIVERIES).values(changed=time.time() - 3600)
-        await bench.store.write(lambda conn: conn.execute(change))
-        await comes(bench, last_seen=0.0)
-        (finding,) = await bench.store.read(lambda conn: list(job_findings.check(conn)))
-        assert finding.what == "1 jobs wait for web1, which takes none: it was never connected"
-        await ends(bench, (await bench.job_ids(START))[0])
-        assert await bench.store.read(lambda conn: list(job_findings.check(conn))) == []
-
-    with_bench(tmp_path, body)
+async def test_jobs_that_nobody_takes_are_named_by_minion(bench: Bench) -> None:
+    await bench.begin("night", CMD)
+    change = sa.update(DELIVERIES).values(changed=time.time() - 3600)
+    await bench.store.write(lambda conn: conn.execute(change))
+    await comes(bench, last_seen=0.0)
+    (finding,) = await bench.store.read(lambda conn: list(job_findings.check(conn)))
+    assert finding.what == "1 jobs wait for web1, which takes none: it was never connected"
+    await ends(bench, (await bench.job_ids(START))[0])
+    assert await bench.store.read(lambda conn: list(job_findings.check(conn))) == []
 
 
-def test_two_chains_of_one_label_differ_in_messages(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "night")
-        second = await waits(bench, "night", again=True)
-        assert first != second
-        for chain in (first, second):
-            expected = rf"chain 'night' \({chain}\) is (running|dispatched)"
-            with pytest.raises(InvalidStateError, match=expected):
-                await bench.chains.service.retry(ChainRef(str(chain)), "alice")
-
-    with_bench(tmp_path, body)
+async def test_two_chains_of_one_label_differ_in_messages(bench: Bench) -> None:
+    first = await waits(bench, "night")
+    second = await waits(bench, "night", again=True)
+    assert first != second
+    for chain in (first, second):
+        expected = rf"chain 'night' \({chain}\) is (running|dispatched)"
+        with pytest.raises(InvalidStateError, match=expected):
+            await bench.chains.service.retry(ChainRef(str(chain)), "alice")

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catena.master.chains import dispatch
 from catena.master.store.chain_tables import CHUNKS
-from tests.integration.master.chains.bench import Bench, with_bench
+from tests.integration.master.chains.bench import a_bench
 from tests.integration.master.chains.test_course import CMD, START
 
 FLEET = tuple(f"web{number}" for number in range(1, 6))
@@ -20,8 +20,8 @@ def _few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "_SLICE", 2)
 
 
-def test_every_minion_of_a_fleet_finds_the_file_that_its_job_names(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
+async def test_every_minion_of_a_fleet_finds_the_file_that_its_job_names(tmp_path: Path) -> None:
+    async with a_bench(tmp_path, FLEET) as bench:
         await bench.begin("patch", CMD, CMD)
         assert len(await bench.job_ids(START)) == 1
         query = sa.select(CHUNKS.c.minion, CHUNKS.c.file, CHUNKS.c.sha256)
@@ -32,13 +32,11 @@ def test_every_minion_of_a_fleet_finds_the_file_that_its_job_names(tmp_path: Pat
             assert sha256(path.read_bytes()).hexdigest() == row.sha256
             assert await bench.states("patch", row.minion) == ["NEW", "NEW"]
 
-    with_bench(tmp_path, body, FLEET)
 
-
-def test_a_chain_whose_files_can_not_all_be_written_waits(
+async def test_a_chain_whose_files_can_not_all_be_written_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(bench: Bench) -> None:
+    async with a_bench(tmp_path, FLEET) as bench:
         write, asked = bench.files.write_chunks, []
 
         def full(texts: Mapping[str, str]) -> None:
@@ -54,5 +52,3 @@ def test_a_chain_whose_files_can_not_all_be_written_waits(
         await bench.chains.scheduler.tick()
         assert (await bench.show("patch"))["state"] == "dispatched"
         assert len(await bench.job_ids(START)) == 1
-
-    with_bench(tmp_path, body, FLEET)

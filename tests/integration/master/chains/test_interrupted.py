@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catena.client.requests.chains import ChainRef, ChainResolve
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
-from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
+from tests.integration.master.chains.bench import Bench, key, ret, row
 from tests.integration.master.chains.test_course import CMD, START, ids
 
 
-def test_an_interrupted_action_is_failed_visibly(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.begin("patch", CMD, CMD)
-        one, _ = await ids(bench, "patch")
-        (jid,) = await bench.job_ids(START)
-        text = "Interrupted: the host or its agent stopped while this ran"
-        await bench.returns(ret(jid, START, {key(chain, one, 1): row(False, text)}))
-        first, second = (await bench.show("patch"))["minions"][0]["actions"]
-        assert (first["state"], first["reason"]) == ("FAILED", "interrupted")
-        assert (second["state"], second["reason"]) == ("FAILED", "Prerequisite failed")
-
-    with_bench(tmp_path, body)
+async def test_an_interrupted_action_is_failed_visibly(bench: Bench) -> None:
+    chain = await bench.begin("patch", CMD, CMD)
+    one, _ = await ids(bench, "patch")
+    (jid,) = await bench.job_ids(START)
+    text = "Interrupted: the host or its agent stopped while this ran"
+    await bench.returns(ret(jid, START, {key(chain, one, 1): row(False, text)}))
+    first, second = (await bench.show("patch"))["minions"][0]["actions"]
+    assert (first["state"], first["reason"]) == ("FAILED", "interrupted")
+    assert (second["state"], second["reason"]) == ("FAILED", "Prerequisite failed")
 
 
 async def cut(bench: Bench, *actions: tuple[str, dict[str, Any]]) -> tuple[int, list[int]]:
@@ -37,62 +33,52 @@ async def cut(bench: Bench, *actions: tuple[str, dict[str, Any]]) -> tuple[int, 
     return chain, found
 
 
-def test_what_is_marked_done_is_not_run_and_the_chain_goes_on_behind_it(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain, (_, two) = await cut(bench, CMD, CMD)
-        await bench.chains.service.resolve(ChainResolve("patch", "mark_done"), "ann")
-        assert await bench.states("patch") == ["DONE", "PENDING_SCHEDULE"]
-        assert (await bench.show("patch"))["minions"][0]["actions"][0]["reason"] == (
-            "marked done by ann"
-        )
-        await bench.chains.scheduler.tick()
-        jid = (await bench.job_ids(START))[-1]
-        await bench.returns(ret(jid, START, {key(chain, two, 1): row(True)}))
-        assert (await bench.show("patch"))["state"] == "done"
-
-    with_bench(tmp_path, body)
-
-
-def test_a_chain_whose_last_action_is_marked_done_is_done(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await cut(bench, CMD)
-        await bench.chains.service.resolve(ChainResolve("patch", "mark_done", ("web1",)), "ann")
-        assert (await bench.show("patch"))["state"] == "done"
-        await bench.chains.scheduler.tick()
-        assert len(await bench.job_ids(START)) == 1
-
-    with_bench(tmp_path, body)
+async def test_what_is_marked_done_is_not_run_and_the_chain_goes_on_behind_it(
+    bench: Bench,
+) -> None:
+    chain, (_, two) = await cut(bench, CMD, CMD)
+    await bench.chains.service.resolve(ChainResolve("patch", "mark_done"), "ann")
+    assert await bench.states("patch") == ["DONE", "PENDING_SCHEDULE"]
+    assert (await bench.show("patch"))["minions"][0]["actions"][0]["reason"] == (
+        "marked done by ann"
+    )
+    await bench.chains.scheduler.tick()
+    jid = (await bench.job_ids(START))[-1]
+    await bench.returns(ret(jid, START, {key(chain, two, 1): row(True)}))
+    assert (await bench.show("patch"))["state"] == "done"
 
 
-def test_an_interrupted_action_can_be_run_again_or_given_up(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await cut(bench, CMD, CMD)
-        await bench.chains.service.resolve(ChainResolve("patch", "retry"), "ann")
-        assert await bench.states("patch") == ["PENDING_SCHEDULE"] * 2
-        await bench.chains.service.resolve(ChainResolve("patch", "cancel"), "ann")
-        assert (await bench.show("patch"))["state"] == "cancelled"
-
-    with_bench(tmp_path, body)
+async def test_a_chain_whose_last_action_is_marked_done_is_done(bench: Bench) -> None:
+    await cut(bench, CMD)
+    await bench.chains.service.resolve(ChainResolve("patch", "mark_done", ("web1",)), "ann")
+    assert (await bench.show("patch"))["state"] == "done"
+    await bench.chains.scheduler.tick()
+    assert len(await bench.job_ids(START)) == 1
 
 
-def test_only_what_is_interrupted_can_be_resolved(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.begin("patch", CMD)
-        resolve = bench.chains.service.resolve
-        with pytest.raises(InvalidStateError, match="dispatched"):
-            await resolve(ChainResolve("patch", "mark_done"), "ann")
-        (one,) = await ids(bench, "patch")
-        (jid,) = await bench.job_ids(START)
-        await bench.returns(ret(jid, START, {key(chain, one, 1): row(False, "exit status 1")}))
-        with pytest.raises(NotFoundError, match=r"no action of chain 'patch' \(1\) is"):
-            await resolve(ChainResolve("patch", "mark_done"), "ann")
-        with pytest.raises(UsageError, match="mark_done"):
-            await resolve(ChainResolve("patch", "markdone"), "ann")
-        with pytest.raises(UsageError, match="as a whole"):
-            await resolve(ChainResolve("patch", "cancel", ("web1",)), "ann")
-        await bench.chains.service.cancel(ChainRef("patch"), "ann")
-        assert (await bench.show("patch"))["state"] == "cancelled"
-        with pytest.raises(InvalidStateError, match="nothing of it is interrupted"):
-            await resolve(ChainResolve("patch", "mark_done"), "ann")
+async def test_an_interrupted_action_can_be_run_again_or_given_up(bench: Bench) -> None:
+    await cut(bench, CMD, CMD)
+    await bench.chains.service.resolve(ChainResolve("patch", "retry"), "ann")
+    assert await bench.states("patch") == ["PENDING_SCHEDULE"] * 2
+    await bench.chains.service.resolve(ChainResolve("patch", "cancel"), "ann")
+    assert (await bench.show("patch"))["state"] == "cancelled"
 
-    with_bench(tmp_path, body)
+
+async def test_only_what_is_interrupted_can_be_resolved(bench: Bench) -> None:
+    chain = await bench.begin("patch", CMD)
+    resolve = bench.chains.service.resolve
+    with pytest.raises(InvalidStateError, match="dispatched"):
+        await resolve(ChainResolve("patch", "mark_done"), "ann")
+    (one,) = await ids(bench, "patch")
+    (jid,) = await bench.job_ids(START)
+    await bench.returns(ret(jid, START, {key(chain, one, 1): row(False, "exit status 1")}))
+    with pytest.raises(NotFoundError, match=r"no action of chain 'patch' \(1\) is"):
+        await resolve(ChainResolve("patch", "mark_done"), "ann")
+    with pytest.raises(UsageError, match="mark_done"):
+        await resolve(ChainResolve("patch", "markdone"), "ann")
+    with pytest.raises(UsageError, match="as a whole"):
+        await resolve(ChainResolve("patch", "cancel", ("web1",)), "ann")
+    await bench.chains.service.cancel(ChainRef("patch"), "ann")
+    assert (await bench.show("patch"))["state"] == "cancelled"
+    with pytest.raises(InvalidStateError, match="nothing of it is interrupted"):
+        await resolve(ChainResolve("patch", "mark_done"), "ann")

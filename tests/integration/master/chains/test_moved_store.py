@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catena.master.jobs.model import JobRequest
-from tests.integration.master.chains.bench import HOUR, Bench, key, ret, row, with_bench
+from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
 from tests.postgres_server import PostgresServer, postgres_server
 
 START = "mgractionchains.start"
@@ -45,10 +45,10 @@ async def _wait_for_boot(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), UPTIMES)
-def test_pending_boundary_survives_a_move_and_fails_in_time(
+async def test_pending_boundary_survives_a_move_and_fails_in_time(
     tmp_path: Path, url: str, first: float, second: float
 ) -> None:
-    async def body(bench: Bench) -> None:
+    async with a_bench(tmp_path, url=url) as bench:
         await bench.move_to_host(1, uptime=first)
         await _wait_for_boot(bench)
         allowed = bench.rules.boundary_seconds
@@ -64,30 +64,25 @@ def test_pending_boundary_survives_a_move_and_fails_in_time(
         await bench.chains.scheduler.tick()
         assert await bench.states("patch") == ["FAILED"]
 
-    with_bench(tmp_path, body, url=url)
-
 
 @pytest.mark.parametrize("ahead", [-400 * DAY, 400 * DAY])
-def test_boundary_is_bounded_by_its_own_time_when_the_new_host_has_a_wrong_clock(
-    tmp_path: Path, ahead: float
+async def test_boundary_is_bounded_by_its_own_time_when_the_new_host_has_a_wrong_clock(
+    bench: Bench, ahead: float
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await _wait_for_boot(bench)
-        await bench.move_to_host(2, uptime=5.0, ahead=ahead)
-        await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["RUNNING"]
-        bench.clock.advance(bench.rules.boundary_seconds + 1)
-        await bench.chains.scheduler.tick()
-        assert await bench.states("patch") == ["FAILED"]
-
-    with_bench(tmp_path, body)
+    await _wait_for_boot(bench)
+    await bench.move_to_host(2, uptime=5.0, ahead=ahead)
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["RUNNING"]
+    bench.clock.advance(bench.rules.boundary_seconds + 1)
+    await bench.chains.scheduler.tick()
+    assert await bench.states("patch") == ["FAILED"]
 
 
 @pytest.mark.parametrize(("first", "second"), UPTIMES)
-def test_waiting_order_survives_a_move_and_expires_in_time(
+async def test_waiting_order_survives_a_move_and_expires_in_time(
     tmp_path: Path, url: str, first: float, second: float
 ) -> None:
-    async def body(bench: Bench) -> None:
+    async with a_bench(tmp_path, url=url) as bench:
         await bench.move_to_host(1, uptime=first)
         await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
         for number, uptime in ((2, second), (1, first + 60)):
@@ -99,17 +94,12 @@ def test_waiting_order_survives_a_move_and_expires_in_time(
         bench.clock.advance(120)
         assert await bench.jobs.expire() == 1
 
-    with_bench(tmp_path, body, url=url)
 
-
-def test_order_waits_no_longer_than_it_may_when_the_new_host_has_a_late_clock(
-    tmp_path: Path,
+async def test_order_waits_no_longer_than_it_may_when_the_new_host_has_a_late_clock(
+    bench: Bench,
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
-        await bench.move_to_host(2, uptime=5.0, ahead=-400 * DAY)
-        assert await bench.jobs.expire() == 0
-        bench.clock.advance(DAY + 1)
-        assert await bench.jobs.expire() == 1
-
-    with_bench(tmp_path, body)
+    await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
+    await bench.move_to_host(2, uptime=5.0, ahead=-400 * DAY)
+    assert await bench.jobs.expire() == 0
+    bench.clock.advance(DAY + 1)
+    assert await bench.jobs.expire() == 1

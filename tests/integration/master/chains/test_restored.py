@@ -16,7 +16,7 @@ from catena.master.jobs.model import JobRequest
 from catena.master.store import backup, restored
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES
-from tests.integration.master.chains.bench import HOUR, Bench, with_bench
+from tests.integration.master.chains.bench import HOUR, Bench, a_bench
 from tests.integration.master.chains.bench import START as NOW
 
 START = "mgractionchains.start"
@@ -24,7 +24,7 @@ CMD: tuple[str, dict[str, Any]] = ("cmd", {"cmd": "true"})
 Scenario = Callable[[Bench], Awaitable[None]]
 
 
-def back_in_time(
+async def back_in_time(
     folder: Path,
     before: Scenario,
     after: Scenario,
@@ -33,28 +33,23 @@ def back_in_time(
     """Restore what *before* left, five minutes later, and go on; return what restore tells."""
     database, copy = folder / "master.db", folder / "copy.db"
 
-    async def saved(bench: Bench) -> None:
+    async with a_bench(folder, minions) as bench:
         await before(bench)
         await asyncio.to_thread(backup.back_up, database, copy)
-
-    with_bench(folder, saved, minions)
     at = NOW.timestamp() + 300
     backup.restore(database, copy, folder / "aside.db", at)
     told = restored.touched(database, at)
 
-    async def run() -> None:
-        store = Store(f"sqlite:///{database}")
-        await store.open()
-        try:
-            bench = Bench(folder, store, minions)
-            bench.clock.advance(310)
-            await bench.bus.open()
-            await bench.restart()
-            await after(bench)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+    store = Store(f"sqlite:///{database}")
+    await store.open()
+    try:
+        bench = Bench(folder, store, minions)
+        bench.clock.advance(310)
+        await bench.bus.open()
+        await bench.restart()
+        await after(bench)
+    finally:
+        await store.close()
     return told
 
 
@@ -68,7 +63,7 @@ async def begin(bench: Bench) -> None:
     await bench.begin("patch", CMD)
 
 
-def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hello(
+async def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hello(
     tmp_path: Path,
 ) -> None:
     async def after(bench: Bench) -> None:
@@ -83,12 +78,12 @@ def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hello(
         new = await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
         assert await bench.says_hello() == [new.jid]
 
-    told = back_in_time(tmp_path, begin, after)
+    told = await back_in_time(tmp_path, begin, after)
     assert told[0].split(":")[0] == "chain 1 (patch) was under way"
     assert "(mgractionchains.start) was open on web1: it ends as lost where" in told[1]
 
 
-def test_chain_that_the_minion_still_works_on_goes_on(
+async def test_chain_that_the_minion_still_works_on_goes_on(
     tmp_path: Path,
 ) -> None:
     async def after(bench: Bench) -> None:
@@ -100,10 +95,10 @@ def test_chain_that_the_minion_still_works_on_goes_on(
         await bench.says_hello()
         assert (await bench.show("patch"))["state"] == "failed"
 
-    back_in_time(tmp_path, begin, after)
+    await back_in_time(tmp_path, begin, after)
 
 
-def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_scheduled(
+async def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_scheduled(
     tmp_path: Path,
 ) -> None:
     async def before(bench: Bench) -> None:
@@ -125,14 +120,14 @@ def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_scheduled
         await bench.chains.scheduler.tick()
         assert len(await bench.job_ids(START)) == 1
 
-    told = back_in_time(tmp_path, before, after)
+    told = await back_in_time(tmp_path, before, after)
     assert told == [
         "chain 1 (soon) was due since the backup: it fails, as it may have run",
         "chain 2 (tomorrow) is scheduled, and starts at its time",
     ]
 
 
-def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
+async def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
     tmp_path: Path,
 ) -> None:
     async def before(bench: Bench) -> None:
@@ -148,10 +143,10 @@ def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
         states = await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
         assert states == ["expired", "lost"]
 
-    back_in_time(tmp_path, before, after, ("web1", "web2"))
+    await back_in_time(tmp_path, before, after, ("web1", "web2"))
 
 
-def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahead(
+async def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahead(
     tmp_path: Path,
 ) -> None:
     jids: list[str] = []
@@ -164,6 +159,6 @@ def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahead(
         bench.clock.advance(HOUR)
         await submit(bench)
 
-    back_in_time(tmp_path, before, submit)
+    await back_in_time(tmp_path, before, submit)
     # The lost master counted on from the first one, by a microsecond with each job.
     assert jid_time(jids[1]) - jid_time(jids[0]) > timedelta(seconds=5)

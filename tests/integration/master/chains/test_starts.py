@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from catena.master.chains import engine
 from catena.master.chains.engine import CONSUMER
-from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
+from tests.integration.master.chains.bench import Bench, a_bench, key, ret, row
 from tests.integration.master.chains.test_course import REBOOT, START
 
 BOTH = ("web1", "web2")
@@ -35,21 +35,19 @@ async def both_wait(bench: Bench) -> None:
         assert await bench.states("patch", minion) == ["RUNNING"]
 
 
-def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
+async def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path) -> None:
+    async with a_bench(tmp_path, BOTH) as bench:
         await both_wait(bench)
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
         await bench.follows(*starts)
         assert [await bench.states("patch", minion) for minion in BOTH] == [["DONE"], ["DONE"]]
         assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
 
-    with_bench(tmp_path, body, BOTH)
 
-
-def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
+async def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(bench: Bench) -> None:
+    async with a_bench(tmp_path, BOTH) as bench:
         await both_wait(bench)
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
         on_start = bench.chains.results.on_start
@@ -65,15 +63,13 @@ def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
         assert await bench.states("patch", "web2") == ["DONE"]
         assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
 
-    with_bench(tmp_path, body, BOTH)
 
-
-def test_events_that_are_no_starts_are_not_kept_from_pruning(
+async def test_events_that_are_no_starts_are_not_kept_from_pruning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "UNSAVED", 3)
 
-    async def body(bench: Bench) -> None:
+    async with a_bench(tmp_path) as bench:
         saved: asyncio.Queue[int] = asyncio.Queue()
         advance = bench.bus.advance
 
@@ -94,5 +90,3 @@ def test_events_that_are_no_starts_are_not_kept_from_pruning(
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         assert await bench.bus.cursor(CONSUMER) >= last - 2
-
-    with_bench(tmp_path, body)

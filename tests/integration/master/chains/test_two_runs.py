@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
 from catena.master.store.chain_tables import RUNS
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
-from tests.integration.master.chains.bench import Bench, key, ret, row, with_bench
+from tests.integration.master.chains.bench import Bench, key, ret, row
 
 START, RESUME, CLEAN = (f"mgractionchains.{name}" for name in ("start", "resume", "clean"))
 CMD = ("cmd", {"cmd": "true"})
@@ -74,40 +73,36 @@ async def cancel(bench: Bench, label: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["named", "reported", "unsaid"])
-def test_cancelling_a_chain_leaves_the_resume_of_another_alone(tmp_path: Path, said: str) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        second = await waits(bench, "second")
-        jid = await resumes(bench, second if said == "named" else 0)
-        third = (await ids(bench, "second"))[2]
-        if said == "reported":
-            told = {"chain_id": second, "epoch": 1, "chunk": 2, "action_id": third}
-            await _stored_progress(bench, jid, {**told, "event": "begin"})
-        await cancel(bench, "first")
-        assert await stopping(bench) == []
-        value = {key(second, third, 2): row(True)}
-        await ends(bench, jid)
-        await bench.returns(ret(jid, RESUME, value, epochs={str(second): 1}))
-        assert (await bench.show("second"))["state"] == "done"
-        assert (await bench.show("first"))["state"] == "cancelled"
-
-    with_bench(tmp_path, body)
+async def test_cancelling_a_chain_leaves_the_resume_of_another_alone(
+    bench: Bench, said: str
+) -> None:
+    await waits(bench, "first")
+    second = await waits(bench, "second")
+    jid = await resumes(bench, second if said == "named" else 0)
+    third = (await ids(bench, "second"))[2]
+    if said == "reported":
+        told = {"chain_id": second, "epoch": 1, "chunk": 2, "action_id": third}
+        await _stored_progress(bench, jid, {**told, "event": "begin"})
+    await cancel(bench, "first")
+    assert await stopping(bench) == []
+    value = {key(second, third, 2): row(True)}
+    await ends(bench, jid)
+    await bench.returns(ret(jid, RESUME, value, epochs={str(second): 1}))
+    assert (await bench.show("second"))["state"] == "done"
+    assert (await bench.show("first"))["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("said", ["named", "reported"])
-def test_cancelling_a_chain_stops_its_own_resume(tmp_path: Path, said: str) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "first")
-        await waits(bench, "second")
-        jid = await resumes(bench, first if said == "named" else 0)
-        if said == "reported":
-            third = (await ids(bench, "first"))[2]
-            told = {"chain_id": first, "epoch": 1, "chunk": 2, "action_id": third}
-            await _stored_progress(bench, jid, {**told, "event": "begin"})
-        await cancel(bench, "first")
-        assert await stopping(bench) == [jid]
-
-    with_bench(tmp_path, body)
+async def test_cancelling_a_chain_stops_its_own_resume(bench: Bench, said: str) -> None:
+    first = await waits(bench, "first")
+    await waits(bench, "second")
+    jid = await resumes(bench, first if said == "named" else 0)
+    if said == "reported":
+        third = (await ids(bench, "first"))[2]
+        told = {"chain_id": first, "epoch": 1, "chunk": 2, "action_id": third}
+        await _stored_progress(bench, jid, {**told, "event": "begin"})
+    await cancel(bench, "first")
+    assert await stopping(bench) == [jid]
 
 
 async def _stored_progress(bench: Bench, jid: str, data: dict[str, Any]) -> None:
@@ -119,44 +114,35 @@ async def _stored_progress(bench: Bench, jid: str, data: dict[str, Any]) -> None
     await bench.progresses(jid, 1, **data)
 
 
-def test_a_resume_that_was_stopped_fails_no_other_chain(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "first")
-        await waits(bench, "second")
-        jid = await resumes(bench, first)
-        await cancel(bench, "first")
-        await ends(bench, jid)
-        text = "cancelled: chain 1 has ended"
-        await bench.returns(ret(jid, RESUME, text, success=False))
-        assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
-
-    with_bench(tmp_path, body)
+async def test_a_resume_that_was_stopped_fails_no_other_chain(bench: Bench) -> None:
+    first = await waits(bench, "first")
+    await waits(bench, "second")
+    jid = await resumes(bench, first)
+    await cancel(bench, "first")
+    await ends(bench, jid)
+    text = "cancelled: chain 1 has ended"
+    await bench.returns(ret(jid, RESUME, text, success=False))
+    assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
 
 
-def test_a_resume_that_fails_fails_the_chain_that_it_names(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        second = await waits(bench, "second")
-        jid = await resumes(bench, second)
-        await ends(bench, jid)
-        await bench.returns(ret(jid, RESUME, "ERROR: no room", success=False))
-        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
-        assert await bench.states("second") == ["DONE", "FAILED", "FAILED"]
-
-    with_bench(tmp_path, body)
+async def test_a_resume_that_fails_fails_the_chain_that_it_names(bench: Bench) -> None:
+    await waits(bench, "first")
+    second = await waits(bench, "second")
+    jid = await resumes(bench, second)
+    await ends(bench, jid)
+    await bench.returns(ret(jid, RESUME, "ERROR: no room", success=False))
+    assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
+    assert await bench.states("second") == ["DONE", "FAILED", "FAILED"]
 
 
-def test_a_failed_resume_that_names_nothing_fails_nobody_by_guess(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        await waits(bench, "second")
-        jid = await resumes(bench)
-        await ends(bench, jid)
-        await bench.returns(ret(jid, RESUME, "malformed resume file", success=False))
-        for label in ("first", "second"):
-            assert await bench.states(label) == ["DONE", "RUNNING", "NEW"]
-
-    with_bench(tmp_path, body)
+async def test_a_failed_resume_that_names_nothing_fails_nobody_by_guess(bench: Bench) -> None:
+    await waits(bench, "first")
+    await waits(bench, "second")
+    jid = await resumes(bench)
+    await ends(bench, jid)
+    await bench.returns(ret(jid, RESUME, "malformed resume file", success=False))
+    for label in ("first", "second"):
+        assert await bench.states(label) == ["DONE", "RUNNING", "NEW"]
 
 
 @pytest.mark.parametrize(
@@ -169,48 +155,39 @@ def test_a_failed_resume_that_names_nothing_fails_nobody_by_guess(tmp_path: Path
         {"args": (77, 1)},
     ],
 )
-def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
-    tmp_path: Path, given: dict[str, Any]
+async def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
+    bench: Bench, given: dict[str, Any]
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, **given)
-        jid = (await bench.jobs.submit(request)).jid
-        await ends(bench, jid)
-        text = "ERROR: actionchain_id must be a number, not 'night'"
-        await bench.returns(ret(jid, RESUME, text, success=False))
-        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
-
-    with_bench(tmp_path, body)
+    await waits(bench, "first")
+    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, **given)
+    jid = (await bench.jobs.submit(request)).jid
+    await ends(bench, jid)
+    text = "ERROR: actionchain_id must be a number, not 'night'"
+    await bench.returns(ret(jid, RESUME, text, success=False))
+    assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
 
 
 @pytest.mark.parametrize("named", [{"actionchain_id": 77}, {"actionchain_id": 77, "epoch": 1}, {}])
-def test_a_run_is_not_disowned_by_the_word_on_another(
-    tmp_path: Path, named: dict[str, int]
+async def test_a_run_is_not_disowned_by_the_word_on_another(
+    bench: Bench, named: dict[str, int]
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "first")
-        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, kwargs=named)
-        jid = (await bench.jobs.submit(request)).jid
-        await ends(bench, jid)
-        said = {"not_resumed": "chain 77 is not known", "actionchain_id": 77, "state": "unknown"}
-        await bench.returns(ret(jid, RESUME, said, success=True))
-        for _ in range(3):
-            await pass_time(bench, 120)
-        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
-
-    with_bench(tmp_path, body)
+    await waits(bench, "first")
+    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, kwargs=named)
+    jid = (await bench.jobs.submit(request)).jid
+    await ends(bench, jid)
+    said = {"not_resumed": "chain 77 is not known", "actionchain_id": 77, "state": "unknown"}
+    await bench.returns(ret(jid, RESUME, said, success=True))
+    for _ in range(3):
+        await pass_time(bench, 120)
+    assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
 
 
-def test_a_resume_by_position_names_its_run(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "first")
-        request = JobRequest(user="root", fun=RESUME, minions=bench.minions, args=(first, 1))
-        jid = (await bench.jobs.submit(request)).jid
-        await cancel(bench, "first")
-        assert jid in await over(bench)
-
-    with_bench(tmp_path, body)
+async def test_a_resume_by_position_names_its_run(bench: Bench) -> None:
+    first = await waits(bench, "first")
+    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, args=(first, 1))
+    jid = (await bench.jobs.submit(request)).jid
+    await cancel(bench, "first")
+    assert jid in await over(bench)
 
 
 async def over(bench: Bench) -> list[str]:
@@ -219,37 +196,31 @@ async def over(bench: Bench) -> list[str]:
 
 
 @pytest.mark.parametrize(("wire", "more"), [(1, {}), (2, {"epoch": 1})])
-def test_a_clean_names_the_run_to_agents_that_take_it(
-    tmp_path: Path, wire: int, more: dict[str, int]
+async def test_a_clean_names_the_run_to_agents_that_take_it(
+    bench: Bench, wire: int, more: dict[str, int]
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await understands(bench, wire)
-        chain = await waits(bench, "first")
-        await cancel(bench, "first")
-        assert await cleans(bench) == [{"actionchain_id": chain, **more}]
-
-    with_bench(tmp_path, body)
+    await understands(bench, wire)
+    chain = await waits(bench, "first")
+    await cancel(bench, "first")
+    assert await cleans(bench) == [{"actionchain_id": chain, **more}]
 
 
 @pytest.mark.parametrize(("wire", "sent"), [(1, 0), (2, 1)])
-def test_an_agent_that_takes_no_epoch_is_not_told_to_forget_a_replaced_run(
-    tmp_path: Path, wire: int, sent: int
+async def test_an_agent_that_takes_no_epoch_is_not_told_to_forget_a_replaced_run(
+    bench: Bench, wire: int, sent: int
 ) -> None:
-    async def body(bench: Bench) -> None:
-        await understands(bench, wire)
-        chain = await waits(bench, "first")
-        jid = await resumes(bench, chain)
-        await ends(bench, jid)
-        # Its resume fails; it is retried before the minion was told to forget the first run.
-        await bench.returns(ret(jid, RESUME, "ERROR: it broke", success=False))
-        await bench.chains.service.retry(ChainRef("first"), "alice")
-        await bench.chains.scheduler._start_due()
-        await bench.chains.scheduler.tick()
-        assert len(await cleans(bench)) == sent
-        assert all(told["epoch"] == 1 for told in await cleans(bench))
-        assert await owed(bench) == sent
-
-    with_bench(tmp_path, body)
+    await understands(bench, wire)
+    chain = await waits(bench, "first")
+    jid = await resumes(bench, chain)
+    await ends(bench, jid)
+    # Its resume fails; it is retried before the minion was told to forget the first run.
+    await bench.returns(ret(jid, RESUME, "ERROR: it broke", success=False))
+    await bench.chains.service.retry(ChainRef("first"), "alice")
+    await bench.chains.scheduler._start_due()
+    await bench.chains.scheduler.tick()
+    assert len(await cleans(bench)) == sent
+    assert all(told["epoch"] == 1 for told in await cleans(bench))
+    assert await owed(bench) == sent
 
 
 async def owed(bench: Bench) -> int:
@@ -258,106 +229,90 @@ async def owed(bench: Bench) -> int:
 
 
 @pytest.mark.parametrize("value", ["nothing", "unknown"])
-def test_a_run_that_its_minion_no_longer_knows_ends_with_that_reason(
-    tmp_path: Path, value: str
+async def test_a_run_that_its_minion_no_longer_knows_ends_with_that_reason(
+    bench: Bench, value: str
 ) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await waits(bench, "first")
-        jid = await resumes(bench, chain if value == "unknown" else 0)
-        await ends(bench, jid)
-        why = f"chain {chain}, run 1 is not known on this minion"
-        said = {"not_resumed": why, "actionchain_id": chain, "epoch": 1, "state": "unknown"}
-        said = said if value == "unknown" else {}
-        await bench.returns(ret(jid, RESUME, said, success=True))
-        await pass_time(bench, 60)
-        # Its results may be on their way.
-        assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
-        await pass_time(bench, 90)
-        await pass_time(bench, 90)
-        view = await bench.show("first")
-        assert view["state"] == "failed"
-        reasons = [action["reason"] for action in view["minions"][0]["actions"]]
-        expected = why if value == "unknown" else "no chain waits on this minion"
-        assert reasons == ["", f"web1: {expected}", f"web1: {expected}"]
-
-    with_bench(tmp_path, body)
+    chain = await waits(bench, "first")
+    jid = await resumes(bench, chain if value == "unknown" else 0)
+    await ends(bench, jid)
+    why = f"chain {chain}, run 1 is not known on this minion"
+    said = {"not_resumed": why, "actionchain_id": chain, "epoch": 1, "state": "unknown"}
+    said = said if value == "unknown" else {}
+    await bench.returns(ret(jid, RESUME, said, success=True))
+    await pass_time(bench, 60)
+    # Its results may be on their way.
+    assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
+    await pass_time(bench, 90)
+    await pass_time(bench, 90)
+    view = await bench.show("first")
+    assert view["state"] == "failed"
+    reasons = [action["reason"] for action in view["minions"][0]["actions"]]
+    expected = why if value == "unknown" else "no chain waits on this minion"
+    assert reasons == ["", f"web1: {expected}", f"web1: {expected}"]
 
 
-def test_a_run_that_was_disowned_too_early_goes_on(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await waits(bench, "first")
-        third = (await ids(bench, "first"))[2]
-        jid = await resumes(bench)
-        await ends(bench, jid)
-        await bench.returns(ret(jid, RESUME, {}, success=True))
-        await pass_time(bench, 60)
-        # The return of the agent's own resume, which was overtaken.
-        value = {key(chain, third, 2): row(True)}
-        own = ret(bench.jobs.new_jid(), RESUME, value, epochs={str(chain): 1})
-        await bench.returns(own)
-        assert (await bench.show("first"))["state"] == "done"
-
-    with_bench(tmp_path, body)
+async def test_a_run_that_was_disowned_too_early_goes_on(bench: Bench) -> None:
+    chain = await waits(bench, "first")
+    third = (await ids(bench, "first"))[2]
+    jid = await resumes(bench)
+    await ends(bench, jid)
+    await bench.returns(ret(jid, RESUME, {}, success=True))
+    await pass_time(bench, 60)
+    # The return of the agent's own resume, which was overtaken.
+    value = {key(chain, third, 2): row(True)}
+    own = ret(bench.jobs.new_jid(), RESUME, value, epochs={str(chain): 1})
+    await bench.returns(own)
+    assert (await bench.show("first"))["state"] == "done"
 
 
-def test_a_start_event_of_an_agent_without_a_chain_disowns_no_last_reboot(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        chain = await bench.begin("last", CMD, REBOOT)
-        (start,) = await bench.job_ids(START)
-        one, two = await ids(bench, "last")
-        value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
-        await ends(bench, start)
-        await bench.returns(ret(start, START, value))
-        jid = await resumes(bench)
-        await ends(bench, jid)
-        await bench.returns(ret(jid, RESUME, {}, success=True))
-        await pass_time(bench, 200)
-        await pass_time(bench, 200)
-        assert await bench.states("last") == ["DONE", "RUNNING"]
-
-    with_bench(tmp_path, body)
-
-
-def test_a_chain_in_the_queue_does_not_keep_a_silent_one_open_for_ever(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await waits(bench, "silent")
-        await bench.starts("web1-boot-2")
-        # Its start is received and stays in the minion's queue, behind the silent one.
-        await bench.begin("behind", CMD)
-        await ends(bench, (await bench.job_ids(START))[-1], Delivery.received)
-        for _ in range(3):
-            await pass_time(bench, 3601)
-        assert (await bench.show("silent"))["state"] == "failed"
-        assert (await bench.show("behind"))["state"] == "dispatched"
-
-    with_bench(tmp_path, body)
+async def test_a_start_event_of_an_agent_without_a_chain_disowns_no_last_reboot(
+    bench: Bench,
+) -> None:
+    chain = await bench.begin("last", CMD, REBOOT)
+    (start,) = await bench.job_ids(START)
+    one, two = await ids(bench, "last")
+    value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
+    await ends(bench, start)
+    await bench.returns(ret(start, START, value))
+    jid = await resumes(bench)
+    await ends(bench, jid)
+    await bench.returns(ret(jid, RESUME, {}, success=True))
+    await pass_time(bench, 200)
+    await pass_time(bench, 200)
+    assert await bench.states("last") == ["DONE", "RUNNING"]
 
 
-def test_a_person_who_cancels_a_resume_ends_its_chain_and_no_other(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "first")
-        await waits(bench, "second")
-        jid = await resumes(bench, first, Delivery.queued)
-        await bench.jobs.cancel(jid, user="alice")
-        assert (await bench.show("first"))["state"] == "failed"
-        assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
-        assert await owed(bench) == 1
+async def test_a_chain_in_the_queue_does_not_keep_a_silent_one_open_for_ever(bench: Bench) -> None:
+    await waits(bench, "silent")
+    await bench.starts("web1-boot-2")
+    # Its start is received and stays in the minion's queue, behind the silent one.
+    await bench.begin("behind", CMD)
+    await ends(bench, (await bench.job_ids(START))[-1], Delivery.received)
+    for _ in range(3):
+        await pass_time(bench, 3601)
+    assert (await bench.show("silent"))["state"] == "failed"
+    assert (await bench.show("behind"))["state"] == "dispatched"
 
-    with_bench(tmp_path, body)
+
+async def test_a_person_who_cancels_a_resume_ends_its_chain_and_no_other(bench: Bench) -> None:
+    first = await waits(bench, "first")
+    await waits(bench, "second")
+    jid = await resumes(bench, first, Delivery.queued)
+    await bench.jobs.cancel(jid, user="alice")
+    assert (await bench.show("first"))["state"] == "failed"
+    assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
+    assert await owed(bench) == 1
 
 
-def test_a_run_that_was_given_up_on_the_minion_ends_here_too(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await waits(bench, "first")
-        await waits(bench, "second")
-        told = {"success": True, "removed": True, "runs": [{"actionchain_id": first, "epoch": 1}]}
-        await bench.returns(ret(bench.jobs.new_jid(), CLEAN, told, success=True))
-        view = await bench.show("first")
-        assert view["state"] == "failed"
-        assert "given up on the minion" in view["minions"][0]["actions"][1]["reason"]
-        assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
-
-    with_bench(tmp_path, body)
+async def test_a_run_that_was_given_up_on_the_minion_ends_here_too(bench: Bench) -> None:
+    first = await waits(bench, "first")
+    await waits(bench, "second")
+    told = {"success": True, "removed": True, "runs": [{"actionchain_id": first, "epoch": 1}]}
+    await bench.returns(ret(bench.jobs.new_jid(), CLEAN, told, success=True))
+    view = await bench.show("first")
+    assert view["state"] == "failed"
+    assert "given up on the minion" in view["minions"][0]["actions"][1]["reason"]
+    assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
 
 
 async def pass_time(bench: Bench, seconds: float) -> None:

@@ -22,7 +22,7 @@ from catena.master.store.chain_tables import RUNS
 from catena.runtime.executor import execute
 from catena.runtime.host import AfterKind, Place
 from catena.runtime.session import local_session
-from tests.integration.master.chains.bench import Bench, with_bench
+from tests.integration.master.chains.bench import Bench
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 PILLAR = {"site": "here", "fleet": [{"name": "web1", "address": "10.0.0.11"}], "web": {"port": 81}}
@@ -123,126 +123,117 @@ def told(view: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(a["title"], a["state"], a["comment"]) for a in view["minions"][0]["actions"]]
 
 
-def test_the_example_chain_runs_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_example_chain_runs_to_its_end(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(bench: Bench) -> None:
-        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
-        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
-        read = document.read(EXAMPLES / "chain.yaml")
-        for digest, path in read.uploads.items():
-            bench.blobs.put(BlobPut(digest, 0, 1, path.read_bytes()))
-        await bench.chains.service.apply(read.request, "alice")
-        view = await go(bench, host, read.request.label)
-        assert [state for _, state, _ in told(view)] == ["DONE"] * 6, told(view)
-        assert view["state"] == "done"
-        root = host.folder / "root"
-        assert "Hello" in (root / "srv/www/index.html").read_text()
-        assert "listen = 81" in (root / "etc/web/web.conf").read_text()
-        assert len(set((root / "var/log/boots").read_text().split())) == 2
-        summaries = [action["summary"] for action in view["minions"][0]["actions"]]
-        assert summaries[1] == "2 changed: web_page, web_settings"
-
-    with_bench(tmp_path, body)
+    host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+    monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+    read = document.read(EXAMPLES / "chain.yaml")
+    for digest, path in read.uploads.items():
+        bench.blobs.put(BlobPut(digest, 0, 1, path.read_bytes()))
+    await bench.chains.service.apply(read.request, "alice")
+    view = await go(bench, host, read.request.label)
+    assert [state for _, state, _ in told(view)] == ["DONE"] * 6, told(view)
+    assert view["state"] == "done"
+    root = host.folder / "root"
+    assert "Hello" in (root / "srv/www/index.html").read_text()
+    assert "listen = 81" in (root / "etc/web/web.conf").read_text()
+    assert len(set((root / "var/log/boots").read_text().split())) == 2
+    summaries = [action["summary"] for action in view["minions"][0]["actions"]]
+    assert summaries[1] == "2 changed: web_page, web_settings"
 
 
-def test_what_an_operator_types_reaches_the_host_as_it_was_typed(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        tree = tmp_path / "tree"
-        tree.mkdir()
-        (tree / "note.sls").write_text(
-            "note:\n  file.managed:\n"
-            "    - name: {{ grains['demo_root'] }}/note\n"
-            "    - contents: {{ pillar['text'] | tojson }}\n"
-        )
-        host = Host(tmp_path / "web1", bench, tree)
-        nasty = "{{ 7*7 }} {% raw %} 'x' \"y\" #z: \\ yes"
-        line = f"printf '%s' '{{{{ 7*7 }}}}' > {host.folder}/root/line"
-        await bench.apply(
-            "odd",
-            ("apply", {"mods": ["note"], "pillar": {"text": nasty}}),
-            ("cmd", {"cmd": line}),
-            ("call", {"fun": "test.echo", "args": ["a: {{ b }}"]}),
-        )
-        view = await go(bench, host, "odd")
-        assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
-        assert (host.folder / "root/note").read_text().rstrip("\n") == nasty
-        assert (host.folder / "root/line").read_text() == "{{ 7*7 }}"
-        assert view["minions"][0]["actions"][2]["changes"] == {"ret": "a: {{ b }}"}
-
-    with_bench(tmp_path, body)
-
-
-def test_a_failed_script_stops_the_chain_and_a_retry_goes_on_from_it(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
-        flag, log = host.folder / "flag", host.folder / "log"
-        await bench.apply(
-            "patch",
-            ("cmd", {"cmd": f"echo one >> {log}"}),
-            ("cmd", {"cmd": f"test -e {flag}"}),
-            ("cmd", {"cmd": f"echo three >> {log}"}),
-        )
-        view = await go(bench, host, "patch")
-        assert [state for _, state, _ in told(view)] == ["DONE", "FAILED", "FAILED"], told(view)
-        assert view["minions"][0]["actions"][2]["reason"] == "Prerequisite failed"
-        flag.touch()
-        bench.clock.advance(1)
-        view = await bench.chains.service.retry(ChainRef("patch"), "alice")
-        await bench.chains.scheduler.tick()
-        view = await bench.show("patch")
-        await host.run(view["jids"][0], "mgractionchains.start", view["id"])
-        view = await bench.show("patch")
-        assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
-        assert log.read_text() == "one\nthree\n"
-
-    with_bench(tmp_path, body)
-
-
-def test_a_preview_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(bench: Bench) -> None:
-        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
-        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
-        await bench.apply(
-            "patch",
-            ("apply", {"mods": ["web"]}),
-            ("reboot", {}),
-            ("cmd", {"cmd": f"touch {host.folder}/root/touched"}),
-        )
-        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
-        name = next(iter(bench.files.overlay("web1")))
-        sls = name.removesuffix(".sls").replace("/", ".")
-        ret, reboots = await host.run(job["jid"], "state.sls", sls)
-        assert not reboots
-        assert list((host.folder / "root").iterdir()) == []
-        assert ret.success, ret.value
-        assert "would do: Reboot" in json.dumps(ret.value)
-        assert "srv/www/index.html" in json.dumps(ret.value)
-        names = [row["__id__"] for row in ret.value.values()]
-        assert names[:2] == ["action 0, Apply web", "action 1, Reboot"]
-        assert names[2].startswith("action 2, Run touch ")
-
-    with_bench(tmp_path, body)
-
-
-def test_preview_fails_for_a_function_that_the_minion_does_not_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_an_operator_types_reaches_the_host_as_it_was_typed(
+    bench: Bench, tmp_path: Path
 ) -> None:
-    async def body(bench: Bench) -> None:
-        host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
-        monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
-        await bench.apply(
-            "patch",
-            ("call", {"fun": "test.pong", "args": [1]}),
-            ("call", {"fun": "test.ping"}),
-        )
-        job = await bench.chains.service.preview(ChainRef("patch"), "alice")
-        name = next(iter(bench.files.overlay("web1")))
-        sls = name.removesuffix(".sls").replace("/", ".")
-        ret, _ = await host.run(job["jid"], "state.sls", sls)
-        unknown, known = ret.value.values()
-        assert (unknown["result"], known["result"]) == (False, True)
-        assert unknown["__id__"] == "action 0, Call test.pong"
-        assert "test.pong is not available" in unknown["comment"]
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "note.sls").write_text(
+        "note:\n  file.managed:\n"
+        "    - name: {{ grains['demo_root'] }}/note\n"
+        "    - contents: {{ pillar['text'] | tojson }}\n"
+    )
+    host = Host(tmp_path / "web1", bench, tree)
+    nasty = "{{ 7*7 }} {% raw %} 'x' \"y\" #z: \\ yes"
+    line = f"printf '%s' '{{{{ 7*7 }}}}' > {host.folder}/root/line"
+    await bench.apply(
+        "odd",
+        ("apply", {"mods": ["note"], "pillar": {"text": nasty}}),
+        ("cmd", {"cmd": line}),
+        ("call", {"fun": "test.echo", "args": ["a: {{ b }}"]}),
+    )
+    view = await go(bench, host, "odd")
+    assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+    assert (host.folder / "root/note").read_text().rstrip("\n") == nasty
+    assert (host.folder / "root/line").read_text() == "{{ 7*7 }}"
+    assert view["minions"][0]["actions"][2]["changes"] == {"ret": "a: {{ b }}"}
 
-    with_bench(tmp_path, body)
+
+async def test_a_failed_script_stops_the_chain_and_a_retry_goes_on_from_it(
+    bench: Bench, tmp_path: Path
+) -> None:
+    host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+    flag, log = host.folder / "flag", host.folder / "log"
+    await bench.apply(
+        "patch",
+        ("cmd", {"cmd": f"echo one >> {log}"}),
+        ("cmd", {"cmd": f"test -e {flag}"}),
+        ("cmd", {"cmd": f"echo three >> {log}"}),
+    )
+    view = await go(bench, host, "patch")
+    assert [state for _, state, _ in told(view)] == ["DONE", "FAILED", "FAILED"], told(view)
+    assert view["minions"][0]["actions"][2]["reason"] == "Prerequisite failed"
+    flag.touch()
+    bench.clock.advance(1)
+    view = await bench.chains.service.retry(ChainRef("patch"), "alice")
+    await bench.chains.scheduler.tick()
+    view = await bench.show("patch")
+    await host.run(view["jids"][0], "mgractionchains.start", view["id"])
+    view = await bench.show("patch")
+    assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+    assert log.read_text() == "one\nthree\n"
+
+
+async def test_a_preview_changes_nothing(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+    monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+    await bench.apply(
+        "patch",
+        ("apply", {"mods": ["web"]}),
+        ("reboot", {}),
+        ("cmd", {"cmd": f"touch {host.folder}/root/touched"}),
+    )
+    job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+    name = next(iter(bench.files.overlay("web1")))
+    sls = name.removesuffix(".sls").replace("/", ".")
+    ret, reboots = await host.run(job["jid"], "state.sls", sls)
+    assert not reboots
+    assert list((host.folder / "root").iterdir()) == []
+    assert ret.success, ret.value
+    assert "would do: Reboot" in json.dumps(ret.value)
+    assert "srv/www/index.html" in json.dumps(ret.value)
+    names = [row["__id__"] for row in ret.value.values()]
+    assert names[:2] == ["action 0, Apply web", "action 1, Reboot"]
+    assert names[2].startswith("action 2, Run touch ")
+
+
+async def test_preview_fails_for_a_function_that_the_minion_does_not_have(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
+    monkeypatch.setenv("CATENA_DEMO_HOST", str(host.folder))
+    await bench.apply(
+        "patch",
+        ("call", {"fun": "test.pong", "args": [1]}),
+        ("call", {"fun": "test.ping"}),
+    )
+    job = await bench.chains.service.preview(ChainRef("patch"), "alice")
+    name = next(iter(bench.files.overlay("web1")))
+    sls = name.removesuffix(".sls").replace("/", ".")
+    ret, _ = await host.run(job["jid"], "state.sls", sls)
+    unknown, known = ret.value.values()
+    assert (unknown["result"], known["result"]) == (False, True)
+    assert unknown["__id__"] == "action 0, Call test.pong"
+    assert "test.pong is not available" in unknown["comment"]
