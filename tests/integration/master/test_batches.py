@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from catena.core.errors import UsageError
@@ -13,87 +11,69 @@ from catena.transport.wire import MessageTooLargeError
 from tests.integration.master.bench import a_master
 
 
-def test_failhard_cancels_those_that_have_not_begun_after_a_failure() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b, c = await master.connect("a", "b", "c")
-            await master.accept("absent")
-            done = await master.submit(batch="1", batch_failhard=True)
-            await a.answer(done.jid)
-            assert b.orders()
-            await b.answer(done.jid, success=False, retcode=1)
-            assert not c.orders()
-            assert await master.states(done.jid) == {
-                "a": "done", "absent": "cancelled", "b": "done", "c": "cancelled",
-            }  # fmt: skip
-
-    asyncio.run(scenario())
+async def test_failhard_cancels_those_that_have_not_begun_after_a_failure() -> None:
+    async with a_master() as master:
+        a, b, c = await master.connect("a", "b", "c")
+        await master.accept("absent")
+        done = await master.submit(batch="1", batch_failhard=True)
+        await a.answer(done.jid)
+        assert b.orders()
+        await b.answer(done.jid, success=False, retcode=1)
+        assert not c.orders()
+        assert await master.states(done.jid) == {
+            "a": "done", "absent": "cancelled", "b": "done", "c": "cancelled",
+        }  # fmt: skip
 
 
-def test_failhard_takes_a_refusal_for_a_failure() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            done = await master.submit(batch="1", batch_failhard=True)
-            await a.say(JobRejected(done.jid, "no"))
-            assert not b.orders()
-            assert await master.states(done.jid) == {"a": "rejected", "b": "cancelled"}
-
-    asyncio.run(scenario())
+async def test_failhard_takes_a_refusal_for_a_failure() -> None:
+    async with a_master() as master:
+        a, b = await master.connect("a", "b")
+        done = await master.submit(batch="1", batch_failhard=True)
+        await a.say(JobRejected(done.jid, "no"))
+        assert not b.orders()
+        assert await master.states(done.jid) == {"a": "rejected", "b": "cancelled"}
 
 
-def test_a_batch_goes_on_past_a_failure_without_failhard() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            done = await master.submit(batch="1")
-            await a.answer(done.jid, success=False, retcode=1)
-            assert b.orders()
-
-    asyncio.run(scenario())
+async def test_a_batch_goes_on_past_a_failure_without_failhard() -> None:
+    async with a_master() as master:
+        a, b = await master.connect("a", "b")
+        done = await master.submit(batch="1")
+        await a.answer(done.jid, success=False, retcode=1)
+        assert b.orders()
 
 
-def test_batch_wait_keeps_the_place_for_so_many_seconds() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            done = await master.submit(batch="1", batch_wait=30.0)
-            await a.answer(done.jid)
-            for seconds, begun in ((0.0, False), (29.0, False), (2.0, True)):
-                master.hand.advance(seconds)
-                await master.jobs.resend()
-                await master.settle()
-                assert bool(b.orders()) is begun
-
-    asyncio.run(scenario())
-
-
-def test_batch_wait_ends_on_a_master_whose_clock_is_set_back() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            done = await master.submit(batch="1", batch_wait=30.0)
-            await a.answer(done.jid)
-            master.hand.step(-86_400.0)
+async def test_batch_wait_keeps_the_place_for_so_many_seconds() -> None:
+    async with a_master() as master:
+        a, b = await master.connect("a", "b")
+        done = await master.submit(batch="1", batch_wait=30.0)
+        await a.answer(done.jid)
+        for seconds, begun in ((0.0, False), (29.0, False), (2.0, True)):
+            master.hand.advance(seconds)
             await master.jobs.resend()
             await master.settle()
-            assert b.orders()
-
-    asyncio.run(scenario())
+            assert bool(b.orders()) is begun
 
 
-def test_subset_picks_connected_minions_first() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("a", "b")
-            for name in ("c", "d", "e"):
-                await master.accept(name)
-            done = await master.submit(subset=2)
-            assert done.minions == ("a", "b")
-            assert len((await master.submit(subset=4)).minions) == 4
-            assert len((await master.submit(subset=9)).minions) == 5
+async def test_batch_wait_ends_on_a_master_whose_clock_is_set_back() -> None:
+    async with a_master() as master:
+        a, b = await master.connect("a", "b")
+        done = await master.submit(batch="1", batch_wait=30.0)
+        await a.answer(done.jid)
+        master.hand.step(-86_400.0)
+        await master.jobs.resend()
+        await master.settle()
+        assert b.orders()
 
-    asyncio.run(scenario())
+
+async def test_subset_picks_connected_minions_first() -> None:
+    async with a_master() as master:
+        await master.connect("a", "b")
+        for name in ("c", "d", "e"):
+            await master.accept(name)
+        done = await master.submit(subset=2)
+        assert done.minions == ("a", "b")
+        assert len((await master.submit(subset=4)).minions) == 4
+        assert len((await master.submit(subset=9)).minions) == 5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -116,56 +96,44 @@ def test_rules_of_a_batch_need_a_batch() -> None:
         batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
 
 
-def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            scripts = await master.connect("a", "b", "c", "d")
-            await master.accept("absent")
-            done = await master.submit(batch="2")
-            busy = [s for s in scripts if s.orders()]
-            assert [s.name for s in busy] == ["a", "b"]
-            await scripts[0].answer(done.jid)
-            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c"]
-            await scripts[1].say(JobRejected(done.jid, "no"))
-            assert [s.name for s in scripts if s.orders()] == ["a", "b", "c", "d"]
-            assert await master.states(done.jid) == {
-                "a": "done", "absent": "held", "b": "rejected", "c": "sent", "d": "sent",
-            }  # fmt: skip
-
-    asyncio.run(scenario())
+async def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
+    async with a_master() as master:
+        scripts = await master.connect("a", "b", "c", "d")
+        await master.accept("absent")
+        done = await master.submit(batch="2")
+        busy = [s for s in scripts if s.orders()]
+        assert [s.name for s in busy] == ["a", "b"]
+        await scripts[0].answer(done.jid)
+        assert [s.name for s in scripts if s.orders()] == ["a", "b", "c"]
+        await scripts[1].say(JobRejected(done.jid, "no"))
+        assert [s.name for s in scripts if s.orders()] == ["a", "b", "c", "d"]
+        assert await master.states(done.jid) == {
+            "a": "done", "absent": "held", "b": "rejected", "c": "sent", "d": "sent",
+        }  # fmt: skip
 
 
-def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            a, b = await master.connect("a", "b")
-            await master.submit(batch="1")
-            a.link.cut("power cut")
-            await master.jobs.resend()
-            assert len(b.orders()) == 1
-
-    asyncio.run(scenario())
+async def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
+    async with a_master() as master:
+        a, b = await master.connect("a", "b")
+        await master.submit(batch="1")
+        a.link.cut("power cut")
+        await master.jobs.resend()
+        assert len(b.orders()) == 1
 
 
 @pytest.mark.parametrize("batch", ["0", "-1", "abc", "0%", "101%", "1.5"])
-def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.accept("web1")
-            with pytest.raises(UsageError, match="batch"):
-                await master.submit(batch=batch)
-
-    asyncio.run(scenario())
+async def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
+    async with a_master() as master:
+        await master.accept("web1")
+        with pytest.raises(UsageError, match="batch"):
+            await master.submit(batch=batch)
 
 
-def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1")
-            with pytest.raises(MessageTooLargeError):
-                await master.submit(args=("x" * 3_000_000,), batch="1")
-            behind = await master.submit()
-            await web1.hello()
-            assert [spec.jid for spec in web1.orders()] == [behind.jid]
-
-    asyncio.run(scenario())
+async def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
+    async with a_master() as master:
+        web1 = await master.accept("web1")
+        with pytest.raises(MessageTooLargeError):
+            await master.submit(args=("x" * 3_000_000,), batch="1")
+        behind = await master.submit()
+        await web1.hello()
+        assert [spec.jid for spec in web1.orders()] == [behind.jid]

@@ -340,7 +340,7 @@ def test_damaged_key_stops_the_start(tmp_path: Path, name: str, damage: str) -> 
 # -- damage that shows while the master runs ------------------------------------------------------
 
 
-def test_damage_found_while_serving_stops_new_orders_and_is_said(
+async def test_damage_found_while_serving_stops_new_orders_and_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def found(database: Path) -> list[str]:
@@ -349,31 +349,28 @@ def test_damage_found_while_serving_stops_new_orders_and_is_said(
     monkeypatch.setattr(soundness, "look_behind", found)
     monkeypatch.setattr(soundness, "QUICK_BYTES", 0)
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            path = Path(master.settings.state_dir) / "master.db"
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        path = Path(master.settings.state_dir) / "master.db"
 
-            await master._look_behind()
-            with pytest.raises(StoreCorruptError, match=r"nothing new is begun: .*row 7 missing"):
-                await master.submit()
-            # What runs is stored all the same.
-            await web1.answer(done.jid, True)
-            assert await master.states(done.jid) == {"web1": "done"}
-            (event,) = await master.events("catena/store/damaged")
-            assert event.data["what"].startswith(str(path))
-
-    asyncio.run(scenario())
+        await master._look_behind()
+        with pytest.raises(StoreCorruptError, match=r"nothing new is begun: .*row 7 missing"):
+            await master.submit()
+        # What runs is stored all the same.
+        await web1.answer(done.jid, True)
+        assert await master.states(done.jid) == {"web1": "done"}
+        (event,) = await master.events("catena/store/damaged")
+        assert event.data["what"].startswith(str(path))
     assert "the store is damaged, no new jobs are begun" in caplog.text
 
 
-def test_check_in_the_background_reads_every_page(settings: MasterSettings) -> None:
+async def test_check_in_the_background_reads_every_page(settings: MasterSettings) -> None:
     path = database(settings)
-    assert asyncio.run(soundness.look_behind(path)) == []
+    assert await soundness.look_behind(path) == []
     data = path.read_bytes()
     path.write_bytes(data[:PAGE] + b"\xa5" * PAGE + data[2 * PAGE :])
-    assert asyncio.run(soundness.look_behind(path))
+    assert await soundness.look_behind(path)
 
 
 def test_large_database_is_checked_by_its_shape_before_the_start(
@@ -387,7 +384,7 @@ def test_large_database_is_checked_by_its_shape_before_the_start(
         opening.check(settings, False)
 
 
-def test_start_of_the_daemon_checks_its_store(settings: MasterSettings) -> None:
+async def test_start_of_the_daemon_checks_its_store(settings: MasterSettings) -> None:
     database(settings).write_bytes(b"")
     with pytest.raises(birth.StrangeStoreError, match="is empty"):
-        asyncio.run(daemon._serve(settings, "/nowhere", False))
+        await daemon._serve(settings, "/nowhere", False)

@@ -37,89 +37,79 @@ async def runner(master: Bench, fun: str, *args: Any) -> Any:
     return await master.reactor_door.ask(runners.CALL, asked)
 
 
-def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            kept = KeptReactions(master.store)
-            first = await kept.keep(a_failed(1))
-            second = await kept.keep(a_failed(2, "ä" * 5000, None))
-            again = await kept.keep(replace(first, id=0, attempts=4, error="worse"))
-            assert (again.id, again.size) == (first.id, first.size)
-            assert len(DATA["raw"]) < first.size < 1000
-            assert await kept.load() == [again, second]
-            await kept.drop(first.id)
-            await kept.drop(first.id)
-            assert await kept.load() == [second]
-
-    asyncio.run(scenario())
+async def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
+    async with a_master() as master:
+        kept = KeptReactions(master.store)
+        first = await kept.keep(a_failed(1))
+        second = await kept.keep(a_failed(2, "ä" * 5000, None))
+        again = await kept.keep(replace(first, id=0, attempts=4, error="worse"))
+        assert (again.id, again.size) == (first.id, first.size)
+        assert len(DATA["raw"]) < first.size < 1000
+        assert await kept.load() == [again, second]
+        await kept.drop(first.id)
+        await kept.drop(first.id)
+        assert await kept.load() == [second]
 
 
 @pytest.mark.parametrize("damage", [b"\xc1", b"\x80", b"\x01", b""])
-def test_damaged_row_stops_no_other_reaction(
+async def test_damaged_row_stops_no_other_reaction(
     damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            kept = KeptReactions(master.store)
-            first, second = await kept.keep(a_failed(1)), await kept.keep(a_failed(2))
-            change = sa.update(REACTIONS).where(REACTIONS.c.id == first.id)
-            change = change.values(event=Ready(damage))
-            await master.store.write(lambda conn: conn.execute(change))
-            assert await kept.load() == [second]
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        kept = KeptReactions(master.store)
+        first, second = await kept.keep(a_failed(1)), await kept.keep(a_failed(2))
+        change = sa.update(REACTIONS).where(REACTIONS.c.id == first.id)
+        change = change.values(event=Ready(damage))
+        await master.store.write(lambda conn: conn.execute(change))
+        assert await kept.load() == [second]
     assert "failed reaction 1 can't be read" in caplog.text
 
 
-def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.settle()
-            for number in (1, 2):
-                await master.reactor.retries.add(a_failed(number))
-            listed = await runner(master, "waiting")
-            assert [(row["id"], row["tag"], row["entry"]) for row in listed] == [
-                (1, "app/go", "x"),
-                (2, "app/go", "x"),
-            ]
-            assert (await runner(master, "status"))["waiting"] == 2
-            found = await asyncio.to_thread(lambda: list(checkup.check(master.settings)))
-            (finding,) = [one for one in found if one.part == "reactions"]
-            assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
-            assert (await runner(master, "discard", 1))["id"] == 1
-            with pytest.raises(NotFoundError, match="no reaction 1"):
-                await runner(master, "discard", 1)
-            for odd in (-1, "x", True, 2**70):
-                with pytest.raises((UsageError, NotFoundError)):
-                    await runner(master, "discard", odd)
-
-    asyncio.run(scenario())
+async def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
+    async with a_master() as master:
+        await master.settle()
+        for number in (1, 2):
+            await master.reactor.retries.add(a_failed(number))
+        listed = await runner(master, "waiting")
+        assert [(row["id"], row["tag"], row["entry"]) for row in listed] == [
+            (1, "app/go", "x"),
+            (2, "app/go", "x"),
+        ]
+        assert (await runner(master, "status"))["waiting"] == 2
+        found = await asyncio.to_thread(lambda: list(checkup.check(master.settings)))
+        (finding,) = [one for one in found if one.part == "reactions"]
+        assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
+        assert (await runner(master, "discard", 1))["id"] == 1
+        with pytest.raises(NotFoundError, match="no reaction 1"):
+            await runner(master, "discard", 1)
+        for odd in (-1, "x", True, 2**70):
+            with pytest.raises((UsageError, NotFoundError)):
+                await runner(master, "discard", odd)
 
 
-def test_reaction_that_met_a_fault_of_the_program_makes_its_job_later(
+async def test_reaction_that_met_a_fault_of_the_program_makes_its_job_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_SECONDS", 0.0)
     file = tmp_path / "go.sls"
     file.write_text("x:\n  local.test.ping:\n  - tgt: web1\n")
 
-    async def scenario() -> None:
-        async with a_master(reactor=[{"app/*": [str(file)]}]) as master:
-            (web1,) = await master.connect("web1")
-            make, faults = master.jobs.new_jid, [ValueError("year 10126 is out of range")] * 3
+    async with a_master(reactor=[{"app/*": [str(file)]}]) as master:
+        (web1,) = await master.connect("web1")
+        make, faults = master.jobs.new_jid, [ValueError("year 10126 is out of range")] * 3
 
-            def faulty() -> Any:
-                if faults:
-                    raise faults.pop()
-                return make()
+        def faulty() -> Any:
+            if faults:
+                raise faults.pop()
+            return make()
 
-            monkeypatch.setattr(master.jobs, "new_jid", faulty)
-            await master.bus.fire("app/go", {})
-            while not web1.orders():
-                await asyncio.sleep(0.01)
-            assert [spec.fun for spec in web1.orders()] == ["test.ping"]
-            while master.reactor.retries.waiting():
-                await asyncio.sleep(0.01)
-            assert await KeptReactions(master.store).load() == []
-
-    asyncio.run(scenario())
+        monkeypatch.setattr(master.jobs, "new_jid", faulty)
+        await master.bus.fire("app/go", {})
+        while not web1.orders():
+            await asyncio.sleep(0.01)
+        assert [spec.fun for spec in web1.orders()] == ["test.ping"]
+        # The row is dropped a moment after the reaction has left the list of waiting ones.
+        left = sa.select(REACTIONS.c.id)
+        while await master.store.read(lambda conn: conn.execute(left).first()):
+            await asyncio.sleep(0.01)
+        assert master.reactor.retries.waiting() == []

@@ -26,17 +26,14 @@ async def grown_old(master: Bench, table: sa.Table, column: str, age: float) -> 
     await master.store.write(lambda conn: conn.execute(sa.update(table).values(values)))
 
 
-def test_a_damaged_file_of_a_minion_is_named_for_a_week() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            data = {"path": "/var/cache/x/jobs.log", "lost": "two lines"}
-            await web1.say(EventFired("damage-1", "minion/web1/event/damaged", data))
-            await grown_old(master, EVENTS, "at", 3600.0)
-            ((level, what),) = await findings(master, "damage")
-            assert level is Level.warning
-            assert what == "web1: /var/cache/x/jobs.log was damaged; lost: two lines"
-            await grown_old(master, EVENTS, "at", 8 * 24 * 3600.0)
-            assert await findings(master, "damage") == []
-
-    asyncio.run(scenario())
+async def test_a_damaged_file_of_a_minion_is_named_for_a_week() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        data = {"path": "/var/cache/x/jobs.log", "lost": "two lines"}
+        await web1.say(EventFired("damage-1", "minion/web1/event/damaged", data))
+        await grown_old(master, EVENTS, "at", 3600.0)
+        ((level, what),) = await findings(master, "damage")
+        assert level is Level.warning
+        assert what == "web1: /var/cache/x/jobs.log was damaged; lost: two lines"
+        await grown_old(master, EVENTS, "at", 8 * 24 * 3600.0)
+        assert await findings(master, "damage") == []

@@ -56,110 +56,94 @@ def hello(script: Script, **grains: Any) -> Hello:
     )
 
 
-def test_pillar_is_compiled_from_the_grains_that_came_before_it() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            write_pillar(master)
-            (web1,) = await master.connect("web1")
-            for number in range(TIMES):
-                assert web1.link.send("control", GrainsUpdate({"role": f"r{number}"}))
-                assert web1.link.send("control", PillarRequest())
-                await replies(web1, number + 1)
-            found = [reply.pillar["role"] for reply in await replies(web1, TIMES)]
-            assert found == [f"r{number}" for number in range(TIMES)]
-
-    asyncio.run(scenario())
+async def test_pillar_is_compiled_from_the_grains_that_came_before_it() -> None:
+    async with a_master() as master:
+        write_pillar(master)
+        (web1,) = await master.connect("web1")
+        for number in range(TIMES):
+            assert web1.link.send("control", GrainsUpdate({"role": f"r{number}"}))
+            assert web1.link.send("control", PillarRequest())
+            await replies(web1, number + 1)
+        found = [reply.pillar["role"] for reply in await replies(web1, TIMES)]
+        assert found == [f"r{number}" for number in range(TIMES)]
 
 
 @pytest.mark.parametrize("role", ["minion", "caller"])
-def test_pillar_is_compiled_from_the_grains_of_the_first_hello(role: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            write_pillar(master)
-            web1 = await master.accept("web1")
-            web1.pump()
-            disk = SlowDisk(master)
-            greeting = hello(web1, role="first")
-            assert web1.link.send("control", type(greeting)(**{**vars(greeting), "role": role}))
-            assert web1.link.send("control", PillarRequest())
-            await asyncio.sleep(0)
-            await disk.go_on()
-            (reply,) = await replies(web1, 1)
-            assert (reply.pillar, reply.errors) == ({"role": "first"}, ())
-
-    asyncio.run(scenario())
+async def test_pillar_is_compiled_from_the_grains_of_the_first_hello(role: str) -> None:
+    async with a_master() as master:
+        write_pillar(master)
+        web1 = await master.accept("web1")
+        web1.pump()
+        disk = SlowDisk(master)
+        greeting = hello(web1, role="first")
+        assert web1.link.send("control", type(greeting)(**{**vars(greeting), "role": role}))
+        assert web1.link.send("control", PillarRequest())
+        await asyncio.sleep(0)
+        await disk.go_on()
+        (reply,) = await replies(web1, 1)
+        assert (reply.pillar, reply.errors) == ({"role": "first"}, ())
 
 
-def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            write_pillar(master)
-            (web1,) = await master.connect("web1")
-            assert await master.targets.resolve("role:web", "grain") == ()
-            assert await master.targets.resolve("role:web", "pillar") == ()
-            disk = SlowDisk(master)
-            assert web1.link.send("control", GrainsUpdate({"role": "web"}))
-            asked: list[asyncio.Future[Any]] = [
-                asyncio.ensure_future(master.targets.resolve("role:web", "grain")),
-                asyncio.ensure_future(master.targets.resolve("role:web", "pillar")),
-                asyncio.ensure_future(master.minions.show("web1")),
-            ]
-            await asyncio.sleep(0)
-            await disk.go_on()
-            by_grain, by_pillar, shown = await asyncio.gather(*asked)
-            assert (by_grain, by_pillar) == (("web1",), ("web1",))
-            assert shown["grains"]["role"] == "web"
-
-    asyncio.run(scenario())
+async def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
+    async with a_master() as master:
+        write_pillar(master)
+        (web1,) = await master.connect("web1")
+        assert await master.targets.resolve("role:web", "grain") == ()
+        assert await master.targets.resolve("role:web", "pillar") == ()
+        disk = SlowDisk(master)
+        assert web1.link.send("control", GrainsUpdate({"role": "web"}))
+        asked: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(master.targets.resolve("role:web", "grain")),
+            asyncio.ensure_future(master.targets.resolve("role:web", "pillar")),
+            asyncio.ensure_future(master.minions.show("web1")),
+        ]
+        await asyncio.sleep(0)
+        await disk.go_on()
+        by_grain, by_pillar, shown = await asyncio.gather(*asked)
+        assert (by_grain, by_pillar) == (("web1",), ("web1",))
+        assert shown["grains"]["role"] == "web"
 
 
-def test_pillar_is_refused_when_the_grains_are_not_stored_in_time(
+async def test_pillar_is_refused_when_the_grains_are_not_stored_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            write_pillar(master)
-            master.facts._patience = 0.05
-            (web1,) = await master.connect("web1")
-            disk = SlowDisk(master)
-            assert web1.link.send("control", GrainsUpdate({"role": "web"}))
-            assert web1.link.send("control", PillarRequest())
-            (reply,) = await replies(web1, 1)
-            assert reply.pillar == {}
-            assert "grains that web1 reported are not stored" in reply.errors[0]
-            with pytest.raises(TryLaterError, match="not stored"):
-                await master.targets.resolve("role:web", "grain")
-            await disk.go_on()
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        write_pillar(master)
+        master.facts._patience = 0.05
+        (web1,) = await master.connect("web1")
+        disk = SlowDisk(master)
+        assert web1.link.send("control", GrainsUpdate({"role": "web"}))
+        assert web1.link.send("control", PillarRequest())
+        (reply,) = await replies(web1, 1)
+        assert reply.pillar == {}
+        assert "grains that web1 reported are not stored" in reply.errors[0]
+        with pytest.raises(TryLaterError, match="not stored"):
+            await master.targets.resolve("role:web", "grain")
+        await disk.go_on()
 
 
-def test_a_session_ends_when_its_grains_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_ends_when_its_grains_cannot_be_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: Any) -> None:
         raise TryLaterError("no room")
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            with monkeypatch.context() as patch:
-                patch.setattr("catena.master.minions.rows.grains", refuse)
-                await web1.say(GrainsUpdate({"role": "web"}))
-            assert web1.got(Refused)[-1].code == "busy"
-            assert "web1" not in master.sessions
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        with monkeypatch.context() as patch:
+            patch.setattr("catena.master.minions.rows.grains", refuse)
+            await web1.say(GrainsUpdate({"role": "web"}))
+        assert web1.got(Refused)[-1].code == "busy"
+        assert "web1" not in master.sessions
 
 
-def test_nothing_is_waited_for_when_all_facts_are_stored() -> None:
-    async def scenario() -> None:
-        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        known = facts.Facts(patience=0.0)
-        known.coming("web1", held)
-        await known.settled("db1")
-        held.set_result(None)
-        await asyncio.sleep(0)
-        await known.settled("web1")
-        await known.settled()
-        assert known.changes("web1") == 1
-
-    asyncio.run(scenario())
+async def test_nothing_is_waited_for_when_all_facts_are_stored() -> None:
+    held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    known = facts.Facts(patience=0.0)
+    known.coming("web1", held)
+    await known.settled("db1")
+    held.set_result(None)
+    await asyncio.sleep(0)
+    await known.settled("web1")
+    await known.settled()
+    assert known.changes("web1") == 1

@@ -29,381 +29,313 @@ from catena.transport.wire import MessageTooLargeError
 from tests.integration.master.bench import Bench, a_master, a_return
 
 
-def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_acked() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit("web1", args=(1,), kwargs={"k": 2})
-            (spec,) = web1.orders()
-            assert (spec.jid, spec.fun, spec.args, spec.kwargs) == (
-                done.jid,
-                "test.ping",
-                (1,),
-                {"k": 2},
-            )
-            assert await master.states(done.jid) == {"web1": "sent"}
-            await web1.receive(done.jid)
-            assert await master.states(done.jid) == {"web1": "received"}
-            await web1.step(done.jid)
-            assert await master.states(done.jid) == {"web1": "running"}
-            await web1.answer(done.jid, {"a": b"\x00", 1: None})
-            assert await master.states(done.jid) == {"web1": "done"}
-            assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
-            shown = await master.views.show(done.jid)
-            assert shown["minions"]["web1"]["ret"]["value"] == {"a": b"\x00", 1: None}
-            assert shown["ended"] is not None
-            tags = [event.tag for event in await master.events(f"salt/job/{done.jid}/*")]
-            assert tags == [f"salt/job/{done.jid}/new", f"salt/job/{done.jid}/ret/web1"]
-
-    asyncio.run(scenario())
+async def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_acked() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit("web1", args=(1,), kwargs={"k": 2})
+        (spec,) = web1.orders()
+        assert (spec.jid, spec.fun, spec.args, spec.kwargs) == (
+            done.jid,
+            "test.ping",
+            (1,),
+            {"k": 2},
+        )
+        assert await master.states(done.jid) == {"web1": "sent"}
+        await web1.receive(done.jid)
+        assert await master.states(done.jid) == {"web1": "received"}
+        await web1.step(done.jid)
+        assert await master.states(done.jid) == {"web1": "running"}
+        await web1.answer(done.jid, {"a": b"\x00", 1: None})
+        assert await master.states(done.jid) == {"web1": "done"}
+        assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
+        shown = await master.views.show(done.jid)
+        assert shown["minions"]["web1"]["ret"]["value"] == {"a": b"\x00", 1: None}
+        assert shown["ended"] is not None
+        tags = [event.tag for event in await master.events(f"salt/job/{done.jid}/*")]
+        assert tags == [f"salt/job/{done.jid}/new", f"salt/job/{done.jid}/ret/web1"]
 
 
-def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1")
-            done = await master.submit()
-            assert done.missing == ("web1",)
-            assert await master.states(done.jid) == {"web1": "queued"}
-            await web1.hello()
-            assert [spec.jid for spec in web1.orders()] == [done.jid]
-            assert await master.states(done.jid) == {"web1": "sent"}
-
-    asyncio.run(scenario())
+async def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
+    async with a_master() as master:
+        web1 = await master.accept("web1")
+        done = await master.submit()
+        assert done.missing == ("web1",)
+        assert await master.states(done.jid) == {"web1": "queued"}
+        await web1.hello()
+        assert [spec.jid for spec in web1.orders()] == [done.jid]
+        assert await master.states(done.jid) == {"web1": "sent"}
 
 
-def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_next_round(
+async def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_next_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            with monkeypatch.context() as patch:
-                patch.setattr(master.wire, "send", lambda *_: False)
-                done = await master.submit()
-                assert await master.states(done.jid) == {"web1": "queued"}
-            await master.jobs.resend()
-            assert await master.states(done.jid) == {"web1": "sent"}
-            assert [spec.jid for spec in web1.orders()] == [done.jid]
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        with monkeypatch.context() as patch:
+            patch.setattr(master.wire, "send", lambda *_: False)
+            done = await master.submit()
+            assert await master.states(done.jid) == {"web1": "queued"}
+        await master.jobs.resend()
+        assert await master.states(done.jid) == {"web1": "sent"}
+        assert [spec.jid for spec in web1.orders()] == [done.jid]
 
 
-def test_a_round_that_the_store_has_no_time_for_forgets_nobody_who_has_jobs_waiting(
+async def test_a_round_that_the_store_has_no_time_for_forgets_nobody_who_has_jobs_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def locked(*_: object) -> None:
         raise StoreUnavailableError
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            with monkeypatch.context() as patch:
-                patch.setattr(master.wire, "send", lambda *_: False)
-                done = await master.submit()
-            with monkeypatch.context() as patch:
-                patch.setattr("catena.master.jobs.rows.unacknowledged", locked)
-                with pytest.raises(StoreUnavailableError):
-                    await master.jobs.resend()
-            await master.jobs.resend()
-            assert [spec.jid for spec in web1.orders()] == [done.jid]
-
-    asyncio.run(scenario())
-
-
-def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_does_not() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            first, second = await master.submit(), await master.submit()
-            await web1.receive(second.jid)
-            await web1.reconnect(second.jid)
-            assert [s.jid for s in web1.orders()] == [first.jid, second.jid, first.jid]
-            master.hand.advance(31.0)
-            await master.jobs.resend()
-            assert [s.jid for s in web1.orders()][3:] == [first.jid]
-
-    asyncio.run(scenario())
-
-
-def test_a_job_that_the_hello_names_counts_as_received() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1")
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        with monkeypatch.context() as patch:
+            patch.setattr(master.wire, "send", lambda *_: False)
             done = await master.submit()
-            await web1.hello(done.jid)
-            assert web1.orders() == []
-            assert await master.states(done.jid) == {"web1": "received"}
-
-    asyncio.run(scenario())
-
-
-def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_return_is_kept() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            await web1.reconnect()
-            assert await master.states(done.jid) == {"web1": "lost"}
-            await web1.answer(done.jid, "after all")
-            assert await master.states(done.jid) == {"web1": "lost"}
-            shown = (await master.views.show(done.jid))["minions"]["web1"]
-            assert shown["late"] is True
-            assert shown["ret"]["value"] == "after all"
-            assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
-
-    asyncio.run(scenario())
+        with monkeypatch.context() as patch:
+            patch.setattr("catena.master.jobs.rows.unacknowledged", locked)
+            with pytest.raises(StoreUnavailableError):
+                await master.jobs.resend()
+        await master.jobs.resend()
+        assert [spec.jid for spec in web1.orders()] == [done.jid]
 
 
-def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -> None:
-    async def scenario() -> None:
-        async with a_master(job_expiry_hours=1) as master:
-            web1 = await master.accept("web1")
-            done = await master.submit()
-            master.hand.advance(3601.0)
-            assert await master.jobs.expire() == 1
-            await web1.hello()
-            assert web1.orders() == []
-            assert await master.states(done.jid) == {"web1": "expired"}
-            assert (await master.views.list(JobList(active=True))) == []
-
-    asyncio.run(scenario())
+async def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_does_not() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        first, second = await master.submit(), await master.submit()
+        await web1.receive(second.jid)
+        await web1.reconnect(second.jid)
+        assert [s.jid for s in web1.orders()] == [first.jid, second.jid, first.jid]
+        master.hand.advance(31.0)
+        await master.jobs.resend()
+        assert [s.jid for s in web1.orders()][3:] == [first.jid]
 
 
-def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
-    async def scenario() -> None:
-        async with a_master(job_expiry_hours=1) as master:
-            web1 = await master.accept("web1")
-            done = await master.submit()
-            master.hand.step(86_400.0)
-            assert await master.jobs.expire() == 0
-            shown = await master.views.show(done.jid)
-            assert shown["not_after"] == pytest.approx(master.hand.now().timestamp() + 3600, abs=1)
-            master.hand.advance(1800.0)
-            await web1.hello()
-            (order,) = web1.got(JobOrder)
-            assert order.spec.not_after - order.now == pytest.approx(1800.0, abs=1)
-
-    asyncio.run(scenario())
+async def test_a_job_that_the_hello_names_counts_as_received() -> None:
+    async with a_master() as master:
+        web1 = await master.accept("web1")
+        done = await master.submit()
+        await web1.hello(done.jid)
+        assert web1.orders() == []
+        assert await master.states(done.jid) == {"web1": "received"}
 
 
-def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.answer(done.jid, "first")
-            await web1.answer(done.jid, "second")
-            assert web1.got(ReturnStored) == [ReturnStored(done.jid)] * 2
-            shown = await master.views.show(done.jid)
-            assert shown["minions"]["web1"]["ret"]["value"] == "first"
-            assert len(await master.events(f"salt/job/{done.jid}/ret/*")) == 1
+async def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_return_is_kept() -> (
+    None
+):
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.receive(done.jid)
+        await web1.reconnect()
+        assert await master.states(done.jid) == {"web1": "lost"}
+        await web1.answer(done.jid, "after all")
+        assert await master.states(done.jid) == {"web1": "lost"}
+        shown = (await master.views.show(done.jid))["minions"]["web1"]
+        assert shown["late"] is True
+        assert shown["ret"]["value"] == "after all"
+        assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
 
-    asyncio.run(scenario())
+
+async def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -> None:
+    async with a_master(job_expiry_hours=1) as master:
+        web1 = await master.accept("web1")
+        done = await master.submit()
+        master.hand.advance(3601.0)
+        assert await master.jobs.expire() == 1
+        await web1.hello()
+        assert web1.orders() == []
+        assert await master.states(done.jid) == {"web1": "expired"}
+        assert (await master.views.list(JobList(active=True))) == []
+
+
+async def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
+    async with a_master(job_expiry_hours=1) as master:
+        web1 = await master.accept("web1")
+        done = await master.submit()
+        master.hand.step(86_400.0)
+        assert await master.jobs.expire() == 0
+        shown = await master.views.show(done.jid)
+        assert shown["not_after"] == pytest.approx(master.hand.now().timestamp() + 3600, abs=1)
+        master.hand.advance(1800.0)
+        await web1.hello()
+        (order,) = web1.got(JobOrder)
+        assert order.spec.not_after - order.now == pytest.approx(1800.0, abs=1)
+
+
+async def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.answer(done.jid, "first")
+        await web1.answer(done.jid, "second")
+        assert web1.got(ReturnStored) == [ReturnStored(done.jid)] * 2
+        shown = await master.views.show(done.jid)
+        assert shown["minions"]["web1"]["ret"]["value"] == "first"
+        assert len(await master.events(f"salt/job/{done.jid}/ret/*")) == 1
 
 
 @pytest.mark.parametrize("retcode", [2**31, -(2**31) - 1])
-def test_an_exit_code_that_the_store_cant_hold_is_refused(retcode: int) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.answer(done.jid, retcode=retcode)
-            assert [f.code for f in web1.got(Failure)] == ["LimitError"]
-            await web1.answer(done.jid, retcode=2**31 - 1)
-            assert await master.states(done.jid) == {"web1": "done"}
-
-    asyncio.run(scenario())
+async def test_an_exit_code_that_the_store_cant_hold_is_refused(retcode: int) -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.answer(done.jid, retcode=retcode)
+        assert [f.code for f in web1.got(Failure)] == ["LimitError"]
+        await web1.answer(done.jid, retcode=2**31 - 1)
+        assert await master.states(done.jid) == {"web1": "done"}
 
 
-def test_nobody_can_return_the_job_of_another_minion() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            _, evil = await master.connect("web1", "evil")
-            done = await master.submit("web1")
-            await evil.answer(done.jid, "forged")
-            (failure,) = evil.got(Failure)
-            assert failure.code == "NotAllowedError"
-            assert await master.states(done.jid) == {"web1": "sent"}
-            assert evil.got(ReturnStored) == []
-
-    asyncio.run(scenario())
+async def test_nobody_can_return_the_job_of_another_minion() -> None:
+    async with a_master() as master:
+        _, evil = await master.connect("web1", "evil")
+        done = await master.submit("web1")
+        await evil.answer(done.jid, "forged")
+        (failure,) = evil.got(Failure)
+        assert failure.code == "NotAllowedError"
+        assert await master.states(done.jid) == {"web1": "sent"}
+        assert evil.got(ReturnStored) == []
 
 
-def test_a_rejected_job_ends_with_the_minions_reason() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.say(JobRejected(done.jid, "expired while it waited"))
-            shown = (await master.views.show(done.jid))["minions"]["web1"]
-            assert (shown["state"], shown["detail"]) == ("rejected", "expired while it waited")
-
-    asyncio.run(scenario())
+async def test_a_rejected_job_ends_with_the_minions_reason() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.say(JobRejected(done.jid, "expired while it waited"))
+        shown = (await master.views.show(done.jid))["minions"]["web1"]
+        assert (shown["state"], shown["detail"]) == ("rejected", "expired while it waited")
 
 
-def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await master.accept("away")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            assert await master.jobs.cancel(done.jid, user="anna") == {
-                "away": "cancelled",
-                "web1": "stopping",
-            }
-            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
-            await web1.answer(done.jid, "killed", success=False, retcode=143)
-            assert await master.states(done.jid) == {"away": "cancelled", "web1": "cancelled"}
-            assert await master.jobs.cancel(done.jid) == {"away": "cancelled", "web1": "cancelled"}
-
-    asyncio.run(scenario())
+async def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await master.accept("away")
+        done = await master.submit()
+        await web1.receive(done.jid)
+        assert await master.jobs.cancel(done.jid, user="anna") == {
+            "away": "cancelled",
+            "web1": "stopping",
+        }
+        assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
+        await web1.answer(done.jid, "killed", success=False, retcode=143)
+        assert await master.states(done.jid) == {"away": "cancelled", "web1": "cancelled"}
+        assert await master.jobs.cancel(done.jid) == {"away": "cancelled", "web1": "cancelled"}
 
 
-def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            web1.link.cut("test")
-            await master.jobs.cancel(done.jid, user="anna")
-            web1.pump()
-            await web1.hello(done.jid)
-            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
-
-    asyncio.run(scenario())
+async def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.receive(done.jid)
+        web1.link.cut("test")
+        await master.jobs.cancel(done.jid, user="anna")
+        web1.pump()
+        await web1.hello(done.jid)
+        assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
 
 
-def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelled() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            assert [spec.jid for spec in web1.orders()] == [done.jid]
-            web1.link.cut("test")
-            await master.jobs.abandon("web1", "its key was deleted by anna")
-            web1.pump()
-            await web1.hello()
-            assert len(web1.orders()) == 1
-            assert await master.states(done.jid) == {"web1": "cancelled"}
-
-    asyncio.run(scenario())
+async def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelled() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        assert [spec.jid for spec in web1.orders()] == [done.jid]
+        web1.link.cut("test")
+        await master.jobs.abandon("web1", "its key was deleted by anna")
+        web1.pump()
+        await web1.hello()
+        assert len(web1.orders()) == 1
+        assert await master.states(done.jid) == {"web1": "cancelled"}
 
 
-def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            master.hand.step(-86_400.0)
-            for seconds, sent in ((0.0, 2), (1.0, 2), (31.0, 3)):
-                master.hand.advance(seconds)
-                await master.jobs.resend()
-                await master.settle()
-                assert [spec.jid for spec in web1.orders()] == [done.jid] * sent
-
-    asyncio.run(scenario())
-
-
-def test_a_request_that_comes_twice_with_one_key_makes_one_job() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            first = await master.submit(idempotency_key="k1")
-            again = await master.submit(idempotency_key="k1")
-            other = await master.submit(idempotency_key="k1", user="anna")
-            assert (again.jid, again.minions, again.repeated) == (first.jid, ("web1",), True)
-            assert other.jid != first.jid
-            assert [spec.jid for spec in web1.orders()] == [first.jid, other.jid]
-
-    asyncio.run(scenario())
-
-
-def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("web1")
-            with pytest.raises(NoMatchError, match="No minions matched the target"):
-                await master.submit("db*")
-            with pytest.raises(NotFoundError, match="did you mean 'web1'"):
-                await master.submit("web2")
-            with pytest.raises(NotFoundError, match="did you mean 'web1'"):
-                await master.submit("web1,wep1", tgt_type="list")
-            assert (await master.submit("os:Debian", tgt_type="grain")).minions == ("web1",)
-            with pytest.raises(NoMatchError):
-                await master.submit("G@os:Suse or db*", tgt_type="compound")
-            assert (await master.views.list(JobList()))[0]["target"] == "os:Debian"
-
-    asyncio.run(scenario())
-
-
-def test_a_list_tells_failed_answers_from_good_ones() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1, web2 = await master.connect("web1", "web2")
-            good, bad = await master.submit("*"), await master.submit("*")
-            await web1.answer(good.jid)
-            await web1.answer(bad.jid, success=False, retcode=1)
-            await web2.answer(bad.jid, retcode=2)
-            failed = {item["jid"]: item["failed"] for item in await master.views.list(JobList())}
-            assert failed == {good.jid: 0, bad.jid: 2}
-
-    asyncio.run(scenario())
-
-
-def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("web1")
-            with pytest.raises(MessageTooLargeError):
-                await master.submit(args=("x" * 3_000_000,))
-            with pytest.raises(UsageError):
-                await master.submit(args=({1, 2},))
-            assert await master.views.list(JobList()) == []
-
-    asyncio.run(scenario())
-
-
-def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await master.accept("away")
-            items: list[dict[str, Any]] = []
-            started = asyncio.Event()
-
-            async def follow() -> None:
-                async for item in master.views.follow_new(
-                    JobRequest("root", "test.ping", tgt="*")
-                ):
-                    items.append(item)
-                    started.set()
-
-            task = asyncio.create_task(follow())
-            await started.wait()
+async def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        master.hand.step(-86_400.0)
+        for seconds, sent in ((0.0, 2), (1.0, 2), (31.0, 3)):
+            master.hand.advance(seconds)
+            await master.jobs.resend()
             await master.settle()
-            jid = items[0]["jid"]
-            await web1.step(jid, 1, "started")
-            await web1.step(jid, 2, "state", key="x")
-            await web1.answer(jid, 7)
-            await master.jobs.cancel(jid, ["away"], "anna")
-            await asyncio.wait_for(task, 60)
-            kinds = [(item["type"], item.get("minion"), item.get("state")) for item in items]
-            assert kinds[0] == ("new", None, None)
-            assert ("delivery", "away", "queued") in kinds
-            assert [i["kind"] for i in items if i["type"] == "progress"] == ["started", "state"]
-            assert kinds.index(("return", "web1", None)) < kinds.index(
-                ("delivery", "web1", "done")
-            )
-            states = {"away": "cancelled", "web1": "done"}
-            assert items[-1] == {"type": "end", "jid": jid, "states": states}
-            replayed = [item["type"] async for item in master.views.follow(jid)]
-            assert replayed == "new progress progress return delivery delivery end".split()
+            assert [spec.jid for spec in web1.orders()] == [done.jid] * sent
 
-    asyncio.run(scenario())
+
+async def test_a_request_that_comes_twice_with_one_key_makes_one_job() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        first = await master.submit(idempotency_key="k1")
+        again = await master.submit(idempotency_key="k1")
+        other = await master.submit(idempotency_key="k1", user="anna")
+        assert (again.jid, again.minions, again.repeated) == (first.jid, ("web1",), True)
+        assert other.jid != first.jid
+        assert [spec.jid for spec in web1.orders()] == [first.jid, other.jid]
+
+
+async def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() -> None:
+    async with a_master() as master:
+        await master.connect("web1")
+        with pytest.raises(NoMatchError, match="No minions matched the target"):
+            await master.submit("db*")
+        with pytest.raises(NotFoundError, match="did you mean 'web1'"):
+            await master.submit("web2")
+        with pytest.raises(NotFoundError, match="did you mean 'web1'"):
+            await master.submit("web1,wep1", tgt_type="list")
+        assert (await master.submit("os:Debian", tgt_type="grain")).minions == ("web1",)
+        with pytest.raises(NoMatchError):
+            await master.submit("G@os:Suse or db*", tgt_type="compound")
+        assert (await master.views.list(JobList()))[0]["target"] == "os:Debian"
+
+
+async def test_a_list_tells_failed_answers_from_good_ones() -> None:
+    async with a_master() as master:
+        web1, web2 = await master.connect("web1", "web2")
+        good, bad = await master.submit("*"), await master.submit("*")
+        await web1.answer(good.jid)
+        await web1.answer(bad.jid, success=False, retcode=1)
+        await web2.answer(bad.jid, retcode=2)
+        failed = {item["jid"]: item["failed"] for item in await master.views.list(JobList())}
+        assert failed == {good.jid: 0, bad.jid: 2}
+
+
+async def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> None:
+    async with a_master() as master:
+        await master.connect("web1")
+        with pytest.raises(MessageTooLargeError):
+            await master.submit(args=("x" * 3_000_000,))
+        with pytest.raises(UsageError):
+            await master.submit(args=({1, 2},))
+        assert await master.views.list(JobList()) == []
+
+
+async def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await master.accept("away")
+        items: list[dict[str, Any]] = []
+        started = asyncio.Event()
+
+        async def follow() -> None:
+            async for item in master.views.follow_new(JobRequest("root", "test.ping", tgt="*")):
+                items.append(item)
+                started.set()
+
+        task = asyncio.create_task(follow())
+        await started.wait()
+        await master.settle()
+        jid = items[0]["jid"]
+        await web1.step(jid, 1, "started")
+        await web1.step(jid, 2, "state", key="x")
+        await web1.answer(jid, 7)
+        await master.jobs.cancel(jid, ["away"], "anna")
+        await asyncio.wait_for(task, 60)
+        kinds = [(item["type"], item.get("minion"), item.get("state")) for item in items]
+        assert kinds[0] == ("new", None, None)
+        assert ("delivery", "away", "queued") in kinds
+        assert [i["kind"] for i in items if i["type"] == "progress"] == ["started", "state"]
+        assert kinds.index(("return", "web1", None)) < kinds.index(("delivery", "web1", "done"))
+        states = {"away": "cancelled", "web1": "done"}
+        assert items[-1] == {"type": "end", "jid": jid, "states": states}
+        replayed = [item["type"] async for item in master.views.follow(jid)]
+        assert replayed == "new progress progress return delivery delivery end".split()
 
 
 class Watcher:
@@ -432,78 +364,66 @@ class Watcher:
         return ()
 
 
-def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(
+async def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            watcher = Watcher()
-            master.jobs.observe(watcher)
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            await web1.step(done.jid)
-            await web1.step(done.jid)  # the same sequence number again
-            watcher.refuse = True
-            await web1.answer(done.jid)
-            assert web1.got(ReturnStored) == []
-            assert await master.states(done.jid) == {"web1": "running"}
-            watcher.refuse = False
-            await web1.answer(done.jid)
-            await web1.answer(done.jid)
-            assert watcher.calls == [
-                ("received", "web1"), ("running", "web1"), ("started", "web1"), ("return", "web1"),
-            ]  # fmt: skip
-            assert len(await master.events("test/returned")) == 1
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        watcher = Watcher()
+        master.jobs.observe(watcher)
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.receive(done.jid)
+        await web1.step(done.jid)
+        await web1.step(done.jid)  # the same sequence number again
+        watcher.refuse = True
+        await web1.answer(done.jid)
+        assert web1.got(ReturnStored) == []
+        assert await master.states(done.jid) == {"web1": "running"}
+        watcher.refuse = False
+        await web1.answer(done.jid)
+        await web1.answer(done.jid)
+        assert watcher.calls == [
+            ("received", "web1"), ("running", "web1"), ("started", "web1"), ("return", "web1"),
+        ]  # fmt: skip
+        assert len(await master.events("test/returned")) == 1
     assert "a JobReturned failed" in caplog.text
 
 
-def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_all() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
+async def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_all() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
 
-            def refuse(conn: sa.Connection, submitted: Submitted) -> None:
-                raise UsageError("changed my mind")
+        def refuse(conn: sa.Connection, submitted: Submitted) -> None:
+            raise UsageError("changed my mind")
 
-            with pytest.raises(UsageError, match="changed my mind"):
-                await master.jobs.submit(JobRequest("root", "test.ping", tgt="*"), refuse)
-            assert web1.orders() == []
-            assert await master.views.list(JobList()) == []
-
-    asyncio.run(scenario())
+        with pytest.raises(UsageError, match="changed my mind"):
+            await master.jobs.submit(JobRequest("root", "test.ping", tgt="*"), refuse)
+        assert web1.orders() == []
+        assert await master.views.list(JobList()) == []
 
 
-def test_jids_grow_even_when_the_clock_goes_back_over_a_restart() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.accept("web1")
-            first = await master.submit()
-            master.hand.step(-3600)
-            await master.jobs.open()
-            second = await master.submit()
-            assert second.jid > first.jid
-
-    asyncio.run(scenario())
+async def test_jids_grow_even_when_the_clock_goes_back_over_a_restart() -> None:
+    async with a_master() as master:
+        await master.accept("web1")
+        first = await master.submit()
+        master.hand.step(-3600)
+        await master.jobs.open()
+        second = await master.submit()
+        assert second.jid > first.jid
 
 
-def test_two_hundred_minions_return_twice_and_all_is_stored_once() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            scripts = await _many(master, 200)
-            done = await master.submit()
-            for script in scripts:
-                for _ in range(2):
-                    script.link.send("control", _returned(done.jid))
-            await master.settle()
-            assert set((await master.states(done.jid)).values()) == {"done"}
-            count = sa.select(sa.func.count()).select_from(RETURNS)
-            assert await master.store.read(lambda conn: conn.execute(count).scalar()) == 200
-            assert all(len(script.got(ReturnStored)) == 2 for script in scripts)
-
-    asyncio.run(scenario())
+async def test_two_hundred_minions_return_twice_and_all_is_stored_once() -> None:
+    async with a_master() as master:
+        scripts = await _many(master, 200)
+        done = await master.submit()
+        for script in scripts:
+            for _ in range(2):
+                script.link.send("control", _returned(done.jid))
+        await master.settle()
+        assert set((await master.states(done.jid)).values()) == {"done"}
+        count = sa.select(sa.func.count()).select_from(RETURNS)
+        assert await master.store.read(lambda conn: conn.execute(count).scalar()) == 200
+        assert all(len(script.got(ReturnStored)) == 2 for script in scripts)
 
 
 async def _many(master: Bench, count: int) -> list[Any]:

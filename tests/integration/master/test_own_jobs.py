@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from catena.client.requests.jobs import JobList
@@ -24,107 +22,89 @@ from tests.integration.master.bench import a_master, a_return
     "jid",
     ["9" * 20, "0" * 20, "20260301120099999999", "19691231235959999999", "../../../../../etc/x"],
 )
-def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for message in (
-                JobReceived(jid, 1),
-                JobRejected(jid, "no"),
-                JobProgressed(JobProgress(jid, 1, "started")),
-                JobReturned(a_return(jid)),
-            ):
-                await web1.say(message)
-            assert [f.code for f in web1.got(Failure)] == ["UsageError"] * 4
-            assert await master.views.list(JobList()) == []
-
-    asyncio.run(scenario())
+async def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str) -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        for message in (
+            JobReceived(jid, 1),
+            JobRejected(jid, "no"),
+            JobProgressed(JobProgress(jid, 1, "started")),
+            JobReturned(a_return(jid)),
+        ):
+            await web1.say(message)
+        assert [f.code for f in web1.got(Failure)] == ["UsageError"] * 4
+        assert await master.views.list(JobList()) == []
 
 
-def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for jid in ("20260301115900000000", "19700101000100000000"):
-                await web1.answer(jid)  # began itself: startup_states
-                assert await master.states(jid) == {"web1": "done"}
-
-    asyncio.run(scenario())
+async def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        for jid in ("20260301115900000000", "19700101000100000000"):
+            await web1.answer(jid)  # began itself: startup_states
+            assert await master.states(jid) == {"web1": "done"}
 
 
-def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
+async def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1, web2 = await master.connect("web1", "web2")
-            own = "20260301115900000000"  # `catena call state.apply` on the host
-            for seq in range(1, 4):
-                await web1.step(own, seq, "state")
-            assert web1.got(Failure) == []
-            await web1.answer(own)
-            assert await master.states(own) == {"web1": "done"}
-            await web2.step(own)
-            assert [found.code for found in web2.got(Failure)] == ["NotAllowedError"]
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        web1, web2 = await master.connect("web1", "web2")
+        own = "20260301115900000000"  # `catena call state.apply` on the host
+        for seq in range(1, 4):
+            await web1.step(own, seq, "state")
+        assert web1.got(Failure) == []
+        await web1.answer(own)
+        assert await master.states(own) == {"web1": "done"}
+        await web2.step(own)
+        assert [found.code for found in web2.got(Failure)] == ["NotAllowedError"]
     assert "web1 at" not in caplog.text
 
 
 @pytest.mark.parametrize(
     "jid", ["20260301120000000001", "20260301123000000000", "99991231235959999999"]
 )
-def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_master(
+async def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_master(
     jid: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            for _ in range(2):
-                await web1.answer(jid, "mine")
-            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
-            (job,) = await master.views.list(JobList())
-            shown = await master.views.show(job["jid"])
-            assert job["jid"] != jid and shown["metadata"] == {"own_jid": jid}
-            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
-            assert shown["minions"]["web1"]["ret"]["jid"] == job["jid"]
-            assert (await master.submit()).jid.startswith("202603011200000000")
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        for _ in range(2):
+            await web1.answer(jid, "mine")
+        assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
+        (job,) = await master.views.list(JobList())
+        shown = await master.views.show(job["jid"])
+        assert job["jid"] != jid and shown["metadata"] == {"own_jid": jid}
+        assert shown["minions"]["web1"]["ret"]["value"] == "mine"
+        assert shown["minions"]["web1"]["ret"]["jid"] == job["jid"]
+        assert (await master.submit()).jid.startswith("202603011200000000")
     assert f"{jid} began on the minion" in caplog.text
 
 
-def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            evil, web1 = await master.connect("evil", "web1")
-            jid = "20260301115900000000"
-            await evil.answer(jid, "evil")
-            for _ in range(2):
-                await web1.answer(jid, "mine")
-            assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
-            jobs = {job["user"]: job["jid"] for job in await master.views.list(JobList())}
-            assert jobs["evil"] == jid and len(jobs) == 2
-            shown = await master.views.show(jobs["web1"])
-            assert shown["metadata"] == {"own_jid": jid}
-            assert shown["minions"]["web1"]["ret"]["value"] == "mine"
-
-    asyncio.run(scenario())
+async def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> None:
+    async with a_master() as master:
+        evil, web1 = await master.connect("evil", "web1")
+        jid = "20260301115900000000"
+        await evil.answer(jid, "evil")
+        for _ in range(2):
+            await web1.answer(jid, "mine")
+        assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
+        jobs = {job["user"]: job["jid"] for job in await master.views.list(JobList())}
+        assert jobs["evil"] == jid and len(jobs) == 2
+        shown = await master.views.show(jobs["web1"])
+        assert shown["metadata"] == {"own_jid": jid}
+        assert shown["minions"]["web1"]["ret"]["value"] == "mine"
 
 
 @pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])
-def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            first = await master.submit()
-            # As an older version adopted it.
-            own = job_rows.OwnJob("web1", a_return(poison))
-            await master.store.write(lambda conn: job_rows.adopt(conn, own, poison, 0.0))
-            await master.jobs.open()
-            second = await master.submit()
-            assert first.jid < second.jid < "20260301120001"
-            await web1.answer(second.jid)
-            assert await master.states(second.jid) == {"web1": "done"}
-
-    asyncio.run(scenario())
+async def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        first = await master.submit()
+        # As an older version adopted it.
+        own = job_rows.OwnJob("web1", a_return(poison))
+        await master.store.write(lambda conn: job_rows.adopt(conn, own, poison, 0.0))
+        await master.jobs.open()
+        second = await master.submit()
+        assert first.jid < second.jid < "20260301120001"
+        await web1.answer(second.jid)
+        assert await master.states(second.jid) == {"web1": "done"}

@@ -31,71 +31,59 @@ async def row(master: Bench, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            assert web1.got(Welcome) == [Welcome("0.1.0", 15, 1000)]
-            assert (await row(master, "web1"))["up"] is True
-            await web1.reconnect(first=False)
-            web1.session = "another"
-            await web1.reconnect(first=False)  # the first Hello of that process was lost
-            starts = await master.events("salt/minion/web1/start")
-            assert [e.data["session"] for e in starts[1:]] == ["another"]
-            assert len(starts) == 2
-            assert {"id", "cmd", "pretag", "data", "tag", "ts", "boot_id"} <= set(starts[0].data)
-            assert [e.data for e in await master.events("salt/presence/change")] == [
-                {"new": ["web1"], "lost": []}
-            ]
-
-    asyncio.run(scenario())
+async def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        assert web1.got(Welcome) == [Welcome("0.1.0", 15, 1000)]
+        assert (await row(master, "web1"))["up"] is True
+        await web1.reconnect(first=False)
+        web1.session = "another"
+        await web1.reconnect(first=False)  # the first Hello of that process was lost
+        starts = await master.events("salt/minion/web1/start")
+        assert [e.data["session"] for e in starts[1:]] == ["another"]
+        assert len(starts) == 2
+        assert {"id", "cmd", "pretag", "data", "tag", "ts", "boot_id"} <= set(starts[0].data)
+        assert [e.data for e in await master.events("salt/presence/change")] == [
+            {"new": ["web1"], "lost": []}
+        ]
 
 
-def test_a_hello_that_is_said_again_forgets_no_job_that_came_in_between() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.say(JobReceived(done.jid, 0))
-            await web1.hello()
-            assert len(web1.got(Welcome)) == 2
-            assert await master.states(done.jid) == {"web1": "received"}
-            await web1.reconnect()
-            assert await master.states(done.jid) == {"web1": "lost"}
-
-    asyncio.run(scenario())
+async def test_a_hello_that_is_said_again_forgets_no_job_that_came_in_between() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.say(JobReceived(done.jid, 0))
+        await web1.hello()
+        assert len(web1.got(Welcome)) == 2
+        assert await master.states(done.jid) == {"web1": "received"}
+        await web1.reconnect()
+        assert await master.states(done.jid) == {"web1": "lost"}
 
 
-def test_a_silent_minion_is_asked_then_down_and_a_short_break_is_no_news() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await web1.reconnect()
-            master.hand.advance(23.0)
-            master.presence.tick()
-            web1.pump()  # the ping is answered here
-            master.hand.advance(23.0)
-            master.presence.tick()
-            web1.pump()
-            assert (await row(master, "web1"))["up"] is True
-            master.hand.advance(46.0)
-            master.presence.tick()
-            assert (await row(master, "web1"))["up"] is False
-            changes = [e.data for e in await master.events("salt/presence/change")]
-            assert changes == [{"new": ["web1"], "lost": []}, {"new": [], "lost": ["web1"]}]
-
-    asyncio.run(scenario())
+async def test_a_silent_minion_is_asked_then_down_and_a_short_break_is_no_news() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await web1.reconnect()
+        master.hand.advance(23.0)
+        master.presence.tick()
+        web1.pump()  # the ping is answered here
+        master.hand.advance(23.0)
+        master.presence.tick()
+        web1.pump()
+        assert (await row(master, "web1"))["up"] is True
+        master.hand.advance(46.0)
+        master.presence.tick()
+        assert (await row(master, "web1"))["up"] is False
+        changes = [e.data for e in await master.events("salt/presence/change")]
+        assert changes == [{"new": ["web1"], "lost": []}, {"new": [], "lost": ["web1"]}]
 
 
-def test_a_goodbye_is_believed_at_once() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await web1.say(Goodbye("stops"))
-            found = await row(master, "web1")
-            assert (found["up"], found["connected"]) == (False, False)
-
-    asyncio.run(scenario())
+async def test_a_goodbye_is_believed_at_once() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await web1.say(Goodbye("stops"))
+        found = await row(master, "web1")
+        assert (found["up"], found["connected"]) == (False, False)
 
 
 def twin_of(script: Script) -> Script:
@@ -104,251 +92,206 @@ def twin_of(script: Script) -> Script:
     return other
 
 
-def test_the_second_of_two_live_sessions_with_one_key_is_refused_and_shown() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            clone = twin_of(web1)
-            await clone.hello()
-            web1.pump()  # answers the ping
-            await master.settle()
-            (refused,) = clone.got(Refused)
-            assert refused.code == "duplicate_key"
-            assert "10.0.0.2" in refused.reason
-            assert clone.got(Welcome) == []
-            assert "same key" in (await row(master, "web1"))["conflict"]
-            (event,) = await master.events("salt/minion/web1/conflict")
-            assert event.data["address"] == "10.0.0.2"
-            listed = await master.keys.list()
-            assert "same key" in listed["accepted"][0]["conflict"]
-            done = await master.submit("web1")
-            assert [s.jid for s in web1.orders()] == [done.jid]
-            assert clone.orders() == []
-
-    asyncio.run(scenario())
+async def test_the_second_of_two_live_sessions_with_one_key_is_refused_and_shown() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        clone = twin_of(web1)
+        await clone.hello()
+        web1.pump()  # answers the ping
+        await master.settle()
+        (refused,) = clone.got(Refused)
+        assert refused.code == "duplicate_key"
+        assert "10.0.0.2" in refused.reason
+        assert clone.got(Welcome) == []
+        assert "same key" in (await row(master, "web1"))["conflict"]
+        (event,) = await master.events("salt/minion/web1/conflict")
+        assert event.data["address"] == "10.0.0.2"
+        listed = await master.keys.list()
+        assert "same key" in listed["accepted"][0]["conflict"]
+        done = await master.submit("web1")
+        assert [s.jid for s in web1.orders()] == [done.jid]
+        assert clone.orders() == []
 
 
-def test_another_minion_with_the_same_machine_id_is_refused() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            clone = await master.accept("web2", machine=web1.machine)
-            await clone.hello()
-            web1.pump()
-            await master.settle()
-            assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
-            assert "web1" in (await row(master, "web2"))["conflict"]
-
-    asyncio.run(scenario())
+async def test_another_minion_with_the_same_machine_id_is_refused() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        clone = await master.accept("web2", machine=web1.machine)
+        await clone.hello()
+        web1.pump()
+        await master.settle()
+        assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
+        assert "web1" in (await row(master, "web2"))["conflict"]
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_that_is_away(
+async def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_that_is_away(
     restarted: bool,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            master.hand.advance(5.0)
-            # Its key asked as the same machine, was listed as a clone, and accepted all the same.
-            clone = await master.accept("web2", machine=web1.machine)
-            web1.link.cut("power cut")
-            web1.pump()
-            if restarted:
-                master.keys._machine_of.clear()
-                master.keys._works_as.clear()
-                await master.keys.open()
-            await clone.hello()
-            (refused,) = clone.got(Refused)
-            assert refused.code == "duplicate_machine"
-            assert "catena key delete web1" in refused.reason
-            assert "web1" in (await row(master, "web2"))["conflict"]
-            again = twin_of(web1)
-            await again.hello()
-            assert len(again.got(Welcome)) == 1
-            await master.keys.change("delete", "web1")
-            await clone.reconnect()
-            assert len(clone.got(Welcome)) == 1
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        master.hand.advance(5.0)
+        # Its key asked as the same machine, was listed as a clone, and accepted all the same.
+        clone = await master.accept("web2", machine=web1.machine)
+        web1.link.cut("power cut")
+        web1.pump()
+        if restarted:
+            master.keys._machine_of.clear()
+            master.keys._works_as.clear()
+            await master.keys.open()
+        await clone.hello()
+        (refused,) = clone.got(Refused)
+        assert refused.code == "duplicate_machine"
+        assert "catena key delete web1" in refused.reason
+        assert "web1" in (await row(master, "web2"))["conflict"]
+        again = twin_of(web1)
+        await again.hello()
+        assert len(again.got(Welcome)) == 1
+        await master.keys.change("delete", "web1")
+        await clone.reconnect()
+        assert len(clone.got(Welcome)) == 1
 
 
-def test_key_that_was_accepted_first_has_the_machine_id_before_either_said_hello() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1", machine="m")
-            master.hand.advance(5.0)
-            clone = await master.accept("web2", machine="m")
-            await clone.hello()
-            assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
-            await web1.hello()
-            assert len(web1.got(Welcome)) == 1
-
-    asyncio.run(scenario())
+async def test_key_that_was_accepted_first_has_the_machine_id_before_either_said_hello() -> None:
+    async with a_master() as master:
+        web1 = await master.accept("web1", machine="m")
+        master.hand.advance(5.0)
+        clone = await master.accept("web2", machine="m")
+        await clone.hello()
+        assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
+        await web1.hello()
+        assert len(web1.got(Welcome)) == 1
 
 
-def test_machine_id_that_its_minion_has_changed_is_free() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            clone = await master.accept("web2", machine=web1.machine)
-            await web1.reconnect(machine_id="another", session="later")
-            await clone.hello()
-            assert len(clone.got(Welcome)) == 1
-
-    asyncio.run(scenario())
+async def test_machine_id_that_its_minion_has_changed_is_free() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        clone = await master.accept("web2", machine=web1.machine)
+        await web1.reconnect(machine_id="another", session="later")
+        await clone.hello()
+        assert len(clone.got(Welcome)) == 1
 
 
-def test_a_new_session_takes_over_when_the_old_one_is_silent(
+async def test_a_new_session_takes_over_when_the_old_one_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(presence, "ANSWER_SECONDS", 0.01)
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            again = twin_of(web1)
-            again.boot = "boot2"
-            await again.hello()  # web1 was cut off from power and answers nothing
-            while not again.got(Welcome):
-                await asyncio.sleep(0.01)
-            assert (await row(master, "web1"))["boot_id"] == "boot2"
-            assert await master.events("salt/minion/web1/conflict") == []
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        again = twin_of(web1)
+        again.boot = "boot2"
+        await again.hello()  # web1 was cut off from power and answers nothing
+        while not again.got(Welcome):
+            await asyncio.sleep(0.01)
+        assert (await row(master, "web1"))["boot_id"] == "boot2"
+        assert await master.events("salt/minion/web1/conflict") == []
 
 
-def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
+async def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            errors: list[dict[str, Any]] = []
-            asyncio.get_running_loop().set_exception_handler(lambda _, what: errors.append(what))
-            (web1,) = await master.connect("web1")
-            twin = twin_of(web1)
+    async with a_master() as master:
+        errors: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: errors.append(what))
+        (web1,) = await master.connect("web1")
+        twin = twin_of(web1)
 
-            def closed(*_: object, **__: object) -> None:
-                raise StoreUnavailableError("the store is closed")
+        def closed(*_: object, **__: object) -> None:
+            raise StoreUnavailableError("the store is closed")
 
-            monkeypatch.setattr(presence, "ANSWER_SECONDS", 0.2)
-            await twin.hello()
-            with monkeypatch.context() as patch:
-                patch.setattr(master.store, "post", closed)
-                while not errors and not twin.got(Refused):
-                    await asyncio.sleep(0.01)
-            assert [refused.code for refused in twin.got(Refused)] == ["busy"] and not errors
-
-    asyncio.run(scenario())
+        monkeypatch.setattr(presence, "ANSWER_SECONDS", 0.2)
+        await twin.hello()
+        with monkeypatch.context() as patch:
+            patch.setattr(master.store, "post", closed)
+            while not errors and not twin.got(Refused):
+                await asyncio.sleep(0.01)
+        assert [refused.code for refused in twin.got(Refused)] == ["busy"] and not errors
 
 
-def test_since_is_the_last_boot_although_its_silence_was_too_short_to_notice() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            first = (await row(master, "web1"))["since"]
-            master.hand.advance(60)
-            web1.link.cut("restarted")
-            agent = twin_of(web1)
-            await agent.hello()
-            assert (await row(master, "web1"))["since"] == first, "only the agent is a new one"
-            master.hand.advance(60)
-            agent.link.cut("power")
-            booted = twin_of(web1)
-            booted.boot = "boot2"
-            await booted.hello()
-            assert (await row(master, "web1"))["since"] == first + 120
-
-    asyncio.run(scenario())
+async def test_since_is_the_last_boot_although_its_silence_was_too_short_to_notice() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        first = (await row(master, "web1"))["since"]
+        master.hand.advance(60)
+        web1.link.cut("restarted")
+        agent = twin_of(web1)
+        await agent.hello()
+        assert (await row(master, "web1"))["since"] == first, "only the agent is a new one"
+        master.hand.advance(60)
+        agent.link.cut("power")
+        booted = twin_of(web1)
+        booted.boot = "boot2"
+        await booted.hello()
+        assert (await row(master, "web1"))["since"] == first + 120
 
 
-def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            web1.link.cut("killed")
-            again = twin_of(web1)
-            await again.hello()
-            assert len(again.got(Welcome)) == 1
-
-    asyncio.run(scenario())
+async def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        web1.link.cut("killed")
+        again = twin_of(web1)
+        await again.hello()
+        assert len(again.got(Welcome)) == 1
 
 
-def test_a_hello_under_another_name_than_the_keys_is_refused() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            evil = await master.accept("evil")
-            await master.accept("web1")
-            await evil.hello(id="web1")
-            assert [r.code for r in evil.got(Refused)] == ["identity"]
-            assert await master.events("salt/minion/*") == []
-
-    asyncio.run(scenario())
+async def test_a_hello_under_another_name_than_the_keys_is_refused() -> None:
+    async with a_master() as master:
+        evil = await master.accept("evil")
+        await master.accept("web1")
+        await evil.hello(id="web1")
+        assert [r.code for r in evil.got(Refused)] == ["identity"]
+        assert await master.events("salt/minion/*") == []
 
 
-def test_nothing_is_done_for_a_connection_that_said_no_hello() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            web1 = await master.accept("web1")
-            web1.pump()
-            await web1.say(EventFired("1", "app/x", {}))
-            assert web1.got(Failure)[0].code == "NotAllowedError"
-            await web1.say(Ping(1))
-            assert await master.events("app/*") == []
-
-    asyncio.run(scenario())
+async def test_nothing_is_done_for_a_connection_that_said_no_hello() -> None:
+    async with a_master() as master:
+        web1 = await master.accept("web1")
+        web1.pump()
+        await web1.say(EventFired("1", "app/x", {}))
+        assert web1.got(Failure)[0].code == "NotAllowedError"
+        await web1.say(Ping(1))
+        assert await master.events("app/*") == []
 
 
-def test_a_minions_event_is_stored_once_under_its_own_name() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            evil, _ = await master.connect("evil", "web1")
-            for _ in range(2):
-                await evil.say(EventFired("1", "app/deployed", {"v": 1}))
-            await evil.say(EventFired("2", "salt/minion/web1/start", {"boot_id": "new"}))
-            assert [e.tag for e in await master.events("app/*")] == ["app/deployed"]
-            (forged,) = await master.events("*/event/salt/minion/web1/start")
-            assert forged.tag == "minion/evil/event/salt/minion/web1/start"
-            assert forged.source == "evil"
-            assert len(await master.events("salt/minion/web1/start")) == 1
-            assert evil.got(EventStored) == [EventStored("1"), EventStored("1"), EventStored("2")]
-
-    asyncio.run(scenario())
+async def test_a_minions_event_is_stored_once_under_its_own_name() -> None:
+    async with a_master() as master:
+        evil, _ = await master.connect("evil", "web1")
+        for _ in range(2):
+            await evil.say(EventFired("1", "app/deployed", {"v": 1}))
+        await evil.say(EventFired("2", "salt/minion/web1/start", {"boot_id": "new"}))
+        assert [e.tag for e in await master.events("app/*")] == ["app/deployed"]
+        (forged,) = await master.events("*/event/salt/minion/web1/start")
+        assert forged.tag == "minion/evil/event/salt/minion/web1/start"
+        assert forged.source == "evil"
+        assert len(await master.events("salt/minion/web1/start")) == 1
+        assert evil.got(EventStored) == [EventStored("1"), EventStored("1"), EventStored("2")]
 
 
-def test_events_over_the_rate_are_dropped_counted_and_reported() -> None:
-    async def scenario() -> None:
-        async with a_master(events_per_second=5) as master:
-            evil, good = await master.connect("evil", "good")
-            for number in range(30):
-                evil.link.send("control", EventFired(str(number), "app/storm", {}))
-            await good.say(EventFired("1", "app/calm", {}))
-            assert len(await master.events("app/storm")) == 10
-            assert len(await master.events("app/calm")) == 1
-            master.gate.sweep()
-            (report,) = await master.events("salt/minion/evil/dropped")
-            assert report.data == {"id": "evil", "events": 20}
-
-    asyncio.run(scenario())
+async def test_events_over_the_rate_are_dropped_counted_and_reported() -> None:
+    async with a_master(events_per_second=5) as master:
+        evil, good = await master.connect("evil", "good")
+        for number in range(30):
+            evil.link.send("control", EventFired(str(number), "app/storm", {}))
+        await good.say(EventFired("1", "app/calm", {}))
+        assert len(await master.events("app/storm")) == 10
+        assert len(await master.events("app/calm")) == 1
+        master.gate.sweep()
+        (report,) = await master.events("salt/minion/evil/dropped")
+        assert report.data == {"id": "evil", "events": 20}
 
 
-def test_grains_that_a_minion_sends_later_are_the_ones_that_targets_see() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await web1.say(GrainsUpdate({"role": "db"}))
-            assert await master.targets.resolve("role:db", "grain") == ("web1",)
-
-    asyncio.run(scenario())
+async def test_grains_that_a_minion_sends_later_are_the_ones_that_targets_see() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await web1.say(GrainsUpdate({"role": "db"}))
+        assert await master.targets.resolve("role:db", "grain") == ("web1",)
 
 
-def test_steps_of_a_job_that_is_not_its_own_are_refused() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            _, evil = await master.connect("web1", "evil")
-            done = await master.submit("web1")
-            await evil.say(JobProgressed(JobProgress(done.jid, 1, "started")))
-            assert evil.got(Failure)[0].code == "NotAllowedError"
-            assert await master.states(done.jid) == {"web1": "sent"}
-
-    asyncio.run(scenario())
+async def test_steps_of_a_job_that_is_not_its_own_are_refused() -> None:
+    async with a_master() as master:
+        _, evil = await master.connect("web1", "evil")
+        done = await master.submit("web1")
+        await evil.say(JobProgressed(JobProgress(done.jid, 1, "started")))
+        assert evil.got(Failure)[0].code == "NotAllowedError"
+        assert await master.states(done.jid) == {"web1": "sent"}

@@ -47,129 +47,108 @@ async def heard(script: Any, kind: type) -> Any:
     return found[-1]
 
 
-def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 1_500_000, 1.0, 1.0)
-            for part in split_return(ret):
-                await web1.say(part, "bulk")
-            assert await heard(web1, ReturnStored) == ReturnStored(done.jid)
-            shown = await master.views.show(done.jid)
-            assert len(shown["minions"]["web1"]["ret"]["value"]) == 1_500_000
-            (event,) = await master.events(f"salt/job/{done.jid}/ret/web1")
-            assert event.data["return"] is None
-            assert event.data["return_bytes"] > 1_500_000
-
-    asyncio.run(scenario())
+async def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 1_500_000, 1.0, 1.0)
+        for part in split_return(ret):
+            await web1.say(part, "bulk")
+        assert await heard(web1, ReturnStored) == ReturnStored(done.jid)
+        shown = await master.views.show(done.jid)
+        assert len(shown["minions"]["web1"]["ret"]["value"]) == 1_500_000
+        (event,) = await master.events(f"salt/job/{done.jid}/ret/web1")
+        assert event.data["return"] is None
+        assert event.data["return_bytes"] > 1_500_000
 
 
-def test_a_return_over_the_limit_is_refused_in_words() -> None:
-    async def scenario() -> None:
-        async with a_master(return_limit_mib=1) as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 2_500_000, 1.0, 1.0)
-            await web1.say(split_return(ret)[0], "bulk")
-            assert "more than 1048576 bytes" in (await heard(web1, Failure)).message
-
-    asyncio.run(scenario())
+async def test_a_return_over_the_limit_is_refused_in_words() -> None:
+    async with a_master(return_limit_mib=1) as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 2_500_000, 1.0, 1.0)
+        await web1.say(split_return(ret)[0], "bulk")
+        assert "more than 1048576 bytes" in (await heard(web1, Failure)).message
 
 
-def test_a_minion_reads_the_file_list_and_a_file() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            Path(master.settings.file_roots["base"][0], "a.sls").write_text("x: {test.nop: []}\n")
-            (web1,) = await master.connect("web1")
-            await web1.say(ManifestRequest("base"), "bulk")
-            listed: ManifestReply = await heard(web1, ManifestReply)
-            await web1.say(ChunkRequest("base", "", listed.sha256, 0), "bulk")
-            assert b"a.sls" in zlib.decompress((await heard(web1, ChunkReply)).data)
-            await web1.say(ChunkRequest("base", "../../etc/passwd", "a" * 64, 0), "bulk")
-            await heard(web1, Failure)
-
-    asyncio.run(scenario())
+async def test_a_minion_reads_the_file_list_and_a_file() -> None:
+    async with a_master() as master:
+        Path(master.settings.file_roots["base"][0], "a.sls").write_text("x: {test.nop: []}\n")
+        (web1,) = await master.connect("web1")
+        await web1.say(ManifestRequest("base"), "bulk")
+        listed: ManifestReply = await heard(web1, ManifestReply)
+        await web1.say(ChunkRequest("base", "", listed.sha256, 0), "bulk")
+        assert b"a.sls" in zlib.decompress((await heard(web1, ChunkReply)).data)
+        await web1.say(ChunkRequest("base", "../../etc/passwd", "a" * 64, 0), "bulk")
+        await heard(web1, Failure)
 
 
-def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            root = Path(master.settings.pillar_roots["base"][0])
-            (root / "top.sls").write_text("base:\n  web1:\n    - web\n  db1:\n    - db\n")
-            (root / "web.sls").write_text("role: web on {{ grains['os'] }}\n")
-            (root / "db.sls").write_text("role: db\nsecret: hidden\n")
-            (web1,) = await master.connect("web1")
-            await web1.say(PillarRequest())
-            reply: PillarReply = await heard(web1, PillarReply)
-            assert (reply.pillar, reply.errors) == ({"role": "web on Debian"}, ())
-            found = await master.targets.resolve("role:web*", "pillar")
-            assert found == ("web1",)
-
-    asyncio.run(scenario())
+async def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
+    async with a_master() as master:
+        root = Path(master.settings.pillar_roots["base"][0])
+        (root / "top.sls").write_text("base:\n  web1:\n    - web\n  db1:\n    - db\n")
+        (root / "web.sls").write_text("role: web on {{ grains['os'] }}\n")
+        (root / "db.sls").write_text("role: db\nsecret: hidden\n")
+        (web1,) = await master.connect("web1")
+        await web1.say(PillarRequest())
+        reply: PillarReply = await heard(web1, PillarReply)
+        assert (reply.pillar, reply.errors) == ({"role": "web on Debian"}, ())
+        found = await master.targets.resolve("role:web*", "pillar")
+        assert found == ("web1",)
 
 
-def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            await master.accept("db1")
-            done = await master.submit("web1", args=(1,), kwargs={"a": 2})
-            await web1.answer(done.jid, 42)
-            run = master.reactor_door.ask
+async def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await master.accept("db1")
+        done = await master.submit("web1", args=(1,), kwargs={"a": 2})
+        await web1.answer(done.jid, 42)
+        run = master.reactor_door.ask
 
-            async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
-                return await run(runners.CALL, RunnerCall(fun, args, kwargs))
+        async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
+            return await run(runners.CALL, RunnerCall(fun, args, kwargs))
 
-            assert await runner("manage.status") == {"up": ["web1"], "down": ["db1"]}
-            assert await runner("manage.present") == ["web1"]
-            assert await runner("jobs.lookup_jid", done.jid) == {"web1": 42}
-            listed = (await runner("jobs.list_jobs"))[done.jid]
-            assert listed["Arguments"] == [1, {"__kwarg__": True, "a": 2}]
-            assert (await runner("jobs.exit_success", jid=done.jid)) == {"web1": True}
-            assert await runner("event.send", "app/x", {"k": 1})
-            assert [e.data for e in await master.events("app/x")] == [{"k": 1}]
-            with pytest.raises(NotFoundError, match=r"did you mean 'manage\.status'"):
-                await runner("manage.statsu")
-            with pytest.raises(UsageError, match=r"jobs\.lookup_jid\(jid"):
-                await runner("jobs.lookup_jid")
-            ended = await master.events("salt/run/*/ret")
-            assert ended[0].data["fun"] == "runner.manage.status"
-            assert ended[0].data["success"] is True
-
-    asyncio.run(scenario())
+        assert await runner("manage.status") == {"up": ["web1"], "down": ["db1"]}
+        assert await runner("manage.present") == ["web1"]
+        assert await runner("jobs.lookup_jid", done.jid) == {"web1": 42}
+        listed = (await runner("jobs.list_jobs"))[done.jid]
+        assert listed["Arguments"] == [1, {"__kwarg__": True, "a": 2}]
+        assert (await runner("jobs.exit_success", jid=done.jid)) == {"web1": True}
+        assert await runner("event.send", "app/x", {"k": 1})
+        assert [e.data for e in await master.events("app/x")] == [{"k": 1}]
+        with pytest.raises(NotFoundError, match=r"did you mean 'manage\.status'"):
+            await runner("manage.statsu")
+        with pytest.raises(UsageError, match=r"jobs\.lookup_jid\(jid"):
+            await runner("jobs.lookup_jid")
+        ended = await master.events("salt/run/*/ret")
+        assert ended[0].data["fun"] == "runner.manage.status"
+        assert ended[0].data["success"] is True
 
 
-def test_minions_are_listed_with_what_is_known_of_them() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("web1")
-            await master.accept("db1")
-            ask = master.reactor_door.ask
-            rows = await ask(minions.LIST, MinionList())
-            assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
-            shown = await ask(minions.SHOW, MinionShow("web1"))
-            assert shown["grains"]["os"] == "Debian"
-            finger = await ask(keys.FINGER, KeyFinger())
-            assert finger["master"] == master.pair.fingerprint
-
-    asyncio.run(scenario())
+async def test_minions_are_listed_with_what_is_known_of_them() -> None:
+    async with a_master() as master:
+        await master.connect("web1")
+        await master.accept("db1")
+        ask = master.reactor_door.ask
+        rows = await ask(minions.LIST, MinionList())
+        assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
+        shown = await ask(minions.SHOW, MinionShow("web1"))
+        assert shown["grains"]["os"] == "Debian"
+        finger = await ask(keys.FINGER, KeyFinger())
+        assert finger["master"] == master.pair.fingerprint
 
 
-def test_a_target_by_pillar_misses_nobody_of_a_large_fleet(
+async def test_a_target_by_pillar_misses_nobody_of_a_large_fleet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pillars, "KEPT", 1)
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("a", "b", "c")
-            assert sorted(await master.pillars.pillars(("a", "b", "c"))) == ["a", "b", "c"]
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        await master.connect("a", "b", "c")
+        assert sorted(await master.pillars.pillars(("a", "b", "c"))) == ["a", "b", "c"]
 
 
-def test_housekeeping_outlives_a_file_that_vanishes_under_it(
+async def test_housekeeping_outlives_a_file_that_vanishes_under_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     swept = 0
@@ -183,12 +162,9 @@ def test_housekeeping_outlives_a_file_that_vanishes_under_it(
     monkeypatch.setattr(daemon, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(daemon, "PRUNE_SECONDS", 0.0)
 
-    async def scenario() -> None:
-        async with a_master(), asyncio.timeout(10):
-            while swept < 2:
-                await asyncio.sleep(0.01)
-
-    asyncio.run(scenario())
+    async with a_master(), asyncio.timeout(10):
+        while swept < 2:
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -197,49 +173,43 @@ def postgres() -> Iterator[str]:
         yield server.url()
 
 
-def test_the_same_master_works_on_postgresql(postgres: str) -> None:
-    async def scenario() -> None:
-        async with a_master(database=postgres) as master:
-            assert master.store.dialect == "postgresql"
-            (web1,) = await master.connect("web1")
-            done = await master.submit(idempotency_key="k")
-            await web1.answer(done.jid, {"a": 1})
-            assert (await master.submit(idempotency_key="k")).jid == done.jid
-            assert await master.states(done.jid) == {"web1": "done"}
-            assert len(await master.events("salt/job/*")) == 2
-        again = Store(postgres)
-        await again.open()
-        await again.close()
-
-    asyncio.run(scenario())
+async def test_the_same_master_works_on_postgresql(postgres: str) -> None:
+    async with a_master(database=postgres) as master:
+        assert master.store.dialect == "postgresql"
+        (web1,) = await master.connect("web1")
+        done = await master.submit(idempotency_key="k")
+        await web1.answer(done.jid, {"a": 1})
+        assert (await master.submit(idempotency_key="k")).jid == done.jid
+        assert await master.states(done.jid) == {"web1": "done"}
+        assert len(await master.events("salt/job/*")) == 2
+    again = Store(postgres)
+    await again.open()
+    await again.close()
 
 
-def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
-    async def scenario() -> None:
-        async with a_master(database=postgres) as master:
-            (web1,) = await master.connect("web1")
-            refused = await master.submit()
-            await web1.say(JobRejected(refused.jid, "no\0room"))
-            assert await master.states(refused.jid) == {"web1": "rejected"}
-            shown = (await master.views.show(refused.jid))["minions"]["web1"]
-            assert shown["detail"] == "no\ufffdroom"
+async def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
+    async with a_master(database=postgres) as master:
+        (web1,) = await master.connect("web1")
+        refused = await master.submit()
+        await web1.say(JobRejected(refused.jid, "no\0room"))
+        assert await master.states(refused.jid) == {"web1": "rejected"}
+        shown = (await master.views.show(refused.jid))["minions"]["web1"]
+        assert shown["detail"] == "no\ufffdroom"
 
-            action = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
-            document = ChainDocument("patch", (action,))
-            chain = (await master.chains.service.apply(document, "anna"))["id"]
-            await master.chains.service.schedule(ChainSchedule("patch"), "anna")
-            async with asyncio.timeout(10):
-                while not (found := [o for o in web1.orders() if o.chain]):
-                    await asyncio.sleep(0.01)
-            view = await master.chains.service.show(ChainRef("patch"), "anna")
-            number = view["minions"][0]["actions"][0]["action_id"]
-            ident = f"mgr_actionchain_{chain}_action_{number}_chunk_1"
-            row = {"result": False, "comment": "a\0b", "changes": {"stderr": "\0"}}
-            ret = a_return(found[0].jid, {f"mgrcompat_|-{ident}_|-x_|-module_run": row})
-            ret = replace(ret, fun="mgractionchains.start", success=False, retcode=2)
-            await web1.say(JobReturned(ret))
-            assert web1.got(ReturnStored) == [ReturnStored(ret.jid)]
-            view = await master.chains.service.show(ChainRef("patch"), "anna")
-            assert view["minions"][0]["actions"][0]["comment"] == "a\ufffdb"
-
-    asyncio.run(scenario())
+        action = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
+        document = ChainDocument("patch", (action,))
+        chain = (await master.chains.service.apply(document, "anna"))["id"]
+        await master.chains.service.schedule(ChainSchedule("patch"), "anna")
+        async with asyncio.timeout(10):
+            while not (found := [o for o in web1.orders() if o.chain]):
+                await asyncio.sleep(0.01)
+        view = await master.chains.service.show(ChainRef("patch"), "anna")
+        number = view["minions"][0]["actions"][0]["action_id"]
+        ident = f"mgr_actionchain_{chain}_action_{number}_chunk_1"
+        row = {"result": False, "comment": "a\0b", "changes": {"stderr": "\0"}}
+        ret = a_return(found[0].jid, {f"mgrcompat_|-{ident}_|-x_|-module_run": row})
+        ret = replace(ret, fun="mgractionchains.start", success=False, retcode=2)
+        await web1.say(JobReturned(ret))
+        assert web1.got(ReturnStored) == [ReturnStored(ret.jid)]
+        view = await master.chains.service.show(ChainRef("patch"), "anna")
+        assert view["minions"][0]["actions"][0]["comment"] == "a\ufffdb"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,90 +23,79 @@ def full_connections(master: Bench) -> Iterator[None]:
         yield
 
 
-def test_those_who_are_away_take_no_place_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "SLICE", 2)
-
-    async def scenario() -> None:
-        async with a_master() as master:
-            *away, here = await master.connect("a1", "a2", "a3", "web1")
-            done = await master.submit()
-            for script in away:
-                script.link.cut("test")
-                script.pump()
-            master.hand.advance(LATE)
-            await master.settle()
-            await master.jobs.resend()
-            assert [spec.jid for spec in here.orders()] == [done.jid, done.jid]
-
-    asyncio.run(scenario())
-
-
-def test_a_round_takes_so_many_and_the_next_one_the_others(
+async def test_those_who_are_away_take_no_place_of_a_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "SLICE", 2)
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            scripts = await master.connect("web1", "web2", "web3")
-            await master.submit()
-            master.hand.advance(LATE)
-            sent = []
-            for _ in range(3):
-                await master.jobs.resend()
-                await master.settle()
-                sent.append(sum(len(script.orders()) for script in scripts) - 3)
-            assert sent == [2, 3, 3]
-
-    asyncio.run(scenario())
+    async with a_master() as master:
+        *away, here = await master.connect("a1", "a2", "a3", "web1")
+        done = await master.submit()
+        for script in away:
+            script.link.cut("test")
+            script.pump()
+        master.hand.advance(LATE)
+        await master.settle()
+        await master.jobs.resend()
+        assert [spec.jid for spec in here.orders()] == [done.jid, done.jid]
 
 
-def test_an_order_is_packed_once_for_all_who_get_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_takes_so_many_and_the_next_one_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "SLICE", 2)
+
+    async with a_master() as master:
+        scripts = await master.connect("web1", "web2", "web3")
+        await master.submit()
+        master.hand.advance(LATE)
+        sent = []
+        for _ in range(3):
+            await master.jobs.resend()
+            await master.settle()
+            sent.append(sum(len(script.orders()) for script in scripts) - 3)
+        assert sent == [2, 3, 3]
+
+
+async def test_an_order_is_packed_once_for_all_who_get_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     packed: list[str] = []
 
     def pack(message: object) -> wire.Packed:
         packed.append(type(message).__name__)
         return wire.packed(message)
 
-    async def scenario() -> None:
-        async with a_master() as master:
-            await master.connect("web1", "web2", "web3")
-            await master.submit()
-            master.hand.advance(LATE)
-            with monkeypatch.context() as patch:
-                patch.setattr(handover, "packed", pack)
-                await master.jobs.resend()
-            assert packed == ["JobOrder"]
-
-    asyncio.run(scenario())
-
-
-def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_round() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            master.hand.advance(LATE)
-            with full_connections(master):
-                await master.jobs.resend()
-                assert await master.states(done.jid) == {"web1": "queued"}
+    async with a_master() as master:
+        await master.connect("web1", "web2", "web3")
+        await master.submit()
+        master.hand.advance(LATE)
+        with monkeypatch.context() as patch:
+            patch.setattr(handover, "packed", pack)
             await master.jobs.resend()
-            assert await master.states(done.jid) == {"web1": "sent"}
-            assert [spec.jid for spec in web1.orders()] == [done.jid, done.jid]
-
-    asyncio.run(scenario())
+        assert packed == ["JobOrder"]
 
 
-def test_a_cancellation_that_a_connection_does_not_take_goes_with_the_next_round() -> None:
-    async def scenario() -> None:
-        async with a_master() as master:
-            (web1,) = await master.connect("web1")
-            done = await master.submit()
-            await web1.receive(done.jid)
-            with full_connections(master):
-                assert await master.jobs.cancel(done.jid, user="anna") == {"web1": "stopping"}
-            for _ in range(2):
-                await master.jobs.resend()
-            assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
+async def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_round() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        master.hand.advance(LATE)
+        with full_connections(master):
+            await master.jobs.resend()
+            assert await master.states(done.jid) == {"web1": "queued"}
+        await master.jobs.resend()
+        assert await master.states(done.jid) == {"web1": "sent"}
+        assert [spec.jid for spec in web1.orders()] == [done.jid, done.jid]
 
-    asyncio.run(scenario())
+
+async def test_a_cancellation_that_a_connection_does_not_take_goes_with_the_next_round() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        done = await master.submit()
+        await web1.receive(done.jid)
+        with full_connections(master):
+            assert await master.jobs.cancel(done.jid, user="anna") == {"web1": "stopping"}
+        for _ in range(2):
+            await master.jobs.resend()
+        assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]

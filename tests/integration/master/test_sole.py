@@ -47,31 +47,27 @@ async def put(store: Store, name: str) -> None:
     await store.write(lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value="x")))
 
 
-def test_second_master_on_postgresql_is_refused_and_told_who_has_the_database(url: str) -> None:
-    async def scenario() -> None:
-        async with a_master(database=url) as first:
-            expected = rf"catena master pid {os.getpid()} on \S+ .*since 20\d\d-.*Stop that one"
-            with pytest.raises(NotAloneError, match=expected):
-                async with a_master(database=url):
-                    pass
-            with pytest.raises(NotAloneError, match="another master has the database"):
-                with sole.held(url, "start"):
-                    pass
-            await put(first.store, "still")
-        async with a_master(database=url) as second:
-            await put(second.store, "again")
+async def test_second_master_on_postgresql_is_refused_and_told_who_has_the_database(
+    url: str,
+) -> None:
+    async with a_master(database=url) as first:
+        expected = rf"catena master pid {os.getpid()} on \S+ .*since 20\d\d-.*Stop that one"
+        with pytest.raises(NotAloneError, match=expected):
+            async with a_master(database=url):
+                pass
+        with pytest.raises(NotAloneError, match="another master has the database"):
+            with sole.held(url, "start"):
+                pass
+        await put(first.store, "still")
+    async with a_master(database=url) as second:
+        await put(second.store, "again")
 
-    asyncio.run(scenario())
 
-
-def test_tool_that_changes_the_schema_keeps_masters_away(url: str) -> None:
-    async def scenario() -> None:
-        with sole.held(url, "upgrade"):
-            with pytest.raises(NotAloneError, match="catena upgrade pid"):
-                async with a_master(database=url):
-                    pass
-
-    asyncio.run(scenario())
+async def test_tool_that_changes_the_schema_keeps_masters_away(url: str) -> None:
+    with sole.held(url, "upgrade"):
+        with pytest.raises(NotAloneError, match="catena upgrade pid"):
+            async with a_master(database=url):
+                pass
 
 
 def test_server_that_is_not_there_is_named_in_one_error(tmp_path: Path) -> None:
@@ -81,57 +77,50 @@ def test_server_that_is_not_there_is_named_in_one_error(tmp_path: Path) -> None:
             pass
 
 
-def test_databases_of_one_server_have_masters_of_their_own(
+async def test_databases_of_one_server_have_masters_of_their_own(
     url: str, postgres: PostgresServer
 ) -> None:
-    async def scenario() -> None:
-        other = postgres.new_database()
-        async with a_master(database=url), a_master(database=other) as second:
-            await put(second.store, "x")
-
-    asyncio.run(scenario())
+    other = postgres.new_database()
+    async with a_master(database=url), a_master(database=other) as second:
+        await put(second.store, "x")
 
 
-def test_lost_lock_is_taken_again_before_the_next_write(url: str) -> None:
-    async def scenario() -> None:
-        usurped: list[str] = []
-        async with a_master(database=url) as master:
-            master.store.on_usurped = usurped.append
-            cut_lock(url)
-            await put(master.store, "after")
-            with pytest.raises(NotAloneError):
-                with sole.held(url, "start"):
-                    pass
-        assert not usurped
-
-    asyncio.run(scenario())
+async def test_lost_lock_is_taken_again_before_the_next_write(url: str) -> None:
+    usurped: list[str] = []
+    async with a_master(database=url) as master:
+        master.store.on_usurped = usurped.append
+        cut_lock(url)
+        await put(master.store, "after")
+        with pytest.raises(NotAloneError):
+            with sole.held(url, "start"):
+                pass
+    assert not usurped
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_master_stops_when_another_one_had_the_database_meanwhile(url: str, ended: bool) -> None:
-    async def scenario() -> None:
-        async with a_master(database=url) as first:
-            cut_lock(url)
-            second = Store(url, alone=True)
-            await second.open()
-            if ended:
-                await second.close()
-            # Nothing is to be stored: the master looks by itself.
-            with pytest.raises(NotAloneError):
-                await first.store.prove_alone()
-            with pytest.raises(NotAloneError):
-                await put(first.store, "too late")
-            async with asyncio.timeout(10):
-                assert await first.run() == 1
-            if not ended:
-                await second.close()
-        names = Store(url)
-        await names.open()
-        query = sa.select(FACTS.c.name).where(FACTS.c.name == "too late")
-        assert await names.read(lambda conn: conn.execute(query).first()) is None
-        await names.close()
-
-    asyncio.run(scenario())
+async def test_master_stops_when_another_one_had_the_database_meanwhile(
+    url: str, ended: bool
+) -> None:
+    async with a_master(database=url) as first:
+        cut_lock(url)
+        second = Store(url, alone=True)
+        await second.open()
+        if ended:
+            await second.close()
+        # Nothing is to be stored: the master looks by itself.
+        with pytest.raises(NotAloneError):
+            await first.store.prove_alone()
+        with pytest.raises(NotAloneError):
+            await put(first.store, "too late")
+        async with asyncio.timeout(10):
+            assert await first.run() == 1
+        if not ended:
+            await second.close()
+    names = Store(url)
+    await names.open()
+    query = sa.select(FACTS.c.name).where(FACTS.c.name == "too late")
+    assert await names.read(lambda conn: conn.execute(query).first()) is None
+    await names.close()
 
 
 def test_lost_connection_of_its_own_does_not_keep_a_master_away(url: str) -> None:

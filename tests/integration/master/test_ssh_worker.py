@@ -135,129 +135,113 @@ async def note(master: Bench, label: str) -> str:
     return str((await shown(master, label))["minions"][0]["note"])
 
 
-def test_a_job_is_sent_received_and_done_like_a_minions(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        host = Host()
-        async with masters(monkeypatch, {"web1": host}) as master:
-            done = await master.submit(tgt="web1", tgt_type="list")
-            assert done.missing == ()
-            await until(lambda: host.ran, master)
-            assert (await master.states(done.jid))["web1"] == "received"
-            host.ends.set()
-            await until(lambda: not master.ssh.visiting(), master)
-            assert (await master.states(done.jid))["web1"] == "done"
-            assert [one.jid for one in host.ran] == [done.jid]
-
-    asyncio.run(body())
-
-
-def test_what_is_called_off_is_told_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        host = Host()
-        async with masters(monkeypatch, {"web1": host}) as master:
-            done = await master.submit(tgt="web1")
-            await until(lambda: host.ran, master)
-            assert await master.jobs.cancel(done.jid, reason="enough") == {"web1": "stopping"}
-            await until(lambda: host.cancelled == ["enough"], master)
-            await until(lambda: not master.ssh.visiting(), master)
-            assert (await master.states(done.jid))["web1"] == "cancelled"
-
-    asyncio.run(body())
-
-
-def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
+async def test_a_job_is_sent_received_and_done_like_a_minions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def body() -> None:
-        host = Host()
-        async with masters(monkeypatch, {"web1": host}) as master:
-            host.ends.set()
-            await master.submit(tgt="web1")
-            await until(lambda: host.ran and not master.ssh.visiting(), master)
-            host.trouble = m.Troubled("away", "connect: refused")
-            await chain(master, "night", "cmd")
-            await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
-            assert "not reached since" in await note(master, "night")
-            master.hand.advance(DAY + 10)
-            await master.ssh.tick()
-            view = await shown(master, "night")
-            assert view["state"] == "failed"
-            text = view["minions"][0]["actions"][0]["comment"]
-            assert text == "not begun by its time over SSH: connect: refused"
-
-    asyncio.run(body())
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        done = await master.submit(tgt="web1", tgt_type="list")
+        assert done.missing == ()
+        await until(lambda: host.ran, master)
+        assert (await master.states(done.jid))["web1"] == "received"
+        host.ends.set()
+        await until(lambda: not master.ssh.visiting(), master)
+        assert (await master.states(done.jid))["web1"] == "done"
+        assert [one.jid for one in host.ran] == [done.jid]
 
 
-def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
+async def test_what_is_called_off_is_told_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        done = await master.submit(tgt="web1")
+        await until(lambda: host.ran, master)
+        assert await master.jobs.cancel(done.jid, reason="enough") == {"web1": "stopping"}
+        await until(lambda: host.cancelled == ["enough"], master)
+        await until(lambda: not master.ssh.visiting(), master)
+        assert (await master.states(done.jid))["web1"] == "cancelled"
+
+
+async def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def body() -> None:
-        host = Host()
-        async with masters(monkeypatch, {"web1": host}) as master:
-            chain_id = await chain(master, "night", "cmd", "reboot", "cmd")
-            await until(lambda: host.ran, master)
-            host.machine_id, host.pending = "m2", {"actionchain_id": chain_id}
-            await master.ssh.close()
-            master.hand.advance(LEASE_SECONDS)
-            await master.ssh.tick()
-            await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
-            said = await note(master, "night")
-            assert "waits for a person" in said and "m2" in said
-            assert len(host.ran) == 1
-            tags = [event.tag for event in await master.events("catena/chain/*/host/*")]
-            assert f"catena/chain/{chain_id}/host/web1/refused" in tags
-
-    asyncio.run(body())
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        host.ends.set()
+        await master.submit(tgt="web1")
+        await until(lambda: host.ran and not master.ssh.visiting(), master)
+        host.trouble = m.Troubled("away", "connect: refused")
+        await chain(master, "night", "cmd")
+        await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
+        assert "not reached since" in await note(master, "night")
+        master.hand.advance(DAY + 10)
+        await master.ssh.tick()
+        view = await shown(master, "night")
+        assert view["state"] == "failed"
+        text = view["minions"][0]["actions"][0]["comment"]
+        assert text == "not begun by its time over SSH: connect: refused"
 
 
-def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
+async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def body() -> None:
-        host = Host()
-        async with masters(monkeypatch, {"web1": host}) as master:
-            first = await master.submit(tgt="web1")
-            await until(lambda: host.ran, master)
-            await master.ssh.tick()
-            (agent,) = await master.connect("web1")
-            second = await master.submit(tgt="web1")
-            await agent.reconnect()
-            # Its visit goes on, and is not taken for lost because the agent knows nothing of it.
-            assert (await master.states(first.jid))["web1"] == "received"
-            assert not agent.orders()
-            host.ends.set()
-            await until(lambda: not master.ssh.visiting(), master)
-            await master.ssh.tick()
-            await master.jobs.resend()
-            await until(agent.orders, master)
-            assert [order.jid for order in agent.orders()] == [second.jid]
-            assert (await master.states(first.jid))["web1"] == "done"
-            assert len(host.ran) == 1
-
-    asyncio.run(body())
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        chain_id = await chain(master, "night", "cmd", "reboot", "cmd")
+        await until(lambda: host.ran, master)
+        host.machine_id, host.pending = "m2", {"actionchain_id": chain_id}
+        await master.ssh.close()
+        master.hand.advance(LEASE_SECONDS)
+        await master.ssh.tick()
+        await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
+        said = await note(master, "night")
+        assert "waits for a person" in said and "m2" in said
+        assert len(host.ran) == 1
+        tags = [event.tag for event in await master.events("catena/chain/*/host/*")]
+        assert f"catena/chain/{chain_id}/host/web1/refused" in tags
 
 
-def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
+async def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        first = await master.submit(tgt="web1")
+        await until(lambda: host.ran, master)
+        await master.ssh.tick()
+        (agent,) = await master.connect("web1")
+        second = await master.submit(tgt="web1")
+        await agent.reconnect()
+        # Its visit goes on, and is not taken for lost because the agent knows nothing of it.
+        assert (await master.states(first.jid))["web1"] == "received"
+        assert not agent.orders()
+        host.ends.set()
+        await until(lambda: not master.ssh.visiting(), master)
+        await master.ssh.tick()
+        await master.jobs.resend()
+        await until(agent.orders, master)
+        assert [order.jid for order in agent.orders()] == [second.jid]
+        assert (await master.states(first.jid))["web1"] == "done"
+        assert len(host.ran) == 1
+
+
+async def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def body() -> None:
-        host = Host()
-        url = f"sqlite:///{tmp_path}/both.db"
-        async with masters(monkeypatch, {"web1": host}, database=url) as one:
-            async with masters(monkeypatch, {"web1": host}, database=url) as two:
-                done = await one.submit(tgt="web1")
-                await until(lambda: host.ran, one)
-                # Both look at the same store: either may have been there first.
-                other = two if one.ssh.visiting() else one
-                for _ in range(3):
-                    await other.ssh.tick()
-                assert len(host.visits) == 1
-                # The first one is gone without a word: its claim runs out.
-                other.hand.advance(LEASE_SECONDS + 1)
+    host = Host()
+    url = f"sqlite:///{tmp_path}/both.db"
+    async with masters(monkeypatch, {"web1": host}, database=url) as one:
+        async with masters(monkeypatch, {"web1": host}, database=url) as two:
+            done = await one.submit(tgt="web1")
+            await until(lambda: host.ran, one)
+            # Both look at the same store: either may have been there first.
+            other = two if one.ssh.visiting() else one
+            for _ in range(3):
                 await other.ssh.tick()
-                await until(lambda: len(host.visits) == 2, other)
-                host.ends.set()
-                await until(lambda: not other.ssh.visiting(), other)
-                assert (await other.states(done.jid))["web1"] == "done"
-
-    asyncio.run(body())
+            assert len(host.visits) == 1
+            # The first one is gone without a word: its claim runs out.
+            other.hand.advance(LEASE_SECONDS + 1)
+            await other.ssh.tick()
+            await until(lambda: len(host.visits) == 2, other)
+            host.ends.set()
+            await until(lambda: not other.ssh.visiting(), other)
+            assert (await other.states(done.jid))["web1"] == "done"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,19 +18,16 @@ from tests.unit.master.store.test_upkeep import job
 NOW = 1_800_000_000.0
 
 
-def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str]:
-    async def whole() -> list[str]:
-        store = Store(f"sqlite:///{folder / 'master.db'}")
-        await store.open()
-        await store.write(fill)
-        texts = await store.read(lambda conn: [f.what for f in growth.findings(conn, NOW)])
-        await store.close()
-        return texts
-
-    return asyncio.run(whole())
+async def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str]:
+    store = Store(f"sqlite:///{folder / 'master.db'}")
+    await store.open()
+    await store.write(fill)
+    texts = await store.read(lambda conn: [f.what for f in growth.findings(conn, NOW)])
+    await store.close()
+    return texts
 
 
-def test_store_that_grows_is_named_with_what_makes_it_grow(
+async def test_store_that_grows_is_named_with_what_makes_it_grow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growth, "MANY_JOBS", 10)
@@ -43,17 +39,19 @@ def test_store_that_grows_is_named_with_what_makes_it_grow(
         rows = [{"tag": "app/x", "data": {}, "at": NOW - 5, "source": "web1"}] * 31
         conn.execute(sa.insert(EVENTS), rows)
 
-    assert found(tmp_path, fill) == [
+    assert await found(tmp_path, fill) == [
         "the store grows: 12 jobs test.ping since 07:00 UTC",
         "the store grows: 31 events, most of them of web1 since 07:00 UTC",
     ]
 
 
-def test_quiet_or_old_work_is_no_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quiet_or_old_work_is_no_growth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(growth, "MANY_JOBS", 10)
 
     def fill(conn: sa.Connection) -> None:
         for number in range(12):
             job(jid_at(datetime.fromtimestamp(NOW - 7200 - number, UTC)), NOW)(conn)
 
-    assert found(tmp_path, fill) == []
+    assert await found(tmp_path, fill) == []
