@@ -276,27 +276,24 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(encode(value)))
 
 
-def test_old_store_shows_every_chain_and_job_as_before(
+async def test_old_store_shows_every_chain_and_job_as_before(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with opened(old, monkeypatch) as master:
-            lines = plain(await master.chains.service.list(ChainList(all=True), USER))
-            assert less(lines, old.shown["chains"]) == old.shown["chains"]
-            for number, wanted in old.shown["shown"].items():
-                assert less(plain(await master.show(number)), wanted) == wanted
-            jobs = await master.views.list(JobList(limit=1000))
-            assert {job["jid"] for job in plain(jobs)} == set(old.shown["jobs"])
-            for jid, wanted in old.shown["jobs"].items():
-                assert less(plain(await master.views.show(jid)), wanted) == wanted
-            await master.keys.open()
-            keys = plain(await master.keys.list())
-            assert less(keys, old.shown["keys"]) == old.shown["keys"]
-
-    asyncio.run(scenario())
+    async with opened(old, monkeypatch) as master:
+        lines = plain(await master.chains.service.list(ChainList(all=True), USER))
+        assert less(lines, old.shown["chains"]) == old.shown["chains"]
+        for number, wanted in old.shown["shown"].items():
+            assert less(plain(await master.show(number)), wanted) == wanted
+        jobs = await master.views.list(JobList(limit=1000))
+        assert {job["jid"] for job in plain(jobs)} == set(old.shown["jobs"])
+        for jid, wanted in old.shown["jobs"].items():
+            assert less(plain(await master.views.show(jid)), wanted) == wanted
+        await master.keys.open()
+        keys = plain(await master.keys.list())
+        assert less(keys, old.shown["keys"]) == old.shown["keys"]
 
 
-def test_old_store_loses_no_row_of_the_tables_that_are_left(
+async def test_old_store_loses_no_row_of_the_tables_that_are_left(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def counts(conn: sa.Connection) -> dict[str, int]:
@@ -307,124 +304,109 @@ def test_old_store_loses_no_row_of_the_tables_that_are_left(
             if table.name in old.shown["rows"]
         }
 
-    async def scenario() -> None:
-        async with opened(old, monkeypatch) as master:
-            found = await master.store.read(counts)
-            assert found == {name: old.shown["rows"][name] for name in found}
-            assert len(found) > 12
-
-    asyncio.run(scenario())
+    async with opened(old, monkeypatch) as master:
+        found = await master.store.read(counts)
+        assert found == {name: old.shown["rows"][name] for name in found}
+        assert len(found) > 12
 
 
-def test_chains_of_an_old_store_go_on_on_their_minions(
+async def test_chains_of_an_old_store_go_on_on_their_minions(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with started(old, monkeypatch) as master:
-            await master.ends_as("due", "dispatched")
+    async with started(old, monkeypatch) as master:
+        await master.ends_as("due", "dispatched")
 
-            # A job that the old master had sent is sent again, and done to its end.
-            await master.reached("web12")
-            await master.order("web12", START)
-            await master.answers("web12", master.job_of("sent", "web12"), START, "sent", 1)
-            await master.reached("web12", first=True, session="s2", boot_id="boot2")
-            await master.ends_as("sent", "done")
+        # A job that the old master had sent is sent again, and done to its end.
+        await master.reached("web12")
+        await master.order("web12", START)
+        await master.answers("web12", master.job_of("sent", "web12"), START, "sent", 1)
+        await master.reached("web12", first=True, session="s2", boot_id="boot2")
+        await master.ends_as("sent", "done")
 
-            # Those that wait for a boot or a new agent are resumed by the start event.
-            for minion, label, more in (
-                ("web6", "boot", {"boot_id": "boot2"}),
-                ("web7", "agent", {"version": "0.9.0"}),
-            ):
-                waiting = {"actionchain_id": master.number(label)}
-                await master.reached(
-                    minion, first=True, session="s2", pending_resume=waiting, **more
-                )
-                jid = await master.order(minion, RESUME)
-                await master.answers(minion, jid, RESUME, label, 2)
-                await master.ends_as(label, "done")
+        # Those that wait for a boot or a new agent are resumed by the start event.
+        for minion, label, more in (
+            ("web6", "boot", {"boot_id": "boot2"}),
+            ("web7", "agent", {"version": "0.9.0"}),
+        ):
+            waiting = {"actionchain_id": master.number(label)}
+            await master.reached(minion, first=True, session="s2", pending_resume=waiting, **more)
+            jid = await master.order(minion, RESUME)
+            await master.answers(minion, jid, RESUME, label, 2)
+            await master.ends_as(label, "done")
 
-            # A minion that works on one keeps it.
-            jid = next(
-                jid
-                for jid, job in old.shown["jobs"].items()
-                if job["fun"] == RESUME
-                and job["minions"].get("web8", {}).get("state") == "running"
-            )
-            await master.reached("web8", jid, boot_id="boot1x")
-            assert master.scripts["web8"].orders() == []
-            await master.answers("web8", jid, RESUME, "resuming", 2)
-            await master.ends_as("resuming", "done")
+        # A minion that works on one keeps it.
+        jid = next(
+            jid
+            for jid, job in old.shown["jobs"].items()
+            if job["fun"] == RESUME and job["minions"].get("web8", {}).get("state") == "running"
+        )
+        await master.reached("web8", jid, boot_id="boot1x")
+        assert master.scripts["web8"].orders() == []
+        await master.answers("web8", jid, RESUME, "resuming", 2)
+        await master.ends_as("resuming", "done")
 
-            # The fleet's chain ends with its last minion, those behind it follow.
-            first, second = master.job_of("running", "web2"), master.job_of("behind", "web2")
-            await master.reached("web2", first, second)
-            await master.answers("web2", first, START, "running", 1)
-            await master.reached("away1")
-            await master.answers("away1", await master.order("away1", START), START, "running", 1)
-            ended = await master.ends_as("running", "failed")
-            assert ended["reason"] == "5 of 12 actions failed"
-            await master.answers("web2", second, START, "behind", 1)
-            await master.ends_as("behind", "done")
+        # The fleet's chain ends with its last minion, those behind it follow.
+        first, second = master.job_of("running", "web2"), master.job_of("behind", "web2")
+        await master.reached("web2", first, second)
+        await master.answers("web2", first, START, "running", 1)
+        await master.reached("away1")
+        await master.answers("away1", await master.order("away1", START), START, "running", 1)
+        ended = await master.ends_as("running", "failed")
+        assert ended["reason"] == "5 of 12 actions failed"
+        await master.answers("web2", second, START, "behind", 1)
+        await master.ends_as("behind", "done")
 
-            # A retry of the old master's goes on under its epoch.
-            await master.reached("web1")
-            jid = next(spec.jid for spec in master.scripts["web1"].orders())
-            await master.answers("web1", jid, START, "retried", 1)
-            view = await master.ends_as("retried", "done")
-            assert [one["epoch"] for one in view["minions"][0]["actions"]] == [1, 2, 2]
-
-    asyncio.run(scenario())
+        # A retry of the old master's goes on under its epoch.
+        await master.reached("web1")
+        jid = next(spec.jid for spec in master.scripts["web1"].orders())
+        await master.answers("web1", jid, START, "retried", 1)
+        view = await master.ends_as("retried", "done")
+        assert [one["epoch"] for one in view["minions"][0]["actions"]] == [1, 2, 2]
 
 
-def test_people_decide_about_chains_of_an_old_store(
+async def test_people_decide_about_chains_of_an_old_store(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with started(old, monkeypatch) as master:
-            service = master.chains.service
-            await service.approve(ChainRef("approval"), USER)
-            await service.release(ChainRef("held"), USER)
-            await service.schedule(ChainSchedule("draft"), USER)
-            await service.retry(ChainRef("failed"), USER)
-            for label in ("approval", "held", "draft", "failed"):
-                await master.ends_as(label, "dispatched")
-            await service.resolve(ChainResolve("interrupted", "mark_done"), USER)
-            await master.ends_as("interrupted", "done")
-            await service.cancel(ChainRef("scheduled"), USER)
-            await master.ends_as("scheduled", "cancelled")
-            await service.delete(ChainRef("done"), USER)
-            newest = await service.list(ChainList(limit=1), USER)
-            assert newest[0]["label"] == "due"
-            (failed,) = await KeptReactions(master.store).load()
-            assert failed.event.tag == "app/broken"
-
-    asyncio.run(scenario())
+    async with started(old, monkeypatch) as master:
+        service = master.chains.service
+        await service.approve(ChainRef("approval"), USER)
+        await service.release(ChainRef("held"), USER)
+        await service.schedule(ChainSchedule("draft"), USER)
+        await service.retry(ChainRef("failed"), USER)
+        for label in ("approval", "held", "draft", "failed"):
+            await master.ends_as(label, "dispatched")
+        await service.resolve(ChainResolve("interrupted", "mark_done"), USER)
+        await master.ends_as("interrupted", "done")
+        await service.cancel(ChainRef("scheduled"), USER)
+        await master.ends_as("scheduled", "cancelled")
+        await service.delete(ChainRef("done"), USER)
+        newest = await service.list(ChainList(limit=1), USER)
+        assert newest[0]["label"] == "due"
+        (failed,) = await KeptReactions(master.store).load()
+        assert failed.event.tag == "app/broken"
 
 
-def test_runs_that_an_old_store_has_to_fence_or_give_up_end(
+async def test_runs_that_an_old_store_has_to_fence_or_give_up_end(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgotten(master: Upgraded, label: str) -> bool:
         return "forgotten" not in str((await master.show(label))["minions"][0]["note"])
 
-    async def scenario() -> None:
-        async with started(old, monkeypatch) as master:
-            for minion, label in (("web10", "fenced"), ("web11", "unforgotten")):
-                assert not await forgotten(master, label)
-                await master.reached(minion)
-                jid = await master.order(minion, CLEAN)
-                done = {"success": True, "removed": True, "runs": []}
-                await master.scripts[minion].say(_returned(ret(jid, CLEAN, done, success=True)))
-                await master.until(partial(forgotten, master, label))
-            for _ in range(8):
-                await master.pass_time(60)
-            view = await master.ends_as("disowned", "failed")
-            assert view["minions"][0]["actions"][2]["state"] == "LOST"
-
-    asyncio.run(scenario())
+    async with started(old, monkeypatch) as master:
+        for minion, label in (("web10", "fenced"), ("web11", "unforgotten")):
+            assert not await forgotten(master, label)
+            await master.reached(minion)
+            jid = await master.order(minion, CLEAN)
+            done = {"success": True, "removed": True, "runs": []}
+            await master.scripts[minion].say(_returned(ret(jid, CLEAN, done, success=True)))
+            await master.until(partial(forgotten, master, label))
+        for _ in range(8):
+            await master.pass_time(60)
+        view = await master.ends_as("disowned", "failed")
+        assert view["minions"][0]["actions"][2]["state"] == "LOST"
 
 
-def test_visits_of_an_old_store_are_taken_over(
+async def test_visits_of_an_old_store_are_taken_over(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = {name: Host(machine_id=f"mach-{name}") for name in SSH_HOSTS}
@@ -432,21 +414,18 @@ def test_visits_of_an_old_store_are_taken_over(
     for host in hosts.values():
         host.ends.set()
 
-    async def scenario() -> None:
-        async with started(old, monkeypatch, hosts) as master:
-            for _ in range(30):
-                await master.pass_time(60)
-                if all(host.ran for host in hosts.values()):
-                    break
-            # Its run was begun by the old master; the visit finds the job in the store.
-            assert master.job_of("ssh-db1", "db1") in [spec.jid for spec in hosts["db1"].ran]
-            assert [spec.fun for spec in hosts["db2"].ran] == [RESUME]
-            assert [spec.fun for spec in hosts["db3"].ran] == [START]
-
-    asyncio.run(scenario())
+    async with started(old, monkeypatch, hosts) as master:
+        for _ in range(30):
+            await master.pass_time(60)
+            if all(host.ran for host in hosts.values()):
+                break
+        # Its run was begun by the old master; the visit finds the job in the store.
+        assert master.job_of("ssh-db1", "db1") in [spec.jid for spec in hosts["db1"].ran]
+        assert [spec.fun for spec in hosts["db2"].ran] == [RESUME]
+        assert [spec.fun for spec in hosts["db3"].ran] == [START]
 
 
-def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
+async def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
     old: OldStore, tmp_path: Path
 ) -> None:
     if old.url:
@@ -459,12 +438,9 @@ def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
         return
     assert kept is not None and kept.name.endswith(f".schema-{OLD_SCHEMA}")
 
-    async def migrate() -> None:
-        store = Store(database_url(old.settings))
-        await store.open()
-        await store.close()
-
-    asyncio.run(migrate())
+    store = Store(database_url(old.settings))
+    await store.open()
+    await store.close()
     assert upkeep.summary(database_url(old.settings)).revision == schema.HEAD
     source = old_source(tmp_path)
     script = (
