@@ -8,6 +8,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Protocol, Sequence
 
+from catena.core.frozen import dataclass
+
 #: Where Linux says which boot this is.
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 #: More than a boot id has.
@@ -27,6 +29,32 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds since boot, counting suspend. Used for every duration."""
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """Wall clock and steady clock of one time source at one moment."""
+
+    #: Wall clock, seconds since the epoch.
+    wall: float
+    #: Seconds of a clock that nobody sets, counting suspend.
+    mono: float
+    #: Incarnation of the source, from whose begin *mono* counts: boot id of a host, start of a
+    #: database server.
+    boot: str
+    #: Machine id of the host; "" if unknown, as in readings stored by older versions, and for a
+    #: source that is no host.
+    host: str = ""
+
+
+class TimeSource(Protocol):
+    """Time for everything that is kept: due times, leases, deadlines.
+
+    Programs that share a store share a source, so that they agree on what is due.
+    """
+
+    def read(self) -> ClockReading:
+        """Return both clocks now. It does no I/O."""
 
 
 class SystemClock:

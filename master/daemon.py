@@ -51,6 +51,7 @@ from catena.master.minions.sessions import Sessions
 from catena.master.process import cli_access, heap, log, supervisor
 from catena.master.process.clocks import HostClocks
 from catena.master.process.housekeeping import Chore, Household
+from catena.master.process.server_clocks import LOOK_SECONDS, ServerClocks
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.looks import Looks
 from catena.master.push.reports import Events, NoLink
@@ -106,7 +107,6 @@ class Master:
         self.settings = settings
         self.config_dir = config_dir
         self.clock: Clock = clock or SystemClock()
-        self.clocks = HostClocks(self.clock, read_boot_id(), read_host_id())
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False
@@ -125,6 +125,9 @@ class Master:
         self.store = Store(database_url(settings), alone=True)
         self.store.on_usurped = self._usurped
         self.store.on_damage = self._damaged
+        host = (self.clock, read_boot_id(), read_host_id())
+        shared = self.store.dialect == "postgresql"
+        self.clocks = ServerClocks(self.store, *host) if shared else HostClocks(*host)
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.facts = Facts()
@@ -349,6 +352,7 @@ class Master:
         self._loop = asyncio.get_running_loop()
         await self.store.open()
         try:
+            await self.clocks.look()
             await self.bus.open()
             await self.keys.open()
             await self.jobs.open()
@@ -465,6 +469,7 @@ class Master:
             Chore(PRUNE_SECONDS, self._prune),
             Chore(TRIM_SECONDS, lambda: asyncio.to_thread(heap.give_back)),
             Chore(PROVE_SECONDS, self.store.prove_alone),
+            Chore(LOOK_SECONDS, self.clocks.look),
         )
         household = Household(chores, self.clock.monotonic())
         while True:

@@ -1,28 +1,13 @@
-"""Both clocks of the master's host, read together, and the time between two readings."""
+"""The clocks of the master's host as a time source, and the time between two readings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from catena.core.clock import Clock
-
-
-@dataclass(frozen=True)
-class ClockReading:
-    """Both clocks of the master's host at one moment."""
-
-    #: Wall clock, seconds since the epoch.
-    wall: float
-    #: Seconds since boot, counting suspend.
-    mono: float
-    #: Which boot *mono* counts from.
-    boot: str
-    #: Machine id of the host; "" if unknown, as in readings stored by older versions.
-    host: str = ""
+from catena.core.clock import ClockReading as ClockReading
 
 
 class HostClocks:
-    """Reads the wall clock and the boot clock at one moment.
+    """Reads the wall clock and the boot clock of the host: the time source of a SQLite store.
 
     Args:
         clock: where time comes from.
@@ -34,6 +19,13 @@ class HostClocks:
         self._clock = clock
         self._boot_id = boot_id
         self._host_id = host_id
+
+    async def look(self) -> None:
+        """Ask a source that is not on this host for its time; the host's clocks need none of it.
+
+        Raises:
+            StoreUnavailableError: the source did not answer; `read` carries the last answer on.
+        """
 
     def read(self) -> ClockReading:
         """Return both clocks now."""
