@@ -9,10 +9,10 @@ import click
 
 from catena.cli.chain_actions import action, action_options
 from catena.cli.chain_watch import follow_chain
+from catena.cli.connection import connect
 from catena.cli.output.chains import chain_text, listing, named
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
-from catena.cli.settings import connect
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
 from catena.cli.watch import Shown, follow

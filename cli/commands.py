@@ -11,7 +11,7 @@ import click
 
 from catena import __version__
 from catena.cli import habits
-from catena.cli.main import unwritten
+from catena.cli.streams import unwritten
 from catena.core.errors import CatenaError, UsageError
 from catena.core.suggest import unknown
 
@@ -95,7 +95,7 @@ def cli(ctx: click.Context, config_dir: str, request_key: str) -> None:
     """Action chains, states and remote execution for fleets of hosts."""
     ctx.obj = config_dir
     if request_key:
-        from catena.cli.settings import REQUEST_KEY, named
+        from catena.cli.connection import REQUEST_KEY, named
 
         ctx.meta[REQUEST_KEY] = named(request_key)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from catena.cli import habits
+from catena.cli.connection import connect
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.table import clock, table
 from catena.cli.output.text import wants_colour
-from catena.cli.settings import connect, master_settings
+from catena.cli.settings import master_settings
 from catena.cli.targets import target_options, target_type
 from catena.core import frozen
 from catena.core.errors import ConfigError

@@ -7,9 +7,9 @@ from typing import Tuple
 import click
 
 from catena.cli.arguments import split
+from catena.cli.connection import connect
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable
-from catena.cli.settings import connect
 from catena.client.requests.events import EventSend, EventWatch
 from catena.core.errors import UsageError
 from catena.core.finite import finite

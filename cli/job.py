@@ -6,13 +6,13 @@ from typing import Any, Optional, Tuple
 
 import click
 
+from catena.cli.connection import connect
 from catena.cli.output import OUTPUTS, renderer
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.jobs import job_text
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
-from catena.cli.settings import connect
 from catena.cli.watch import Shown, follow
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch
 

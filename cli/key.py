@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import click
 
+from catena.cli.connection import connect
 from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
-from catena.cli.settings import connect
 from catena.client.connection import MasterClient
 from catena.client.requests.keys import KeyChange, KeyFinger, KeyList, TokenCreate
 from catena.client.requests.minions import MinionList

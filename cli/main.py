@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from typing import Any, List
 
 from catena import __version__
-from catena.core.errors import CatenaError
+from catena.cli.streams import flushed, print_anything
 
 #: Packages with threads, children or sockets that want an end in order.
 _AT_WORK = frozenset({"catena.master", "catena.minion"})
@@ -20,7 +19,7 @@ def main() -> None:
     if _AT_WORK & set(sys.modules):
         sys.exit(code)
     # Only memory is left, and taking the interpreter apart is a tenth of a short command's time.
-    os._exit(_flushed(code))
+    os._exit(flushed(code))
 
 
 def _run(words: List[str]) -> int:
@@ -32,7 +31,7 @@ def _run(words: List[str]) -> int:
     from catena.runtime.garbage import look_seldom
 
     look_seldom()
-    _print_anything()
+    print_anything()
     # click calls `cleandoc` for each option that is declared, and names `UUID` in a class body.
     with standing_in(StandIn("inspect", cleandoc=_cleandoc), StandIn("uuid", UUID=_Uuid)):
         import click  # noqa: F401 - imported now, for those that import it as ever
@@ -48,19 +47,6 @@ def _spelt_out(words: List[str]) -> List[str]:
     compares it with each of them: a tenth of a short command's time.
     """
     return ["--config-dir", *words[1:]] if words[:1] == ["-c"] and len(words) > 1 else words
-
-
-def _print_anything() -> None:
-    """Print characters that the output's encoding lacks as escapes, instead of failing.
-
-    What is printed to an output that the shell has closed (`>&-`) goes nowhere.
-    """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123
-    stream = sys.stdout
-    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-        stream.reconfigure(errors="backslashreplace")
 
 
 class _Uuid:
@@ -79,22 +65,3 @@ def _cleandoc(text: str) -> str:
     from inspect import cleandoc
 
     return cleandoc(text)
-
-
-def _flushed(code: int) -> int:
-    """Write out what was printed; return *code*, or 1 where it could not be written."""
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if not stream.closed:
-                stream.flush()
-    except BrokenPipeError:
-        return code
-    except OSError as error:
-        return code or unwritten(error)
-    return code
-
-
-def unwritten(error: OSError) -> int:
-    """Say that the output can't be written; return the exit code of that."""
-    print(f"catena: the output can't be written: {error.strerror}", file=sys.stderr)
-    return CatenaError.exit_code

@@ -9,11 +9,11 @@ import click
 
 from catena.cli import completion
 from catena.cli.arguments import split
+from catena.cli.connection import connect
 from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
-from catena.cli.settings import connect
 from catena.cli.targets import target_options, target_type
 from catena.cli.watch import Shown, follow
 from catena.client.connection import MasterClient

@@ -7,11 +7,11 @@ from typing import Any, Tuple
 import click
 
 from catena.cli.arguments import split
+from catena.cli.connection import connect
 from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
-from catena.cli.settings import connect
 from catena.client.requests.runners import RunnerCall
 
 

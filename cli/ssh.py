@@ -17,7 +17,8 @@ from catena.cli.output.answers import state_options, style
 from catena.cli.output.text import printable
 from catena.cli.settings import master_settings
 from catena.cli.ssh_ahead import Ahead, load
-from catena.cli.ssh_hosts import Answer, Hosts, Task
+from catena.cli.ssh_hosts import Hosts
+from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.frozen import dataclass

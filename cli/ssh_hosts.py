@@ -8,48 +8,27 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import (
     TYPE_CHECKING,
     Any,
-    Callable,
     Dict,
     Generator,
     List,
-    Mapping,
-    Optional,
     Sequence,
     Tuple,
 )
 
 from catena.cli.output.board import failure
 from catena.cli.output.text import printable
+from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.ssh_view import HostView
 from catena.cli.ssh_workers import HostError, Result, Workers
 from catena.cli.watch import JobPrinter
 from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, UnreachableError
-from catena.core.frozen import dataclass
 
 if TYPE_CHECKING:
-    from catena.ssh.connect.link import Watch
-
-#: An answer: its value, the output that suits it, its code; and the error that came after it.
-Answer = Mapping[str, Any]
+    pass
 
 #: So many failed hosts are named at the end.
 _NAMED = 20
-
-
-def nothing() -> None:
-    """Do nothing."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to do on one host."""
-
-    host: str
-    #: Does it; None: there is no answer to show.
-    work: Callable[[Watch], Optional[Answer]]
-    #: Called when the answer was printed.
-    shown: Callable[[], None] = nothing
 
 
 class Hosts:

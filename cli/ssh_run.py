@@ -24,7 +24,8 @@ from catena.cli.ssh import (
     read_roster,
     with_password,
 )
-from catena.cli.ssh_hosts import Answer, Hosts, Task
+from catena.cli.ssh_hosts import Hosts
+from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass

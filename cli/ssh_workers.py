@@ -17,7 +17,6 @@ import socket
 import sys
 from contextlib import nullcontext
 from typing import (
-    TYPE_CHECKING,
     Any,
     Callable,
     ContextManager,
@@ -32,13 +31,11 @@ from typing import (
     Union,
 )
 
+from catena.cli.ssh_tasks import Answer, Task
 from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, UnreachableError
 from catena.runtime.push import values
 from catena.transport.framing import FrameReader, frame
-
-if TYPE_CHECKING:
-    from catena.cli.ssh_hosts import Answer, Task
 
 #: Of one message; an answer is a return, which has its own limit.
 _LIMIT = 256 * 1024 * 1024
@@ -47,7 +44,7 @@ _PIECE = 1 << 20
 _PR_SET_PDEATHSIG = 1
 
 #: What came of a task.
-Result = Union["Answer", Exception, None]
+Result = Union[Answer, Exception, None]
 #: Told of what a host is doing.
 Say = Callable[[str, str], None]
 

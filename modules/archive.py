@@ -11,10 +11,10 @@ from typing import Any, List, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run as run_command
 from catena.modules.file import source
 from catena.modules.shared.arguments import listed, truth
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run as run_command
 from catena.modules.shared.unpack import (
     Archive,
     by_kind,

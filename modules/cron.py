@@ -16,9 +16,9 @@ from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
 from catena.modules.shared.arguments import truth
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 TAG = "# Lines below here are managed by Salt, do not edit\n"
 IDENTIFIER = "SALT_CRON_IDENTIFIER"

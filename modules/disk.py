@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 
 def parse_df(text: str, kind: str = "1K-blocks") -> Dict[str, Dict[str, Any]]:

@@ -75,8 +75,8 @@ def _changed(context: Context, words: List[str]) -> List[str]:
     Raises:
         CommandExecutionError: it fails.
     """
-    from catena.modules.cmd.options import RunOptions
-    from catena.modules.cmd.run import run
+    from catena.modules.shared.command.options import RunOptions
+    from catena.modules.shared.command.run import run
 
     before = {row["module"] for row in lsmod(context)}
     ran = run(context, words, RunOptions(python_shell=False))

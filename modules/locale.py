@@ -7,8 +7,8 @@ from typing import Dict, List
 
 from catena.core.context import Context
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 _FILES = ("/etc/locale.conf", "/etc/default/locale", "/etc/sysconfig/i18n")
 

@@ -13,6 +13,7 @@ from catena.core.nested import merge as joined
 from catena.core.plugins import function
 from catena.core.suggest import unknown
 from catena.modules.file import content, source
+from catena.modules.shared.locations import split_location
 from catena.modules.shared.serializers import DUMP, LOAD
 
 _log = logger(__name__)
@@ -63,7 +64,7 @@ def renderer(
         _log.warning("slsutil.renderer: %s was not found in saltenv %r", path, saltenv)
         return {}
     text = content.decode(content.read(found))
-    inside = source.split(path, saltenv)[0] if path.startswith("salt://") else ""
+    inside = split_location(path, saltenv)[0] if path.startswith("salt://") else ""
     made = render(context, Source(text, path, saltenv, path=inside), default_renderer, names)
     return {} if made.data is None else made.data
 

@@ -85,7 +85,7 @@ def diskusage(context: Context, *args: str) -> Dict[str, Dict[str, int]]:
 @function(reads=True)
 def procs(context: Context) -> Dict[str, Dict[str, str]]:
     """Return user, cmd and start time (seconds after boot) of each process, by id."""
-    from catena.modules.file.attributes import user_name
+    from catena.modules.shared.attributes import user_name
 
     found = {}
     for folder in Path("/proc").iterdir():

@@ -14,11 +14,11 @@ from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.archive import opened
-from catena.modules.file import attributes
 from catena.modules.file import source as sources
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders, remove_path
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import split, truth
+from catena.modules.shared.attributes import Wanted
 from catena.modules.shared.unpack import (
     Archive,
     Member,

@@ -14,11 +14,16 @@ from catena.core.errors import CatenaError, CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.cmd.options import RunOptions, Words, environment, parse_umask
-from catena.modules.cmd.run import Ran, run_script
-from catena.modules.cmd.run import run as run_command
 from catena.modules.file.source import meant
 from catena.modules.shared.arguments import split, truth
+from catena.modules.shared.command.options import (
+    RunOptions,
+    Words,
+    environment,
+    parse_umask,
+)
+from catena.modules.shared.command.run import Ran, run_script
+from catena.modules.shared.command.run import run as run_command
 from catena.states.answers import done, failed, likely_typos, would
 
 #: Compiler keywords that a command needs to see.

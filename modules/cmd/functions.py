@@ -17,10 +17,10 @@ from catena.core import frozen
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions, Words
-from catena.modules.cmd.run import Ran, noted, run_script
-from catena.modules.cmd.run import run as run_command
 from catena.modules.shared.arguments import take
+from catena.modules.shared.command.options import RunOptions, Words
+from catena.modules.shared.command.run import Ran, noted, run_script
+from catena.modules.shared.command.run import run as run_command
 
 _LANGUAGES = {
     "python": "python3",

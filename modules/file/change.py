@@ -11,9 +11,10 @@ from typing import Any, List, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.file import attributes, content
-from catena.modules.file.attributes import Wanted
+from catena.modules.file import content
 from catena.modules.file.inspect import existing, expand, list_backups
+from catena.modules.shared import attributes
+from catena.modules.shared.attributes import Wanted
 
 #: Folders that no state may remove, whatever a template made of its name.
 PROTECTED = frozenset(

@@ -167,7 +167,7 @@ def write_by(path: Path, fill: Callable[[int], None], mode: Optional[str] = None
 
 
 def _new_mode() -> str:
-    from catena.modules.file.attributes import default_mode
+    from catena.modules.shared.attributes import default_mode
 
     return default_mode()
 

@@ -15,11 +15,11 @@ from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.plugins import function
 from catena.core.suggest import unknown
-from catena.modules.file.attributes import gid_of, group_name, uid_of, user_name
 from catena.modules.file.change import remove_path
 from catena.modules.file.edits import compiled
 from catena.modules.file.inspect import expand
 from catena.modules.shared.arguments import listed
+from catena.modules.shared.attributes import gid_of, group_name, uid_of, user_name
 
 Check = Callable[[str, os.stat_result], bool]
 

@@ -12,10 +12,11 @@ from typing import Any, Callable, Dict, List, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
-from catena.modules.file import attributes, content, source
+from catena.modules.file import content, source
 from catena.modules.file.edits import compiled, flags_of, holds
+from catena.modules.shared import attributes
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 #: file.read gives at most this much: the value travels to the master.
 READ_LIMIT = 16 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from catena.core.context import Context
 from catena.core.digest import sha256
@@ -12,6 +12,7 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.patterns import lazy_pattern
 from catena.core.suggest import nearest
+from catena.modules.shared.locations import split_location
 
 _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 _HEX = lazy_pattern(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
@@ -59,15 +60,6 @@ class Source:
     source_hash: str = ""
     source_hash_name: Optional[str] = None
     skip_verify: bool = False
-
-
-def split(location: str, saltenv: str) -> Tuple[str, str]:
-    """Return (path below the root, environment) of salt://PATH?saltenv=ENV."""
-    rest = location[len("salt://") :]
-    path, mark, query = rest.partition("?")
-    if mark and query.startswith("saltenv="):
-        return path, parse_qs(query).get("saltenv", [saltenv])[0]
-    return rest, saltenv
 
 
 def hash_file(path: Path, kind: str = "sha256") -> str:
@@ -197,7 +189,7 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
     location = source.location
     scheme = urlsplit(location).scheme if "://" in location else ""
     if scheme == "salt":
-        path, saltenv = split(location, source.saltenv)
+        path, saltenv = split_location(location, source.saltenv)
         found = context.files.fetch(path, saltenv)
     elif scheme in ("http", "https"):
         found = _fetch_url(context, source)
@@ -289,7 +281,7 @@ def first_of(context: Context, sources: List[Any], base: Source) -> Source:
 
 def _there(context: Context, source: Source) -> bool:
     if source.location.startswith("salt://"):
-        path, saltenv = split(source.location, source.saltenv)
+        path, saltenv = split_location(source.location, source.saltenv)
         return context.files.entry(path, saltenv) is not None
     try:
         return fetch(context, source) is not None
@@ -300,7 +292,7 @@ def _there(context: Context, source: Source) -> bool:
 def mode_of(context: Context, source: Source) -> Optional[str]:
     """Return the permission bits that the source has where it lies, for `mode: keep`."""
     if source.location.startswith("salt://"):
-        path, saltenv = split(source.location, source.saltenv)
+        path, saltenv = split_location(source.location, source.saltenv)
         entry = context.files.entry(path, saltenv)
         return f"{entry.mode & 0o7777:04o}" if entry else None
     found = fetch(context, source)

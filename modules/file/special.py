@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, List, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
 from catena.modules.file import content
 from catena.modules.file.inspect import READ_LIMIT, existing, expand
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 
 def _is(path: str, kind: Callable[[int], bool]) -> bool:

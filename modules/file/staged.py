@@ -17,7 +17,7 @@ from typing import Dict, Iterable, Optional, Sequence, Set, Tuple, Type
 from catena.core.errors import CommandExecutionError
 from catena.core.files import sync_folder, write_all
 from catena.modules.file import content
-from catena.modules.file.attributes import default_mode
+from catena.modules.shared.attributes import default_mode
 
 #: Files of one group: each is an open descriptor until it has its name.
 GROUP_FILES = 256

@@ -11,10 +11,10 @@ from catena.core.context import Context
 from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import Ran
-from catena.modules.cmd.run import run as run_command
 from catena.modules.shared.arguments import listed
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import Ran
+from catena.modules.shared.command.run import run as run_command
 
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
 #: Commands of git that change neither a repository nor a folder, in the forms used here.

@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Union
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 _SECONDS = 30
 Rows = List[Dict[str, Any]]

@@ -153,8 +153,8 @@ def connect(
 @function()
 def ping(context: Context, host: str, timeout: int = 5, return_boolean: bool = False) -> Any:
     """Ping a host four times; the program's words, or whether it answered."""
-    from catena.modules.cmd.options import RunOptions
-    from catena.modules.cmd.run import run
+    from catena.modules.shared.command.options import RunOptions
+    from catena.modules.shared.command.run import run
 
     name = str(host)
     if name.startswith("-"):

@@ -16,8 +16,8 @@ from typing import Any, Dict, List, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}\$?\Z")
 _TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

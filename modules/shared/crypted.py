@@ -10,8 +10,8 @@ from catena.core.context import Context
 from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.suggest import unknown
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run
 
 #: Algorithm -> number in the hash.
 _KINDS = {"sha512": "6", "sha256": "5", "md5": "1"}

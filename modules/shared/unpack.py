@@ -20,7 +20,7 @@ from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, T
 from catena.core.errors import CommandExecutionError, LimitError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.suggest import unknown
-from catena.modules.file import attributes
+from catena.modules.shared import attributes
 
 MEMBER_LIMIT = 1_000_000
 _TAR_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tlz")

@@ -177,7 +177,7 @@ class Caller:
         if "umask" not in low.keywords:
             return self._tried(context, low, callee, attempt)
         try:
-            from catena.modules.cmd.options import parse_umask
+            from catena.modules.shared.command.options import parse_umask
 
             mask = parse_umask(low.keywords["umask"])
         except UsageError as error:

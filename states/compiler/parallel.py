@@ -10,7 +10,7 @@ from typing import Callable, Collection, NoReturn, Optional
 
 from catena.core.custom_faults import told
 from catena.core.logs import logger
-from catena.modules.cmd import tree
+from catena.modules.shared.command import tree
 from catena.states.compiler.model import Row
 
 log = logger(__name__)

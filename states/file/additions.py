@@ -12,9 +12,9 @@ from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.file import content, edits
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders
 from catena.modules.shared.arguments import truth
+from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import accumulate, keep
 from catena.states.file.managed import HIDDEN

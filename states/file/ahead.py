@@ -9,8 +9,9 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
 
 from catena.core.context import Context
 from catena.core.errors import UsageError
-from catena.modules.file import attributes, content
+from catena.modules.file import content
 from catena.modules.file.staged import GROUP_BYTES, Staged
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import split, truth
 from catena.states.file.contents import given_contents, text_of_contents
 from catena.states.file.kept import writing

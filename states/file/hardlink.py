@@ -10,8 +10,8 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders, remove_path
+from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 from catena.states.file.paths import absolute

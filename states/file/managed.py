@@ -12,12 +12,14 @@ from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import run as run_command
-from catena.modules.file import attributes, content, source
-from catena.modules.file.attributes import KEEP, Wanted
+from catena.modules.file import content, source
 from catena.modules.file.change import make_folders
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import listed, split, truth
+from catena.modules.shared.attributes import KEEP, Wanted
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import run as run_command
+from catena.modules.shared.locations import split_location
 from catena.renderers.templates import ENGINES, render_file
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.ahead import staged
@@ -266,7 +268,7 @@ def _distant(context: Context, order: Order) -> Optional[Distant]:
     if not all(str(location).startswith("salt://") for location in locations):
         return None
     chosen = find_source(context, options)
-    far = context.files.distant(*source.split(chosen.location, chosen.saltenv))
+    far = context.files.distant(*split_location(chosen.location, chosen.saltenv))
     if far is not None and order.test and order.path.exists() and not _has(order.path, far):
         # To say how it would change takes a look at it.
         return None

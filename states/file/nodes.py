@@ -12,9 +12,9 @@ from catena.core.dry_run import announce
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.file import attributes
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders
+from catena.modules.shared import attributes
+from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.paths import absolute
 

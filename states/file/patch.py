@@ -14,10 +14,10 @@ from catena.core.errors import CommandExecutionError, RenderError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.cmd.options import RunOptions
-from catena.modules.cmd.run import Ran
-from catena.modules.cmd.run import run as run_command
 from catena.modules.shared.arguments import split
+from catena.modules.shared.command.options import RunOptions
+from catena.modules.shared.command.run import Ran
+from catena.modules.shared.command.run import run as run_command
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.managed import managed_order, new_content
 from catena.states.file.options import ManagedOptions

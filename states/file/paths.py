@@ -11,8 +11,6 @@ from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.file import attributes
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import (
     copy_path,
     make_folders,
@@ -20,7 +18,9 @@ from catena.modules.file.change import (
     remove_empty,
     remove_path,
 )
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import split
+from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 

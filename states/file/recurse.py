@@ -11,10 +11,12 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field, replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.file import attributes, content, source
-from catena.modules.file.attributes import KEEP
+from catena.modules.file import content
 from catena.modules.file.staged import FILE_BYTES, GROUP_BYTES, GROUP_FILES, Staged
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import split, truth
+from catena.modules.shared.attributes import KEEP
+from catena.modules.shared.locations import split_location
 from catena.states.answers import failed, likely_typos, would
 from catena.states.compiler.call import REQUIRED
 from catena.states.file.directory import (
@@ -122,7 +124,7 @@ def _places(context: Context, sources: Any, saltenv: str, merge: bool) -> List[_
         location = str(entry)
         if not location.startswith("salt://"):
             raise UsageError(f"Invalid source {location!r} (must be a salt:// URI)")
-        prefix, env = source.split(location, saltenv)
+        prefix, env = split_location(location, saltenv)
         place = _Place(prefix.strip("/"), env)
         if _there(context, place):
             found.append(place)

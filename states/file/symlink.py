@@ -11,10 +11,10 @@ from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.file import attributes
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders, place_link, remove_path
+from catena.modules.shared import attributes
 from catena.modules.shared.arguments import split, truth
+from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
 from catena.states.file.paths import absolute

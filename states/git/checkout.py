@@ -8,7 +8,6 @@ from typing import Any, Dict, List, Mapping, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
-from catena.modules.file.attributes import Wanted
 from catena.modules.file.change import make_folders, remove_path
 from catena.modules.git.command import (
     Account,
@@ -22,6 +21,7 @@ from catena.modules.git.command import (
     word,
 )
 from catena.modules.shared.arguments import truth
+from catena.modules.shared.attributes import Wanted
 
 _SHORT = 7
 

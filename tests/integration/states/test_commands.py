@@ -9,7 +9,7 @@ import pytest
 
 from catena.core.context import Context, RebootRequest
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.modules.cmd import tree
+from catena.modules.shared.command import tree
 from catena.states import cmd
 
 

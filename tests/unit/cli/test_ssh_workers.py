@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from catena.cli.ssh_hosts import Hosts, Task
+from catena.cli.ssh_hosts import Hosts
+from catena.cli.ssh_tasks import Task
 from catena.cli.ssh_workers import HostError, Workers
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, LimitError, UnreachableError

@@ -8,10 +8,10 @@ import pytest
 
 from catena.core.errors import UsageError
 from catena.modules import cron, hosts, shadow
-from catena.modules.cmd.options import RunOptions
 from catena.modules.disk import parse_df
 from catena.modules.shared import accounts
 from catena.modules.shared.arguments import listed, mapped, take
+from catena.modules.shared.command.options import RunOptions
 from catena.modules.user import NewUser, add_words
 from catena.states.group import Members, differences
 

@@ -27,7 +27,7 @@ from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
 from catena.modules import cron
-from catena.modules.cmd import process
+from catena.modules.shared.command import process
 from catena.runtime.session import Session, state_registry
 from catena.states import pkg as pkg_states
 

@@ -11,7 +11,7 @@ import pytest
 
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
-from catena.modules.cmd import tree
+from catena.modules.shared.command import tree
 from catena.states.compiler import api, parallel
 
 SECONDS = 60

@@ -10,8 +10,13 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
-from catena.modules.cmd.process import OUTPUT_LIMIT, Command, Identity, argv_of
 from catena.modules.shared.arguments import listed, mapped, truth
+from catena.modules.shared.command.process import (
+    OUTPUT_LIMIT,
+    Command,
+    Identity,
+    argv_of,
+)
 
 Words = Union[str, Sequence[Any]]
 

@@ -14,7 +14,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass, field
-from catena.modules.cmd import tree
+from catena.modules.shared.command import tree
 
 #: Kept of each stream; what comes after it is read and dropped, and the outcome says so.
 OUTPUT_LIMIT = 8 * 1024 * 1024

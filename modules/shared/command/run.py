@@ -14,8 +14,9 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
-from catena.modules.cmd import process
-from catena.modules.cmd.options import (
+from catena.modules.shared.arguments import listed, truth
+from catena.modules.shared.command import process
+from catena.modules.shared.command.options import (
     RunOptions,
     Words,
     build,
@@ -23,7 +24,6 @@ from catena.modules.cmd.options import (
     from_command_line,
     success_codes,
 )
-from catena.modules.shared.arguments import listed, truth
 
 LOG = logger(__name__)
 
@@ -128,9 +128,9 @@ def noted(context: Context, ran: Ran, options: RunOptions) -> Ran:
 def script_text(context: Context, source: str, saltenv: str) -> Optional[bytes]:
     """Return the bytes of a script: salt://, a local path or file://; None when not there."""
     if source.startswith("salt://"):
-        from catena.modules.file.source import split
+        from catena.modules.shared.locations import split_location
 
-        found = context.files.fetch(*split(source, saltenv))
+        found = context.files.fetch(*split_location(source, saltenv))
         return found.read_bytes() if found else None
     path = Path(source[len("file://") :] if source.startswith("file://") else source)
     return path.read_bytes() if path.is_absolute() and path.is_file() else None

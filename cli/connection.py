@@ -1,0 +1,51 @@
+"""The connection of a command to the master, and the name of its requests."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from catena.cli.socket_path import master_socket
+from catena.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from catena.client.connection import MasterClient
+
+#: Where the context of click keeps `--request-key`.
+REQUEST_KEY = "catena.request_key"
+#: Longest name of a command's requests; what tells them apart is put behind it.
+_KEY_CHARACTERS = 80
+
+
+def named(key: str) -> str:
+    """Return what `--request-key` says.
+
+    Raises:
+        UsageError: it can't be part of a request's key.
+    """
+    from catena.core.ids import BadNameError, request_key
+
+    try:
+        if len(key) <= _KEY_CHARACTERS:
+            return request_key(key)
+    except BadNameError:
+        pass
+    raise UsageError(
+        f"--request-key {key[:_KEY_CHARACTERS]!r}: a letter or digit, then up to "
+        f"{_KEY_CHARACTERS - 1} of letters, digits, '.', '_', ':', '/', '-'"
+    )
+
+
+def connect(ctx: click.Context) -> MasterClient:
+    """Return a client of the master that `--config-dir` names."""
+    # A daemon starts without it.
+    from catena.client.connection import MasterClient
+
+    socket, key = master_socket(ctx.find_root().obj), ctx.meta.get(REQUEST_KEY, "")
+    return MasterClient(socket, key=key, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    print(f"catena: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Runs commands for the modules: options, identity, limits, the process and its tree."""
