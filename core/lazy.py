@@ -32,3 +32,17 @@ class LazyRecords:
                 raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
             self._loaded[name] = getattr(import_module(f"{self._package}.{home}"), name)
         return self._loaded[name]
+
+
+class LazyModule:
+    """A module that is imported when something of it is first asked for.
+
+    Args:
+        name: its dotted name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)

@@ -135,6 +135,15 @@ def decode(kind: Type[R], data: Any, path: str = "$") -> R:
     return kind(**(data if changed is None else changed))
 
 
+def read(hint: Any, data: Any, path: str = "$") -> Any:
+    """Return *data* as what a supported annotation names: a record, or a list or dict of records.
+
+    Raises:
+        RecordError: as `decode`.
+    """
+    return _value(hint, data, path)
+
+
 @cache
 def _fields(kind: Type[Any]) -> tuple[Dict[str, Any], Dict[str, Any], frozenset[str]]:
     """Return what a record's values are where that is plain, every field's type, who must be."""

@@ -16,5 +16,13 @@ class BlobPut:
     data: bytes
 
 
+@dataclass(frozen=True)
+class BlobState:
+    """What the master has of a file."""
+
+    #: Whether all pieces are there and have the hash.
+    whole: bool
+
+
 #: A repetition changes nothing, and no key of it is stored.
-PUT = Ask("blob.put", BlobPut, dict)
+PUT = Ask("blob.put", BlobPut, lambda: BlobState)

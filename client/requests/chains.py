@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
+from catena.core.lazy import LazyModule
 from catena.core.records import LATER
+
+if TYPE_CHECKING:
+    from catena.client.replies import chains as replies
+else:
+    replies = LazyModule("catena.client.replies.chains")
+
 
 #: Largest script of an action, and largest wheel of an agent upgrade, bytes.
 SCRIPT_BYTES = 1024 * 1024
@@ -15,7 +22,7 @@ WHEEL_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ChainCreate:
-    """Make an empty chain. Reply: {"id", "label"}."""
+    """Make an empty chain."""
 
     label: str
     #: Although a chain of that label is under way.
@@ -92,7 +99,7 @@ class ChainDocument:
 
 @dataclass(frozen=True)
 class ChainSchedule:
-    """Schedule a chain. Reply: its line, as in ChainList."""
+    """Schedule a chain."""
 
     label: str
     #: Seconds since the epoch; 0: now.
@@ -112,7 +119,7 @@ class ChainRef:
 
 @dataclass(frozen=True)
 class ChainResolve:
-    """Decide what interrupted actions of a failed chain came to. Reply: its line.
+    """Decide what interrupted actions of a failed chain came to.
 
     A verdict is "mark_done" (go on behind them), "retry" (run them again) or "cancel" (give the
     whole chain up).
@@ -132,22 +139,28 @@ class ChainList:
     limit: int = 100
 
 
-CREATE = Ask("chain.create", ChainCreate, dict)
-ADD = Ask("chain.add", ChainAdd, dict)
-EDIT = Ask("chain.edit", ChainEdit, dict)
-MOVE = Ask("chain.move", ChainMove, dict)
-REMOVE_ENTRY = Ask("chain.remove_entry", ChainRemoveEntry, dict)
-APPLY = Ask("chain.apply", ChainDocument, dict)
-SCHEDULE = Ask("chain.schedule", ChainSchedule, dict)
-APPROVE = Ask("chain.approve", ChainRef, dict)
-LIST = Ask("chain.list", ChainList, dict, idempotent=True)
-SHOW = Ask("chain.show", ChainRef, dict, idempotent=True)
-WATCH = Ask("chain.watch", ChainRef, dict, streams=(dict,), idempotent=True)
-CANCEL = Ask("chain.cancel", ChainRef, dict)
-RETRY = Ask("chain.retry", ChainRef, dict)
-RESOLVE = Ask("chain.resolve", ChainResolve, dict)
-RELEASE = Ask("chain.release", ChainRef, dict)
+CREATE = Ask("chain.create", ChainCreate, lambda: replies.ChainMade)
+ADD = Ask("chain.add", ChainAdd, lambda: replies.ChainAdded)
+EDIT = Ask("chain.edit", ChainEdit, lambda: replies.ChainEdited)
+MOVE = Ask("chain.move", ChainMove, lambda: replies.ChainMoved)
+REMOVE_ENTRY = Ask("chain.remove_entry", ChainRemoveEntry, lambda: replies.ChainRemoved)
+APPLY = Ask("chain.apply", ChainDocument, lambda: replies.ChainMade)
+SCHEDULE = Ask("chain.schedule", ChainSchedule, lambda: replies.ChainLine)
+APPROVE = Ask("chain.approve", ChainRef, lambda: replies.ChainLine)
+LIST = Ask("chain.list", ChainList, lambda: List[replies.ChainLine], idempotent=True)
+SHOW = Ask("chain.show", ChainRef, lambda: replies.ChainView, idempotent=True)
+WATCH = Ask(
+    "chain.watch",
+    ChainRef,
+    lambda: replies.ChainEnd,
+    streams=lambda: replies.ITEMS,
+    idempotent=True,
+)
+CANCEL = Ask("chain.cancel", ChainRef, lambda: replies.ChainLine)
+RETRY = Ask("chain.retry", ChainRef, lambda: replies.ChainLine)
+RESOLVE = Ask("chain.resolve", ChainResolve, lambda: replies.ChainLine)
+RELEASE = Ask("chain.release", ChainRef, lambda: replies.ChainLine)
 #: Writes the files of a draft; a repetition changes nothing, and no key of it is stored.
-RENDER = Ask("chain.render", ChainRef, dict)
-PREVIEW = Ask("chain.preview", ChainRef, dict)
-DELETE = Ask("chain.delete", ChainRef, dict)
+RENDER = Ask("chain.render", ChainRef, lambda: replies.ChainRendering)
+PREVIEW = Ask("chain.preview", ChainRef, lambda: replies.ChainPreview)
+DELETE = Ask("chain.delete", ChainRef, lambda: replies.ChainDeleted)

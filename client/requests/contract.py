@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Tuple, Type, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Generic,
+    NoReturn,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+    overload,
+)
 
 from catena.core.frozen import dataclass
 
@@ -23,10 +34,12 @@ class Ask(Generic[Q, A, I]):
     name: str
     #: The record that carries the arguments.
     request: Type[Q]
-    #: What the master answers: a record, or a list or mapping of records.
-    reply: Type[A]
-    #: Types of the items that come before the reply; (): the reply is the whole answer.
-    streams: Tuple[Type[I], ...] = ()
+    #: Returns the type of the master's answer: a record, or a list or mapping of records. A
+    #: function, because most commands never need the type: they print the answer as it travels.
+    reply: Callable[[], Type[A]]
+    #: Returns the types of the items that come before the reply; None: the reply is the whole
+    #: answer. Where there are several, each has a field `type` whose default says which one it is.
+    streams: Optional[Callable[[], Tuple[Type[I], ...]]] = None
     #: Whether the request changes nothing. Any other request gets a key from the client, so that
     #: it takes effect once although the client repeats it after a lost answer.
     idempotent: bool = False
@@ -38,7 +51,7 @@ class Ask(Generic[Q, A, I]):
             self: Ask[Q, A, NoReturn],
             name: str,
             request: Type[Q],
-            reply: Type[A],
+            reply: Callable[[], Type[A]],
             *,
             idempotent: bool = ...,
         ) -> None: ...
@@ -48,13 +61,17 @@ class Ask(Generic[Q, A, I]):
             self,
             name: str,
             request: Type[Q],
-            reply: Type[A],
-            streams: Tuple[Type[I], ...],
+            reply: Callable[[], Type[A]],
+            streams: Callable[[], Tuple[Type[I], ...]],
             idempotent: bool = ...,
         ) -> None: ...
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
 
-#: A contract of any types.
-AnyAsk = Ask[Any, Any, Any]
+if TYPE_CHECKING:
+    #: A contract of any types.
+    AnyAsk = Ask[Any, Any, Any]
+else:
+    # A subscripted alias is made at run time and would slow the start of every command.
+    AnyAsk = Ask

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
+from catena.core.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from catena.client.replies import events as replies
+else:
+    replies = LazyModule("catena.client.replies.events")
 
 
 @dataclass(frozen=True)
 class EventWatch:
-    """Events by tag glob. -> stream of {seq, tag, data, stamp, source}."""
+    """Events by tag glob. The items are `core.events.Event`."""
 
     tag: str = "*"
     #: First event after this position; -1: only new ones.
@@ -27,5 +33,11 @@ class EventSend:
     data: Dict[str, Any] = field(default_factory=dict)
 
 
-WATCH = Ask("event.watch", EventWatch, dict, streams=(dict,), idempotent=True)
-SEND = Ask("event.send", EventSend, dict)
+WATCH = Ask(
+    "event.watch",
+    EventWatch,
+    lambda: replies.NoneType,
+    streams=lambda: (replies.Event,),
+    idempotent=True,
+)
+SEND = Ask("event.send", EventSend, lambda: replies.EventSent)

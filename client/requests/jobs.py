@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass, field
+from catena.core.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from catena.client.replies import jobs as replies
+else:
+    replies = LazyModule("catena.client.replies.jobs")
 
 
 @dataclass(frozen=True)
 class RunJob:
-    """Run a function on the minions of a target. -> stream if *follow*, else {jid, minions}.
-
-    Items: {"type": "new", jid, minions, missing}; {"type": "delivery", minion, state, detail};
-    {"type": "progress", minion, seq, kind, data}; {"type": "return", minion, ret (JobReturn)}.
-    The reply that ends it: {jid, states: {minion: state}}.
-    """
+    """Run a function on the minions of a target; a stream if *follow*."""
 
     tgt: str
     fun: str
@@ -51,14 +52,14 @@ class JobList:
 
 @dataclass(frozen=True)
 class JobShow:
-    """One job: spec, and per minion its delivery, progress and return."""
+    """Show one job with what became of it on each minion."""
 
     jid: str
 
 
 @dataclass(frozen=True)
 class JobWatch:
-    """Follow a job from its start. -> stream, as RunJob."""
+    """Follow a job from its start until it has ended everywhere."""
 
     jid: str
 
@@ -71,9 +72,11 @@ class JobCancelRequest:
     minions: tuple[str, ...] = ()
 
 
-RUN = Ask("job.run", RunJob, dict, streams=(dict,))
-LIST = Ask("job.list", JobList, dict, idempotent=True)
-SHOW = Ask("job.show", JobShow, dict, idempotent=True)
-WATCH = Ask("job.watch", JobWatch, dict, streams=(dict,), idempotent=True)
+RUN = Ask("job.run", RunJob, lambda: replies.JobRun, streams=lambda: replies.ITEMS)
+LIST = Ask("job.list", JobList, lambda: List[replies.JobLine], idempotent=True)
+SHOW = Ask("job.show", JobShow, lambda: replies.JobDetail, idempotent=True)
+WATCH = Ask(
+    "job.watch", JobWatch, lambda: replies.JobEnd, streams=lambda: replies.ITEMS, idempotent=True
+)
 #: A repetition changes nothing, and no key of it is stored.
-CANCEL = Ask("job.cancel", JobCancelRequest, dict)
+CANCEL = Ask("job.cancel", JobCancelRequest, lambda: Dict[str, str])

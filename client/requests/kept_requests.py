@@ -8,10 +8,18 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class RequestFind:
-    """Ask whether a request of the calling user was carried out. Reply: {"taken": bool}."""
+    """Ask whether a request of the calling user was carried out."""
 
     #: As the request had it (`ClientRequest.key`).
     key: str
 
 
-FIND = Ask("request.find", RequestFind, dict, idempotent=True)
+@dataclass(frozen=True)
+class RequestState:
+    """What became of a request."""
+
+    #: Whether it was carried out.
+    taken: bool
+
+
+FIND = Ask("request.find", RequestFind, lambda: RequestState, idempotent=True)

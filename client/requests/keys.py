@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Dict, List
+
 from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass
+from catena.core.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from catena.client.replies import keys as replies
+else:
+    replies = LazyModule("catena.client.replies.keys")
 
 
 @dataclass(frozen=True)
 class KeyList:
-    """Keys by state: {state: [{id, fingerprint, address, since, machine_id, conflict}]}."""
+    """List keys by state."""
 
     match: str = "*"
 
 
 @dataclass(frozen=True)
 class KeyChange:
-    """Accept, reject, delete or rotate keys by id glob.
-
-    Reply: {"changed": [ids], "told": [ids]}; who is told that it is accepted connects at once.
-    """
+    """Accept, reject, delete or rotate keys by id glob."""
 
     action: str
     match: str
@@ -28,22 +33,22 @@ class KeyChange:
 
 @dataclass(frozen=True)
 class KeyFinger:
-    """Fingerprints: {"master": ..., "minions": {id: ...}}."""
+    """Show fingerprints."""
 
     match: str = "*"
 
 
 @dataclass(frozen=True)
 class TokenCreate:
-    """Make a one-time enrol token: {"token": ..., "expires": ...}. Shown once, stored hashed."""
+    """Make a one-time enrol token."""
 
     #: Only for this id; "" for any.
     id: str = ""
     valid_seconds: int = 3600
 
 
-LIST = Ask("key.list", KeyList, dict, idempotent=True)
+LIST = Ask("key.list", KeyList, lambda: Dict[str, List[replies.KeyLine]], idempotent=True)
 #: No key of a rotation is stored: a repetition changes nothing.
-CHANGE = Ask("key.change", KeyChange, dict)
-FINGER = Ask("key.finger", KeyFinger, dict, idempotent=True)
-TOKEN = Ask("key.token", TokenCreate, dict)
+CHANGE = Ask("key.change", KeyChange, lambda: replies.KeysChanged)
+FINGER = Ask("key.finger", KeyFinger, lambda: replies.Fingerprints, idempotent=True)
+TOKEN = Ask("key.token", TokenCreate, lambda: replies.EnrolToken)

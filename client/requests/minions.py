@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, List
+
 from catena.client.requests.contract import Ask
 from catena.core.frozen import dataclass
+from catena.core.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from catena.client.replies import minions as replies
+else:
+    replies = LazyModule("catena.client.replies.minions")
 
 
 @dataclass(frozen=True)
 class MinionList:
-    """Minions: [{id, up, since, version, boot_id, address, chain, conflict}]."""
+    """List the accepted minions of a target."""
 
     tgt: str = "*"
     tgt_type: str = "glob"
@@ -16,10 +24,10 @@ class MinionList:
 
 @dataclass(frozen=True)
 class MinionShow:
-    """One minion with grains, jobs, chain queue."""
+    """Show one minion with its grains, jobs and chains."""
 
     id: str
 
 
-LIST = Ask("minion.list", MinionList, dict, idempotent=True)
-SHOW = Ask("minion.show", MinionShow, dict, idempotent=True)
+LIST = Ask("minion.list", MinionList, lambda: List[replies.MinionLine], idempotent=True)
+SHOW = Ask("minion.show", MinionShow, lambda: replies.MinionDetail, idempotent=True)

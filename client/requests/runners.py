@@ -17,4 +17,5 @@ class RunnerCall:
     kwargs: Dict[str, Any] = field(default_factory=dict)
 
 
-CALL = Ask("runner.call", RunnerCall, dict)
+#: The reply is what the function returns.
+CALL = Ask("runner.call", RunnerCall, lambda: object)

@@ -1,14 +1,14 @@
-"""What people see of chains: frozen records that the command line prints."""
+"""What people see of chains, made from rows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.replies.chains import ActionView, ChainLine, ChainView, MinionView
 from catena.master.chains import actions, rows, wait_rows
 from catena.master.chains.actions import ActionType
 from catena.master.chains.dependencies import ChainParts
@@ -25,88 +25,6 @@ from catena.master.chains.waits import Wait
 HISTORY_LIMIT = 200
 #: Names of changed things that a summary lists before it only counts.
 _NAMED = 3
-
-
-@dataclass(frozen=True)
-class ActionView:
-    """One action on one minion."""
-
-    action_id: int
-    sort_order: int
-    kind: str
-    title: str
-    #: Of the eight states; "" before the chain is scheduled.
-    state: str
-    #: Queued, Picked Up, Completed or Failed.
-    status: str
-    reason: str
-    comment: str
-    #: "3 changed: a, b, c"; "" when nothing did.
-    summary: str
-    changes: Mapping[str, Any]
-    #: Seconds since the epoch; 0 before.
-    started: float
-    ended: float
-    chunk: int
-    #: Which run of the chain this is from; grows with every retry.
-    epoch: int
-    #: What it waits for, for people; "" when it has ended or runs.
-    waits: str = ""
-    #: When that ends at the latest; 0: it has no end by itself.
-    until: float = 0.0
-
-
-@dataclass(frozen=True)
-class MinionView:
-    """A chain on one minion."""
-
-    minion: str
-    #: The worst or least advanced of its actions' statuses.
-    status: str
-    #: "waits for the boot", "2 of 5 done", ...: for people.
-    note: str
-    actions: tuple[ActionView, ...]
-
-
-@dataclass(frozen=True)
-class ChainView:
-    """A chain with everything in it."""
-
-    id: int
-    label: str
-    user: str
-    state: str
-    reason: str
-    epoch: int
-    #: Seconds since the epoch; 0 without.
-    created: float
-    due: float
-    ended: float
-    approved_by: str
-    dispatched: bool
-    archived: bool
-    #: Jobs that started it, newest first.
-    jids: tuple[str, ...]
-    minions: tuple[MinionView, ...]
-    history: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class ChainLine:
-    """A chain in a list."""
-
-    id: int
-    label: str
-    user: str
-    state: str
-    reason: str
-    created: float
-    due: float
-    actions: int
-    minions: int
-    #: Newest executions by status.
-    counts: Mapping[str, int]
-    archived: bool
 
 
 def show(conn: sa.Connection, row: sa.Row[Any], parts: ChainParts) -> ChainView:

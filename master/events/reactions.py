@@ -13,7 +13,7 @@ from catena.client.requests.runners import RunnerCall
 from catena.core import events
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError, NotFoundError, TryLaterError
-from catena.core.records import decode
+from catena.core.records import decode, encode
 from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
@@ -122,12 +122,14 @@ class ClientPerformer:
         await self._bus.fire(events.wheel_new(jid), data)
         try:
             change = _key_change(reaction)
-            value = await self._master.ask(keys.CHANGE, change, _request_key(reaction, key))
+            changed = await self._master.ask(keys.CHANGE, change, _request_key(reaction, key))
         except CatenaError as error:
             data |= {"return": str(error), "success": False}
             await self._bus.fire(events.wheel_ret(jid), data)
             raise
-        await self._bus.fire(events.wheel_ret(jid), {**data, "return": value, "success": True})
+        await self._bus.fire(
+            events.wheel_ret(jid), {**data, "return": encode(changed), "success": True}
+        )
 
 
 def _request_key(reaction: Reaction, key: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from catena.client.requests.contract import Ask
+from catena.client.typed import reply_of
 from catena.core.errors import UsageError
 from catena.core.records import encode
 from catena.master.requests.dispatcher import Dispatcher
@@ -39,5 +40,4 @@ class ReactorDoor:
         answer = self._dispatcher.answer(REACTOR, ask.name, encode(request), key)
         if isinstance(answer, AsyncIterator):
             raise UsageError(f"{ask.name} streams; the reactor takes no streams")
-        value: A = await answer
-        return value
+        return reply_of(ask, encode(await answer))

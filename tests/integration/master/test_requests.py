@@ -131,11 +131,11 @@ async def test_minions_are_listed_with_what_is_known_of_them() -> None:
         await master.accept("db1")
         ask = master.reactor_door.ask
         rows = await ask(minions.LIST, MinionList())
-        assert [(row["id"], row["up"]) for row in rows] == [("db1", False), ("web1", True)]
+        assert [(row.id, row.up) for row in rows] == [("db1", False), ("web1", True)]
         shown = await ask(minions.SHOW, MinionShow("web1"))
-        assert shown["grains"]["os"] == "Debian"
+        assert shown.grains["os"] == "Debian"
         finger = await ask(keys.FINGER, KeyFinger())
-        assert finger["master"] == master.pair.fingerprint
+        assert finger.master == master.pair.fingerprint
 
 
 async def test_a_target_by_pillar_misses_nobody_of_a_large_fleet(

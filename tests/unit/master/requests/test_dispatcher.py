@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from catena.client.requests import contracts, events, jobs, keys
+from catena.client.requests import contracts, events, jobs, keys, runners
 from catena.client.requests.events import EventWatch
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import KeyList
+from catena.client.requests.runners import RunnerCall
 from catena.core.clock import SystemClock
 from catena.core.errors import NotAllowedError, NotFoundError, RecordError, UsageError
 from catena.master.gate.minion_gate import MinionGate
@@ -151,8 +152,8 @@ async def test_fields_that_a_verb_does_not_have_are_refused() -> None:
 
 async def test_reactor_asks_under_its_name_and_never_for_a_stream() -> None:
     door = ReactorDoor(dispatcher(**{"job.run": stream}))
-    reply: Any = await door.ask(keys.LIST, KeyList())
-    assert reply == {"user": "Reactor", "record": "KeyList"}
+    reply = await door.ask(runners.CALL, RunnerCall("manage.up"))
+    assert reply == {"user": "Reactor", "record": "RunnerCall"}
     with pytest.raises(UsageError, match="streams"):
         await door.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
     with pytest.raises(UsageError, match="streams"):

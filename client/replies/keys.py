@@ -1,0 +1,48 @@
+"""What the master answers about keys and enrol tokens."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+from catena.core.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class KeyLine:
+    """One key in the list."""
+
+    id: str
+    fingerprint: str
+    address: str
+    #: Since when it is in its state, seconds since the epoch.
+    since: float
+    machine_id: str
+    #: Why it can't be accepted, or who else uses its id; "" without.
+    conflict: str
+
+
+@dataclass(frozen=True)
+class KeysChanged:
+    """What a change of keys did."""
+
+    #: Ids whose keys were changed.
+    changed: tuple[str, ...]
+    #: Those that were notified that they are accepted; they connect at once.
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Fingerprints of the master's key and of each minion's."""
+
+    master: str
+    minions: Dict[str, str]
+
+
+@dataclass(frozen=True)
+class EnrolToken:
+    """A token; it is shown once and stored hashed."""
+
+    token: str
+    #: Seconds since the epoch.
+    expires: float
