@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-from tests import debian_roots
+from tests.support import debian_roots
 
 #: What is tried is counted; how long it takes says more of the machine than of us.
 settings.register_profile("any machine", deadline=None)

@@ -10,8 +10,8 @@ import pytest
 from fleet import Fleet
 
 from tests.acceptance.conftest import make_fleet, running
-from tests.debian_roots import Root, overlay
 from tests.integration.packages.repositories import deb, publish_debs
+from tests.support.debian_roots import Root, overlay
 
 pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from fleet import wait_for
 
-from tests.debian_roots import overlay
 from tests.integration.services.test_services import Booted, booted_from
+from tests.support.debian_roots import overlay
 
 pytestmark = [
     pytest.mark.container,

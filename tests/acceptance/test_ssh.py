@@ -18,7 +18,7 @@ from catena.cli.commands import run
 from catena.cli.settings import master_settings
 from catena.core.job import JobSpec
 from catena.ssh.push.ledger import Begun, Ledger
-from tests.ssh_server import USER, SshServer
+from tests.support.ssh_server import USER, SshServer
 from tests.unit.ssh.connect.test_target import INJECTIONS
 
 CATENA = str(Path(sys.executable).with_name("catena"))

@@ -10,8 +10,8 @@ import pytest
 from fleet import wait_for
 
 from catena.runtime.resume_file import ResumeFile, ResumePoint
-from tests.ssh_lab import Lab, lab
-from tests.ssh_server import make_key
+from tests.support.ssh_lab import Lab, lab
+from tests.support.ssh_server import make_key
 
 HOSTS = ("one", "two", "cut", "held", "odd", "new", "slow")
 #: Where a master, or its process for a visit, is killed on the way of one chain.

@@ -12,7 +12,7 @@ import pytest
 from catena.core.errors import CatenaError
 from catena.core.failpoint_rules import FAILPOINTS
 from tests.integration.ssh.test_push import Site, rows
-from tests.pushed import end_runs
+from tests.support.pushed import end_runs
 
 pytestmark = [pytest.mark.failpoints, pytest.mark.timeout(300)]
 

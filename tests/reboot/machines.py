@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 from fleet import FleetError, wait_for
 
-from tests import debian_making
-from tests.debian_roots import Root, overlay, require
+from tests.support import debian_making
+from tests.support.debian_roots import Root, overlay, require
 
 REPOSITORY = Path(__file__).parents[2]
 #: Python of each Debian, for the wheels that its hosts need.
@@ -257,7 +257,7 @@ class Site:
             name: of the host.
             suite: its Debian.
             binds: options of systemd-nspawn.
-            packages: layer of more packages (`tests.debian_roots`).
+            packages: layer of more packages (`tests.support.debian_roots`).
         """
         number = len(self.machines) + 1
         space, address = self.network.attach(number)

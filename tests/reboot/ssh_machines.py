@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 from fleet import FleetError
 
-from tests.debian_roots import Root
 from tests.reboot.machines import BOOT_SECONDS, Installation, Site, run
-from tests.ssh_server import make_key
+from tests.support.debian_roots import Root
+from tests.support.ssh_server import make_key
 
 CATENA = str(Path(sys.executable).with_name("catena"))
 PASSWORD = "pass word$1'"

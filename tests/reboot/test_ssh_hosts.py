@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.debian_roots import Root
 from tests.reboot.machines import PYTHONS, Installation
 from tests.reboot.ssh_machines import SshSite, ssh_site
+from tests.support.debian_roots import Root
 
 pytestmark = [
     pytest.mark.reboot,

@@ -23,7 +23,7 @@ from catena.core.plugins import Plugin, Registry, StateMark
 from catena.master.runners.calls import INDEX as RUNNERS
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES
-from tests import fault_matrix
+from tests.support import fault_matrix
 from tests.unit import life_cycles_page
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests import fault_matrix
+from tests.support import fault_matrix
 
 
 def test_every_cell_is_covered_by_a_test_that_exists_or_says_why_not() -> None:

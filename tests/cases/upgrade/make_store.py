@@ -57,7 +57,7 @@ from tests.integration.master.chains.bench import key, row
 from tests.integration.master.test_keys import Knocker
 from tests.integration.master.test_ssh_worker import Visit
 from tests.integration.master.test_ssh_worker import Host as SshHost
-from tests.postgres_server import postgres_server
+from tests.support.postgres_server import postgres_server
 
 COMMIT = "6794b20"
 USER = "alice"

@@ -11,7 +11,7 @@ import catena.pillar.compile
 import catena.renderers.jinja
 import catena.states.compiler.api
 import catena.states.file  # noqa: F401
-from tests.broken_cases import BrokenCase, cases, faults, tell
+from tests.support.broken_cases import BrokenCase, cases, faults, tell
 
 CASES = cases()
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.salt_cases import forked
+from tests.support.salt_cases import forked
 
 CASES = Path(__file__).parents[2] / "cases" / "file-states"
 FAMILIES = sorted(path.stem for path in CASES.glob("*.jsonl"))

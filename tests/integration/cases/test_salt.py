@@ -18,7 +18,7 @@ import catena.renderers.jinja
 import catena.renderers.yaml
 import catena.states.compiler.api
 import catena.states.file  # noqa: F401
-from tests.salt_cases import FOLDER, differences, load, names
+from tests.support.salt_cases import FOLDER, differences, load, names
 
 QUIRKS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
     (Path(FOLDER).parent / "salt-quirks.yaml").read_text()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ssh_server import USER, SshServer
-from tests.terminal import PATIENCE_SECONDS, Terminal, plain
+from tests.support.ssh_server import USER, SshServer
+from tests.support.terminal import PATIENCE_SECONDS, Terminal, plain
 
 #: Each host waits in its second state, and fails in its third.
 STATES = """\

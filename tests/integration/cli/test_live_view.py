@@ -19,7 +19,7 @@ from catena.core.job import JobReturn
 from catena.core.records import encode
 from catena.transport.local_server import LocalConnection, LocalServer
 from catena.transport.messages import ClientItem, ClientReply, Envelope
-from tests.terminal import PATIENCE_SECONDS, Terminal, plain
+from tests.support.terminal import PATIENCE_SECONDS, Terminal, plain
 
 TAG = "cmd_|-make the site_|-false_|-run"
 STAMP = "2026-03-01T12:00:00.000000"

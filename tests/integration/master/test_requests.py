@@ -36,7 +36,7 @@ from catena.transport.messages import (
 )
 from catena.transport.return_parts import split_return
 from tests.integration.master.bench import a_master, a_return
-from tests.postgres_server import postgres_server
+from tests.support.postgres_server import postgres_server
 
 
 async def heard(script: Any, kind: type) -> Any:

@@ -15,7 +15,7 @@ from catena.master.process.clocks import same_boot
 from catena.master.process.server_clocks import ServerClocks
 from catena.master.store.database import Store
 from tests.integration.master.bench import a_master
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer, postgres_server
 
 DAY = 86_400.0
 RIGHT = datetime.now(UTC)

@@ -16,7 +16,7 @@ from catena.master.store.database import Store
 from catena.master.store.sole import NotAloneError
 from catena.master.store.tables import FACTS
 from tests.integration.master.bench import a_master
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="module")

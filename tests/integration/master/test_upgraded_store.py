@@ -40,7 +40,7 @@ from catena.master.store.tables import KEYS, MINIONS
 from tests.integration.master.bench import Bench, Script
 from tests.integration.master.chains.bench import key, ret, row
 from tests.integration.master.test_ssh_worker import Host, Visit
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer, postgres_server
 
 FIXTURES = Path(__file__).parents[2] / "cases" / "upgrade"
 TREE = Path(__file__).parents[3]

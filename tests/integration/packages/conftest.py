@@ -10,7 +10,7 @@ from catena import modules
 from catena.core.context import Context
 from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
 from catena.states import INDEX as STATES
-from tests.debian_roots import Root, overlay
+from tests.support.debian_roots import Root, overlay
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.debian_roots import Root
+from tests.support.debian_roots import Root
 
 _CONTROL = """Package: {name}
 Version: {version}

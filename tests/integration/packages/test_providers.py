@@ -10,9 +10,9 @@ import pytest
 from catena.core.context import Context
 from catena.core.errors import CatenaError, UsageError
 from catena.core.types import StateResult
-from tests.debian_roots import Root
 from tests.integration.packages.conftest import context_of
 from tests.integration.packages.repositories import deb, publish_debs, publish_rpms, rpm
+from tests.support.debian_roots import Root
 
 pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm")]
 Build = Callable[[Root, str, str], object]

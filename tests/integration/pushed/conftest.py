@@ -12,7 +12,7 @@ import pytest
 
 from catena.runtime.push.compiled import compile_bundle
 from catena.ssh.push.bundle import bundle
-from tests.pushed import Bench, end_runs
+from tests.support.pushed import Bench, end_runs
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ from catena.ssh.connect.errors import ChannelLostError
 from catena.ssh.push.bundle import Bundle, bundle
 from catena.ssh.push.program import Part, Program
 from tests.integration.pushed.test_program import gone
-from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
+from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
 
 #: Visits that a push may need when one process is killed once.
 VISITS = 4

@@ -17,7 +17,7 @@ from catena.runtime.push import asking, values
 from catena.runtime.push import protocol as p
 from catena.runtime.push.protocol import TargetError, Trouble
 from catena.ssh.push.program import Part
-from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
+from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
 
 MODULE = b"""
 def where():

@@ -16,8 +16,8 @@ from catena.runtime.push.protocol import TargetError, Trouble
 from catena.ssh.connect.errors import Phase, SshError
 from catena.ssh.push.bundle import bundle
 from catena.ssh.push.program import Part
-from tests.debian_roots import overlay, require
-from tests.pushed import RUN, Bench, begin, finished, job, low, steps_until
+from tests.support.debian_roots import overlay, require
+from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

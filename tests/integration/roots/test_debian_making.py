@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import debian_making
-from tests.debian_making import UnmadeRootError, make, mounts_in, place, remove
-from tests.debian_roots import require
+from tests.support import debian_making
+from tests.support.debian_making import UnmadeRootError, make, mounts_in, place, remove
+from tests.support.debian_roots import require
 
 REPOSITORY = Path(__file__).parents[3]
 #: Stands in for debootstrap: mounts what that mounts, and waits at a pipe where there is one.
@@ -54,7 +54,7 @@ def nothing(line: str) -> None:
 def maker() -> subprocess.Popen[str]:
     """Start another process that makes the same root."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.debian_making", "trixie"],
+        [sys.executable, "-m", "tests.support.debian_making", "trixie"],
         cwd=REPOSITORY, text=True, stderr=subprocess.PIPE,
     )  # fmt: skip
 

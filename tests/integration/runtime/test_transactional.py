@@ -16,8 +16,8 @@ from catena.master.chains.actions import check
 from catena.master.chains.render import ChainPlan, PlannedAction, render
 from catena.runtime import transaction
 from catena.runtime.host import AfterKind
-from tests.debian_roots import require
 from tests.integration.runtime.conftest import CHAIN, MACHINE
+from tests.support.debian_roots import require
 
 #: A program that treats the folder `running` as the root: a snapshot is a copy of it, and `next`
 #: the one that the next boot would use.

@@ -21,7 +21,7 @@ from catena.core.plugins import FunctionMark, Plugin, Registry, StateMark
 from catena.core.types import StateResult
 from catena.modules.service.sysv import SysV
 from catena.states import INDEX as STATES
-from tests.debian_roots import Root, overlay, require
+from tests.support.debian_roots import Root, overlay, require
 
 pytestmark = [
     pytest.mark.container,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ssh_server import SshServer
+from tests.support.ssh_server import SshServer
 
 NOISY = """#!/bin/sh
 echo "Welcome!"; echo "be careful" >&2

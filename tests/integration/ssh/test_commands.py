@@ -13,7 +13,7 @@ import pytest
 from catena.core.framing import NEED, READY
 from catena.ssh.connect.errors import Phase, SshError
 from catena.ssh.connect.raw import run_raw
-from tests.ssh_server import SshServer
+from tests.support.ssh_server import SshServer
 
 NASTY = ["a b", "$HOME", "`id`", "$(id)", "'", '"', "\\", "!!", "*", "a\nb", "-n", "é", ";"]
 SHOW = "import os, sys; os.write(1, b'|'.join(os.fsencode(a) for a in sys.argv[1:]))"

@@ -25,7 +25,7 @@ from catena.ssh.connect.errors import (
 from catena.ssh.connect.host_keys import judge, read
 from catena.ssh.connect.target import Target
 from catena.ssh.connect.transport import shown_keys
-from tests.ssh_server import USER, SshServer, make_key
+from tests.support.ssh_server import USER, SshServer, make_key
 
 
 def works(target: Target, files: ClientFiles) -> bool:

@@ -13,7 +13,7 @@ from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
 from catena.ssh.push.program import Program
 from catena.ssh.push.visit import Visit
 from tests.integration.ssh.test_push import Site, rows
-from tests.pushed import end_runs
+from tests.support.pushed import end_runs
 
 #: Method of the program -> what a cut at it comes to.
 VERBS = {

@@ -19,8 +19,8 @@ from catena.ssh.push import job
 from catena.ssh.push.clean import clean
 from catena.ssh.push.ledger import Begun, Ledger, Page
 from tests.integration.ssh.test_push import Site
-from tests.pushed import end_runs
-from tests.ssh_cases import connector
+from tests.support.pushed import end_runs
+from tests.support.ssh_cases import connector
 
 _NUMBERS = itertools.count(1)
 SLS = """

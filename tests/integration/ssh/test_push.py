@@ -21,8 +21,8 @@ from catena.ssh.connect.link import Connection
 from catena.ssh.connect.target import Target
 from catena.ssh.push import job
 from catena.ssh.push.program import Program
-from tests.pushed import Bench
-from tests.ssh_cases import PYTHON, connector
+from tests.support.pushed import Bench
+from tests.support.ssh_cases import PYTHON, connector
 
 _NUMBERS = itertools.count(1)
 

@@ -16,10 +16,10 @@ from catena.ssh.connect.connection import open_connection
 from catena.ssh.connect.link import Connection
 from catena.ssh.connect.target import Target
 from catena.ssh.push import job
-from tests.pushed import Bench
-from tests.salt_cases import differences, load
-from tests.ssh_cases import PushedStage
-from tests.ssh_server import USER, SshServer
+from tests.support.pushed import Bench
+from tests.support.salt_cases import differences, load
+from tests.support.ssh_cases import PushedStage
+from tests.support.ssh_server import USER, SshServer
 
 
 @pytest.mark.parametrize("name", ["jinja/salt_calls", "file/recurse", "requisites/prereq_multi"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.salt_cases import FOLDER, differences, load, names
-from tests.ssh_cases import PushedStage
+from tests.support.salt_cases import FOLDER, differences, load, names
+from tests.support.ssh_cases import PushedStage
 
 _CASES = Path(FOLDER).parent
 QUIRKS: Mapping[str, Mapping[str, Any]] = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.salt_cases import Answer, Case, Stage
-from tests.ssh_cases import PushedStage
+from tests.support.salt_cases import Answer, Case, Stage
+from tests.support.ssh_cases import PushedStage
 
 STATES = {
     "top.sls": "base: {'*': [a]}\n",

@@ -10,7 +10,7 @@ import pytest
 
 from catena.master.jobs.model import JobRequest
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer, postgres_server
 
 START = "mgractionchains.start"
 REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})

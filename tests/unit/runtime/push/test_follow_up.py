@@ -19,7 +19,7 @@ from catena.runtime.push.host_folder import Room
 from catena.runtime.push.outcome import failed
 from catena.runtime.push.protocol import Identity, PushedJob, RunResult, pack_job
 from catena.runtime.push.runs import RunFolder, create
-from tests.pushed import job
+from tests.support.pushed import job
 
 CHAIN = 5
 TEXT = b"a:\n  test.nop\n"

@@ -21,7 +21,7 @@ from catena.runtime.push.files import PartMissingError, ShippedFiles
 from catena.runtime.push.outcome import lost
 from catena.runtime.push.runs import RunFolder, StepReader, StepWriter
 from catena.runtime.push.values import dumps
-from tests.pushed import JID, job
+from tests.support.pushed import JID, job
 
 CLOCK = ManualClock(datetime(2026, 11, 21, tzinfo=UTC))
 

@@ -15,7 +15,7 @@ from catena.ssh.connect.host_certificate import (
     check,
     parse,
 )
-from tests.ssh_server import make_key
+from tests.support.ssh_server import make_key
 
 
 def signed(folder: Path, *options: str, ca: str = "ca", kind: str = "ed25519") -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tests.debian_roots import require
+from tests.support.debian_roots import require
 
 
 class PostgresServer:

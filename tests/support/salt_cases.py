@@ -34,7 +34,7 @@ import yaml
 
 from catena.cli import commands
 
-FOLDER = Path(__file__).parent / "cases" / "salt"
+FOLDER = Path(__file__).parents[1] / "cases" / "salt"
 _SECONDS = 60
 _GIT = {
     "GIT_AUTHOR_NAME": "o",

@@ -27,8 +27,8 @@ from catena.runtime.executor import Outcome
 from catena.ssh.connect.link import Channel, Completed, Connection, Probed
 from catena.ssh.connect.target import Target
 from catena.ssh.push import job
-from tests.pushed import Bench
-from tests.salt_cases import Answer, Case, Stage, _answer
+from tests.support.pushed import Bench
+from tests.support.salt_cases import Answer, Case, Stage, _answer
 
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ID = "oracle-minion"
@@ -54,7 +54,7 @@ class PipeConnection:
         from typing import cast
 
         from catena.ssh.connect import channel
-        from tests.pushed import Pipes
+        from tests.support.pushed import Pipes
 
         pipes = Pipes([*self.bench.before, *argv], self.bench.env)
         return channel.start(cast(Any, pipes), self.target.id, supply, timeout)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-FILE = Path(__file__).parent / "cases/faults/matrix.yaml"
-TESTS = Path(__file__).parent
+FILE = Path(__file__).parents[1] / "cases/faults/matrix.yaml"
+TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def page() -> str:
     lines = [
         "# What a fault does to a chain",
         "",
-        "<!-- Made by tests/fault_matrix.py (make docs); do not edit. -->",
+        "<!-- Made by tests/support/fault_matrix.py (make docs); do not edit. -->",
         "",
         "Each step of a chain against each fault. A sign tells what follows; below stands which",
         f"test shows it. Of {len(matrix.cells)} cells {real} can happen here, {done} of those are",

@@ -2,7 +2,7 @@
 
 Roots and layers of packages over them are kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE).
 A test names those that it needs, and they are made before the first test runs
-(`tests.debian_making`):
+(`tests.support.debian_making`):
 
     pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm", "bookworm-ssh")]
 
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests import debian_making
+from tests.support import debian_making
 
 #: Devices that commands in a root need, by name: (major, minor).
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}

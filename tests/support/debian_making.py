@@ -4,7 +4,7 @@ A root is built in a folder of its own and gets its name when it is complete, so
 can be used. What is mounted for it is mounted in a namespace that ends with the build, however
 that ends. One process at a time makes a root; who wants the same one waits.
 
-    python -m tests.debian_making bookworm bookworm-ssh
+    python -m tests.support.debian_making bookworm bookworm-ssh
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from catena.renderers.yaml import load
-from tests.salt_cases import forked
+from tests.support.salt_cases import forked
 
-FOLDER = Path(__file__).parent / "cases" / "broken"
+FOLDER = Path(__file__).parents[1] / "cases" / "broken"
 _KEYS = {"files", "call", "command", "exit", "row", "at", "shows", "through", "near", "says"}
 _KEYS |= {"ran", "warns", "limits"}
 _CALL = (

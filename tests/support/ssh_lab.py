@@ -27,7 +27,7 @@ from catena.client.connection import MasterClient
 from catena.client.requests.chains import ChainRef
 from catena.core.errors import CatenaError
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
-from tests.ssh_server import USER, SshServer
+from tests.support.ssh_server import USER, SshServer
 
 #: A login shell of a host: while it is down it says so, as pam_nologin does.
 SHELL = """#!/bin/sh
