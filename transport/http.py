@@ -37,6 +37,16 @@ from catena.transport.http_wire import (
 
 T = TypeVar("T")
 
+#: What an exchange can fail with, besides refusals.
+_ERRORS = (
+    HttpError,
+    HttpLimitError,
+    OSError,
+    http.client.HTTPException,
+    ValueError,
+    zlib.error,
+)
+
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Redirects after which a request with a body is asked again as GET (RFC 9110, 15.4).
@@ -195,7 +205,7 @@ class HttpClient:
 
         def saved(answer: _Answer) -> SavedFile:
             if answer.status != 200:
-                raise HttpError(f"{answer.url}: the server answered {answer.status}")
+                raise HttpError(f"the server answered {answer.status}")
             pieces = body_of(answer.response, self._limits.max_bytes)
             return _save(answer.url, pieces, Path(path), sha256)
 
@@ -207,7 +217,7 @@ class HttpClient:
     def _follow(self, request: HttpRequest, take: Callable[[_Answer], T]) -> T:
         """Make *request*, follow its redirects, and have *take* read the last answer."""
         _check_request(request)
-        deadline = Deadline(self._limits.seconds, request.url)
+        deadline = Deadline(self._limits.seconds)
         for hop in range(self._limits.redirects + 1):
             url = _checked_url(request.url)
             try:
@@ -216,7 +226,7 @@ class HttpClient:
                     follows = answer.status in _REDIRECTS and place and self._limits.redirects
                     if not follows:
                         return take(answer)
-            except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
+            except _ERRORS as error:
                 raise _translated(request.url, error, deadline) from error
             if hop == self._limits.redirects:
                 break
@@ -250,7 +260,7 @@ class HttpClient:
         name = origin.host.partition("%")[0]
         secured = secure(sock, _context(self._trust), name, deadline)
         try:
-            _check_fingerprint(secured, self._trust, origin)
+            _check_fingerprint(secured, self._trust)
         except BaseException:
             secured.close()
             raise
@@ -383,7 +393,7 @@ def _context(trust: HttpTrust) -> ssl.SSLContext:
     return context
 
 
-def _check_fingerprint(sock: ssl.SSLSocket, trust: HttpTrust, origin: _Origin) -> None:
+def _check_fingerprint(sock: ssl.SSLSocket, trust: HttpTrust) -> None:
     """Compare the server's certificate with the pinned one before anything is sent."""
     if not trust.fingerprint:
         return
@@ -392,19 +402,24 @@ def _check_fingerprint(sock: ssl.SSLSocket, trust: HttpTrust, origin: _Origin) -
         raise ConfigError("the fingerprint of a certificate is a SHA-256, 64 digits")
     found = hashlib.sha256(sock.getpeercert(binary_form=True) or b"").hexdigest()
     if not same_digest(found.encode(), wanted.encode()):
-        raise HttpError(f"{origin.host}:{origin.port}: another certificate, SHA-256 {found}")
+        raise HttpError(f"another certificate, SHA-256 {found}")
 
 
 def _translated(url: str, error: Exception, deadline: Deadline) -> Exception:
-    """Return the error of this module for one of a library."""
+    """Return an error that names the URL, and for one of a library one of this module."""
     if isinstance(error, (socket.timeout, TimeoutError)):
-        # The whole time may be over; then that is what happened.
-        deadline.left()
+        try:
+            deadline.left()
+        except HttpLimitError as late:
+            # The whole time is over; that is what happened.
+            error = late
+    if isinstance(error, (HttpError, HttpLimitError)):
+        return type(error)(f"{url}: {error}")
     if isinstance(error, ssl.SSLError):
         return HttpError(f"{url}: {error}")
     if isinstance(error, OSError) and not isinstance(error, http.client.HTTPException):
         return UnreachableError(f"{url}: {error}")
-    return HttpError(f"{url}: what came is no HTTP: {type(error).__name__}: {error}")
+    return HttpError(f"{url}: the answer is no valid HTTP: {type(error).__name__}: {error}")
 
 
 # -- answers -----------------------------------------------------------------------------------
@@ -426,7 +441,7 @@ def _save(url: str, pieces: Iterator[bytes], path: Path, sha256: str) -> SavedFi
                 size += len(piece)
         found = digest.hexdigest()
         if sha256 and not same_digest(found.encode(), sha256.lower().encode()):
-            raise HttpError(f"{url}: the content has SHA-256 {found}, not {sha256}")
+            raise HttpError(f"the content has SHA-256 {found}, not {sha256}")
         with _disk():
             rename_durable(partial, path)
     except BaseException:

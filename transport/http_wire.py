@@ -36,12 +36,11 @@ class Deadline:
 
     Args:
         seconds: from now.
-        shown: what the request is, for the error.
     """
 
-    def __init__(self, seconds: float, shown: str) -> None:
+    def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
-        self._seconds, self._shown = seconds, shown
+        self._seconds = seconds
 
     def left(self) -> float:
         """Return the seconds that are left.
@@ -51,7 +50,7 @@ class Deadline:
         """
         left = self._end - time.monotonic()
         if left <= 0:
-            raise HttpLimitError(f"{self._shown}: not over within {self._seconds:.0f} s")
+            raise HttpLimitError(f"not over within {self._seconds:g} s")
         return left
 
 

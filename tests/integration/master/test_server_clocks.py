@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -48,96 +47,80 @@ def clocks(store: Store, wrong: float, uptime: float) -> tuple[ServerClocks, Man
     return ServerClocks(store, clock, f"boot of {wrong}", "host"), clock
 
 
-def test_masters_with_wrong_clocks_read_the_same_time(url: str) -> None:
-    async def scenario() -> None:
-        async with a_store(url) as store:
-            first, _ = clocks(store, DAY, 10.0)
-            second, _ = clocks(store, -400 * DAY, 9e6)
-            assert first.read().boot == f"boot of {DAY}"
-            await first.look()
-            await second.look()
-            one, other = first.read(), second.read()
-            assert one.boot == other.boot
-            assert (one.host, other.host) == ("", "")
-            assert abs(one.wall - other.wall) < 60
-            assert abs(one.mono - other.mono) < 60
-            assert abs(one.wall - RIGHT.timestamp()) < 3600
-
-    asyncio.run(scenario())
+async def test_masters_with_wrong_clocks_read_the_same_time(url: str) -> None:
+    async with a_store(url) as store:
+        first, _ = clocks(store, DAY, 10.0)
+        second, _ = clocks(store, -400 * DAY, 9e6)
+        assert first.read().boot == f"boot of {DAY}"
+        await first.look()
+        await second.look()
+        one, other = first.read(), second.read()
+        assert one.boot == other.boot
+        assert (one.host, other.host) == ("", "")
+        assert abs(one.wall - other.wall) < 60
+        assert abs(one.mono - other.mono) < 60
+        assert abs(one.wall - RIGHT.timestamp()) < 3600
 
 
-def test_time_goes_on_between_two_looks(url: str) -> None:
-    async def scenario() -> None:
-        async with a_store(url) as store:
-            ours, clock = clocks(store, 0.0, 10.0)
-            await ours.look()
-            before = ours.read()
-            clock.step(5 * DAY)
-            assert ours.read() == before
-            clock.advance(30.0)
-            after = ours.read()
-            assert after.wall - before.wall == pytest.approx(30.0)
-            assert after.mono - before.mono == pytest.approx(30.0)
-
-    asyncio.run(scenario())
+async def test_time_goes_on_between_two_looks(url: str) -> None:
+    async with a_store(url) as store:
+        ours, clock = clocks(store, 0.0, 10.0)
+        await ours.look()
+        before = ours.read()
+        clock.step(5 * DAY)
+        assert ours.read() == before
+        clock.advance(30.0)
+        after = ours.read()
+        assert after.wall - before.wall == pytest.approx(30.0)
+        assert after.mono - before.mono == pytest.approx(30.0)
 
 
-def test_step_of_the_server_moves_the_wall_clock_alone_for_all_masters(url: str) -> None:
-    async def scenario() -> None:
-        async with a_store(url) as store:
-            first, clock = clocks(store, 0.0, 10.0)
-            await first.look()
-            before = first.read()
-            # Seen from a host on which a day has passed, the server's clock was set back by a day.
-            clock.advance(DAY)
-            await first.look()
-            after = first.read()
-            assert after.mono - before.mono == pytest.approx(DAY, abs=60)
-            assert abs(after.wall - before.wall) < 60
-            second, _ = clocks(store, 0.0, 99.0)
-            await second.look()
-            assert second.read().mono == pytest.approx(after.mono, abs=60)
-
-    asyncio.run(scenario())
+async def test_step_of_the_server_moves_the_wall_clock_alone_for_all_masters(url: str) -> None:
+    async with a_store(url) as store:
+        first, clock = clocks(store, 0.0, 10.0)
+        await first.look()
+        before = first.read()
+        # Seen from a host on which a day has passed, the server's clock was set back by a day.
+        clock.advance(DAY)
+        await first.look()
+        after = first.read()
+        assert after.mono - before.mono == pytest.approx(DAY, abs=60)
+        assert abs(after.wall - before.wall) < 60
+        second, _ = clocks(store, 0.0, 99.0)
+        await second.look()
+        assert second.read().mono == pytest.approx(after.mono, abs=60)
 
 
-def test_steady_clock_never_goes_back(url: str) -> None:
-    async def scenario() -> None:
-        async with a_store(url) as store:
-            ours, clock = clocks(store, 0.0, 10.0)
-            await ours.look()
-            # The host's clock runs fast, by less than a step.
-            clock.advance(0.9)
-            before = ours.read()
-            await ours.look()
-            assert ours.read().mono >= before.mono
-            assert same_boot(before, ours.read())
-
-    asyncio.run(scenario())
+async def test_steady_clock_never_goes_back(url: str) -> None:
+    async with a_store(url) as store:
+        ours, clock = clocks(store, 0.0, 10.0)
+        await ours.look()
+        # The host's clock runs fast, by less than a step.
+        clock.advance(0.9)
+        before = ours.read()
+        await ours.look()
+        assert ours.read().mono >= before.mono
+        assert same_boot(before, ours.read())
 
 
-def test_answer_needs_no_rights_of_an_administrator(postgres: PostgresServer, url: str) -> None:
+async def test_answer_needs_no_rights_of_an_administrator(
+    postgres: PostgresServer, url: str
+) -> None:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as conn:
         conn.exec_driver_sql("CREATE ROLE plain LOGIN")
         conn.exec_driver_sql("GRANT ALL ON SCHEMA public TO plain")
     engine.dispose()
 
-    async def scenario() -> None:
-        async with a_store(url.replace("test@", "plain@")) as store:
-            ours, _ = clocks(store, 0.0, 10.0)
-            await ours.look()
-            assert "/" in ours.read().boot
-
-    asyncio.run(scenario())
+    async with a_store(url.replace("test@", "plain@")) as store:
+        ours, _ = clocks(store, 0.0, 10.0)
+        await ours.look()
+        assert "/" in ours.read().boot
 
 
-def test_master_takes_its_time_from_the_server_of_its_store(url: str) -> None:
-    async def scenario() -> None:
-        async with a_master(database=url) as master:
-            assert isinstance(master.clocks, ServerClocks)
-            assert "/" in master.clocks.read().boot
-        async with a_master() as master:
-            assert not isinstance(master.clocks, ServerClocks)
-
-    asyncio.run(scenario())
+async def test_master_takes_its_time_from_the_server_of_its_store(url: str) -> None:
+    async with a_master(database=url) as master:
+        assert isinstance(master.clocks, ServerClocks)
+        assert "/" in master.clocks.read().boot
+    async with a_master() as master:
+        assert not isinstance(master.clocks, ServerClocks)
