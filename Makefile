@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
+.PHONY: demo test sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -43,6 +43,10 @@ bench-growth: $(STAMP)
 # Half an hour of a steady load from 1 000 simulated minions: the master must not grow.
 bench-soak: $(STAMP)
 	$(BIN)/python -m bench.soak $(BENCH)
+
+# Older agents with this master, and an older master with agents of this version.
+test-versions: $(STAMP)
+	$(BIN)/python -m pytest -m versions tests/acceptance/test_old_version.py
 
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)

@@ -65,6 +65,7 @@ class Fleet:
         minions: id -> grains of each host.
         master: more settings of the master (file_roots, pillar_roots, reactor …).
         minion: more settings of every minion.
+        pythons: host's id, or "master" -> its Python, where that is not this one.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Fleet:
         minions: Mapping[str, Mapping[str, Any]],
         master: Mapping[str, Any] | None = None,
         minion: Mapping[str, Any] | None = None,
+        pythons: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
+        self._pythons = dict(pythons or {})
         self.minions = dict(minions)
         self.port = free_ports()
         self._master: subprocess.Popen[bytes] | None = None
@@ -101,7 +104,7 @@ class Fleet:
             "root_dir": str(home),
             "log_file": "-",
             "boot_id_file": str(home / "boot_id"),
-            "reboot_command": [sys.executable, host.__file__, "reboot", str(home)],
+            "reboot_command": [self.python(name), host.__file__, "reboot", str(home)],
             "ping_interval_seconds": 2,
             "recon_max_seconds": 2,
             **more,
@@ -124,7 +127,7 @@ class Fleet:
         """Start the master and wait until it answers."""
         with (self.folder / "master.log").open("ab") as log:
             self._master = subprocess.Popen(
-                [sys.executable, "-m", "catena", "-c", str(self.config), "master"],
+                [self.python("master"), "-P", "-m", "catena", "-c", str(self.config), "master"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env=self.environment("master"),
             )  # fmt: skip
@@ -163,9 +166,13 @@ class Fleet:
     def tell_host(self, name: str, verb: str) -> None:
         """Power a host on ("start"), or start its agent alone ("agent") as systemd does."""
         subprocess.run(
-            [sys.executable, host.__file__, verb, str(self.home(name))],
+            [self.python(name), host.__file__, verb, str(self.home(name))],
             check=True, env=self.environment(name),
         )  # fmt: skip
+
+    def python(self, name: str) -> str:
+        """Return the Python that the daemons of a host, or of "master", run in."""
+        return self._pythons.get(name, sys.executable)
 
     def environment(self, name: str) -> Mapping[str, str]:
         """Return what the daemons of a host, or of "master", find in their environment."""
@@ -199,7 +206,7 @@ class Fleet:
             FleetError: it failed, and *check* is set.
         """
         done = subprocess.run(
-            [sys.executable, "-m", "catena", "-c", str(self.config), *words],
+            [self.python("master"), "-P", "-m", "catena", "-c", str(self.config), *words],
             capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if check and done.returncode:

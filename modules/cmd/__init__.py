@@ -1,1 +1,1 @@
-"""Commands on the host: the process engine and the functions cmd.*."""
+"""The functions cmd.*."""

@@ -35,7 +35,11 @@ def write_tree(folder: Path, files: Mapping[str, str]) -> None:
         path.write_text(text)
 
 
-def make_fleet(names: Mapping[str, Mapping[str, Any]], **master: Any) -> Fleet:
+def make_fleet(
+    names: Mapping[str, Mapping[str, Any]],
+    pythons: Mapping[str, str] | None = None,
+    **master: Any,
+) -> Fleet:
     """Return a fleet in a folder whose path is short enough for unix sockets."""
     folder = Path(tempfile.mkdtemp(prefix="cat-"))
     write_tree(folder / "states", STATES)
@@ -45,7 +49,7 @@ def make_fleet(names: Mapping[str, Mapping[str, Any]], **master: Any) -> Fleet:
         "pillar_roots": {"base": [str(folder / "pillar")]},
         **master,
     }
-    return Fleet(folder, names, settings)
+    return Fleet(folder, names, settings, pythons=pythons)
 
 
 def running(fleet: Fleet) -> Iterator[Fleet]:

@@ -31,7 +31,7 @@ _OF_A_RUN = ("start_time", "duration")
 
 @pytest.fixture(scope="module")
 def rich() -> Iterator[Fleet]:
-    roots = {"file_roots": {"base": [str(TREE / "states")]},
+    roots: dict[str, Any] = {"file_roots": {"base": [str(TREE / "states")]},
              "pillar_roots": {"base": [str(TREE / "pillar")]}}  # fmt: skip
     for fleet in running(make_fleet({"rich1": {"tier": "front"}}, **roots)):
         fleet.catena("run", "rich1", "saltutil.sync_all")

@@ -40,11 +40,10 @@ from catena.master.store.tables import KEYS, MINIONS
 from tests.integration.master.bench import Bench, Script
 from tests.integration.master.chains.bench import key, ret, row
 from tests.integration.master.test_ssh_worker import Host, Visit
+from tests.support import old_version
 from tests.support.postgres_server import PostgresServer, postgres_server
 
 FIXTURES = Path(__file__).parents[2] / "cases" / "upgrade"
-TREE = Path(__file__).parents[3]
-COMMIT = "6794b20"
 OLD_SCHEMA = "0011"
 USER = "alice"
 PATIENCE_SECONDS = 60
@@ -442,7 +441,7 @@ async def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
     await store.open()
     await store.close()
     assert upkeep.summary(database_url(old.settings)).revision == schema.HEAD
-    source = old_source(tmp_path)
+    source = old_version.source(tmp_path)
     script = (
         "import sys; from pathlib import Path; from catena.master.store import backup, upkeep\n"
         "database, kept = map(Path, sys.argv[1:])\n"
@@ -462,14 +461,3 @@ async def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
     assert {**before.rows, **noted}.items() >= {
         name: count for name, count in found.items() if name != "fact"
     }.items()
-
-
-def old_source(folder: Path) -> Path:
-    """Unpack the old version's source from the repository's history; skip where it is not."""
-    archive = folder / "old.tar"
-    argv = ["git", "-C", str(TREE), "archive", "-o", str(archive), COMMIT]
-    if subprocess.run(argv, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip(f"commit {COMMIT} is not in this repository's history")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder / "old", filter="tar")
-    return folder / "old"
