@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from catena.core import failpoints, run_ref
 from catena.core.events import Event
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, restored, rows
+from catena.master.chains import restored, rows
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.handlers import ChainHandlers
 from catena.master.chains.results import ChainResults
@@ -95,7 +95,7 @@ class Chains:
         boots = [boot for boot in map(_boot, starts) if boot is not None]
         # Most are in no chain: a fleet that comes back is a thousand starts and nothing to store.
         names = {boot.minion for boot in boots}
-        busy = await self._parts.store.read(partial(_concerned, names))
+        busy = await self._parts.store.read(partial(rows.with_work, names))
         boots = [boot for boot in boots if boot.minion in busy or boot.waits]
         if not boots:
             await self._parts.bus.advance(CONSUMER, upto)
@@ -128,8 +128,3 @@ def _boot(start: Event) -> _Boot | None:
     pending = start.data.get("pending_resume")
     waits = run_ref.named(pending) if isinstance(pending, Mapping) else None
     return _Boot(minion, boot_id, waits)
-
-
-def _concerned(names: set[str], conn: sa.Connection) -> set[str]:
-    """Return those of *names* that have a run under way, or one to forget."""
-    return rows.with_open_runs(names, conn) | (fence_rows.minions(conn) & names)

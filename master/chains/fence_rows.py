@@ -103,11 +103,6 @@ def again(conn: sa.Connection, minion: str) -> None:
     conn.execute(sa.update(RUNS).where(rule).values(fence_tries=0))
 
 
-def minions(conn: sa.Connection) -> set[str]:
-    """Return the minions that have something to forget."""
-    return set(conn.execute(sa.select(RUNS.c.minion).where(_OWED)).scalars())
-
-
 def unsent(chain_id: int, conn: sa.Connection) -> bool:
     """Return whether no job is stored yet that makes a minion forget its run of a chain."""
     rule = _OWED & (RUNS.c.chain_id == chain_id) & (RUNS.c.fence_jid == "")

@@ -102,12 +102,16 @@ class ChainResults:
         disowned = returned.disowned(ret)
         if disowned is None:
             return
+        runs = rows.open_runs(ledger.conn, minion)
+        if not runs:
+            # Of most agents that start: nothing else of the job needs to be known.
+            return
         ref = run_jobs.run_of_return(ledger.conn, ret, minion) or returned.named(ret)
         if ref is None and (ret.value or run_jobs.names_something(ledger.conn, ret.jid)):
             # It is about one run, and does not say clearly which: no other is disowned by it.
             return
         jobs = run_jobs.open_jobs(ledger.conn, minion)
-        for run in rows.open_runs(ledger.conn, minion):
+        for run in runs:
             mine = RunRef(run.chain_id, run.epoch)
             if ref not in (None, mine) or run_jobs.is_worked_on(mine, jobs):
                 continue

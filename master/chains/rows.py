@@ -30,6 +30,7 @@ from catena.master.store.chain_tables import (
     HISTORY,
     RUNS,
 )
+from catena.master.store.fast.lookup import Lookup
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Packed
 
@@ -37,6 +38,18 @@ from catena.master.store.metadata import Packed
 SLICE = 500
 #: Names looked at to suggest the right one.
 _SUGGESTED_FROM = 200
+_MINIONS = RUNS.c.minion.in_(sa.bindparam("b_minions", expanding=True))
+#: Two selects: each has an index of its own.
+_WITH_WORK = sa.union_all(
+    sa.select(RUNS.c.minion).where(_MINIONS, RUNS.c.open == sa.true()),
+    sa.select(RUNS.c.minion).where(_MINIONS, RUNS.c.fence == sa.true()),
+)
+#: Asked with every return that may be of a chain.
+_BY_JID = Lookup(
+    sa.select(RUNS).where(
+        RUNS.c.jid == sa.bindparam("b_jid"), RUNS.c.minion == sa.bindparam("b_minion")
+    )
+)
 _OPEN = tuple(state.value for state in ExecutionState if not EXECUTION.is_final(state))
 
 
@@ -232,10 +245,9 @@ def runs(conn: sa.Connection, chain_id: int, epoch: int) -> Sequence[sa.Row[Any]
     return conn.execute(sa.select(RUNS).where(rule).order_by(RUNS.c.minion)).all()
 
 
-def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
-    """Return the run that a job started on a minion."""
-    rule = (RUNS.c.jid == jid) & (RUNS.c.minion == minion)
-    return conn.execute(sa.select(RUNS).where(rule)).first()
+def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> Any:
+    """Return the run that a job started on a minion, or None."""
+    return _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
 def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> sa.Row[Any] | None:
@@ -259,12 +271,11 @@ def open_runs(conn: sa.Connection, minion: str = "") -> Sequence[sa.Row[Any]]:
     return conn.execute(query.order_by(RUNS.c.jid)).all()
 
 
-def with_open_runs(minions: Collection[str], conn: sa.Connection) -> set[str]:
-    """Return those of *minions* on which a run is under way."""
+def with_work(minions: Collection[str], conn: sa.Connection) -> set[str]:
+    """Return those of *minions* on which a run is under way, or that have one to forget."""
     found: set[str] = set()
     for some in slices(list(minions), SLICE):
-        query = sa.select(RUNS.c.minion).where(RUNS.c.minion.in_(padded(some)))
-        found.update(conn.execute(query.where(RUNS.c.open == sa.true())).scalars())
+        found.update(conn.execute(_WITH_WORK, {"b_minions": padded(some)}).scalars())
     return found
 
 

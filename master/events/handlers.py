@@ -31,7 +31,7 @@ class EventHandlers:
             if left == 0:
                 return
 
-    @verb(events.SEND, Right.send_events)
+    @verb(events.SEND, Right.send_events, repeats=True)
     async def send(self, caller: Caller, asked: EventSend) -> Any:
         """Put an event on the bus."""
         if not is_tag(asked.tag):

@@ -20,12 +20,21 @@ from catena.core.digest import sha256
 from catena.core.errors import UsageError
 from catena.core.ids import request_key
 from catena.core.records import plain
+from catena.master.store.fast.lookup import Lookup
+from catena.master.store.fast.many_rows import ManyRows
 from catena.master.store.tables import JOBS, REQUESTS
 
 T = TypeVar("T")
 
 #: Characters of the column in which JOBS keeps the key of a request.
 JOB_KEY_LIMIT = 512
+
+_INSERT = ManyRows(sa.insert(REQUESTS), ("user", "key", "verb", "digest", "answer", "at"))
+_REQUEST = Lookup(
+    sa.select(REQUESTS.c.verb, REQUESTS.c.digest, REQUESTS.c.answer).where(
+        REQUESTS.c.user == sa.bindparam("b_user"), REQUESTS.c.key == sa.bindparam("b_key")
+    )
+)
 
 
 class Reader(Protocol):
@@ -76,15 +85,8 @@ class Once:
                 answer: T = found.answer
                 return answer
             value = fn(conn)
-            row = {
-                "user": self.user,
-                "key": self.key,
-                "verb": self.verb,
-                "digest": self.digest,
-                "answer": value,
-                "at": self.at,
-            }
-            conn.execute(sa.insert(REQUESTS).values(row))
+            row = (self.user, self.key, self.verb, self.digest, value, self.at)
+            _INSERT.run(conn, [row])
             kept()
             return value
 
@@ -96,8 +98,7 @@ class Once:
         Raises:
             UsageError: that request was another one.
         """
-        rule = (REQUESTS.c.user == self.user) & (REQUESTS.c.key == self.key)
-        row = conn.execute(sa.select(REQUESTS).where(rule)).first()
+        row = _REQUEST.one(conn, {"b_user": self.user, "b_key": self.key})
         if row is None:
             return None
         if (row.verb, row.digest) != (self.verb, self.digest):
