@@ -1,7 +1,8 @@
 """Recorded behaviour of Salt 3008.5, run against catena's own command.
 
-A case (tests/cases/salt/<topic>/<name>) is staged in a fresh folder, its steps are called, and
-what they answered and left behind is compared with `expected.json`. Each call happens in a child
+A case (a line of tests/cases/salt/<topic>.jsonl, see `tests.support.packs`) is staged in a fresh
+folder, its steps are called, and what they answered and left behind is compared with its
+`expected.json`. Each call happens in a child
 forked from this warm process, through the same entry point as the installed command.
 
 What is compared is what people build on: order and results of states, whether they changed
@@ -33,6 +34,7 @@ from typing import Any
 import yaml
 
 from catena.cli import commands
+from tests.support import packs
 
 FOLDER = Path(__file__).parents[1] / "cases" / "salt"
 _SECONDS = 60
@@ -102,7 +104,7 @@ class Case:
     """One recorded case."""
 
     name: str
-    folder: Path
+    files: packs.Files
     spec: Mapping[str, Any]
     expected: Mapping[str, Any]
 
@@ -116,16 +118,14 @@ class Case:
 
 def names() -> list[str]:
     """Return the names of all cases, sorted."""
-    return sorted(
-        f"{path.parent.parent.name}/{path.parent.name}" for path in FOLDER.glob("*/*/case.yaml")
-    )
+    return packs.names(FOLDER)
 
 
 def load(name: str) -> Case:
     """Return one case."""
-    folder = FOLDER / name
-    spec = yaml.safe_load((folder / "case.yaml").read_text()) or {}
-    return Case(name, folder, spec, json.loads((folder / "expected.json").read_text()))
+    files = packs.files(FOLDER, name)
+    spec = yaml.safe_load(files["case.yaml"]) or {}
+    return Case(name, files, spec, json.loads(files["expected.json"]))
 
 
 class Stage:
@@ -137,17 +137,15 @@ class Stage:
         self.sandbox, self.conf = self.work / "sandbox", self.work / "conf"
         for name in ("sandbox", "conf", "states", "pillar", "home", "root"):
             (self.work / name).mkdir()
-        for folder in sorted(path for path in case.folder.iterdir() if path.is_dir()):
-            self._copy(folder, self.sandbox if folder.name == "setup" else self.work / folder.name)
+        self._copy_files()
         self._write_config()
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
         own = {"SANDBOX": str(self.sandbox), "HOME": str(self.work / "home"), "TZ": "UTC"}
         # The shell is a grain, and what it says of a missing command was recorded.
         plain = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "SHELL": "/bin/bash"}
         self.env = {**kept, **_GIT, **own, **plain}
-        setup = case.folder / "setup.sh"
-        if setup.exists():
-            self.shell(setup.read_text())
+        if "setup.sh" in case.files:
+            self.shell(case.files["setup.sh"].decode())
 
     def fill(self, text: str) -> str:
         """Put this stage's folders in."""
@@ -164,14 +162,13 @@ class Stage:
             command, cwd=self.sandbox, env=self.env, check=True, capture_output=True, timeout=60
         )
 
-    def _copy(self, source: Path, target: Path) -> None:
-        for path in sorted(source.rglob("*")):
-            place = target / path.relative_to(source)
-            if path.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
-                continue
+    def _copy_files(self) -> None:
+        for path, data in self._case.files.items():
+            folder, _, rest = path.partition("/")
+            if not rest:
+                continue  # it describes the case
+            place = (self.sandbox if folder == "setup" else self.work / folder) / rest
             place.parent.mkdir(parents=True, exist_ok=True)
-            data = path.read_bytes()
             try:
                 data = self.fill(data.decode()).encode()
             except UnicodeDecodeError:
@@ -183,9 +180,8 @@ class Stage:
         config: dict[str, Any] = {"id": "oracle-minion", "file_client": "local"}
         config["root_dir"] = str(self.work / "root")
         for name in ("config.yaml", "grains.yaml"):
-            path = self._case.folder / name
-            if path.exists():
-                data = yaml.safe_load(self.fill(path.read_text())) or {}
+            if name in self._case.files:
+                data = yaml.safe_load(self.fill(self._case.files[name].decode())) or {}
                 config.update({"grains": data} if name == "grains.yaml" else data)
         (self.conf / "minion").write_text(yaml.safe_dump(config))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,15 +104,11 @@ def steps() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, PushedStage]]:
-    folder: Path = tmp_path_factory.mktemp("case")
-    for name, files in (("states", STATES), ("pillar", PILLAR)):
-        for path, text in files.items():
-            (folder / name / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name / path).write_text(text)
-    (folder / "config.yaml").write_text("mysetting: {x: 1}\n")
-    (folder / "grains.yaml").write_text("role: web\n")
-    case = Case("same/answers", folder, {"steps": []}, {})
+def stages() -> Iterator[tuple[Stage, PushedStage]]:
+    files = {f"states/{path}": text.encode() for path, text in STATES.items()}
+    files |= {f"pillar/{path}": text.encode() for path, text in PILLAR.items()}
+    files |= {"config.yaml": b"mysetting: {x: 1}\n", "grains.yaml": b"role: web\n"}
+    case = Case("same/answers", files, {"steps": []}, {})
     both = Stage(case), PushedStage(case)
     both[0].call({"function": "saltutil.sync_all"})
     yield both

@@ -10,6 +10,7 @@ import pytest
 
 from catena.renderers import yaml_builder, yaml_lines, yaml_parser
 from catena.renderers.source import LineMap, SourceError
+from tests.support import packs
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS = (
@@ -73,7 +74,11 @@ def test_whatever_is_read_is_what_the_general_parser_reads(seed: int) -> None:
 
 
 def test_the_trees_of_the_tests_are_read_alike_and_mostly_here() -> None:
-    texts = [path.read_text("utf-8") for path in (ROOT / "tests" / "cases").rglob("*.yaml")]
+    cases = ROOT / "tests" / "cases"
+    texts = [path.read_text("utf-8") for path in cases.rglob("*.yaml")]
+    for name in packs.names(cases / "salt"):
+        files = packs.files(cases / "salt", name)
+        texts += [data.decode() for path, data in files.items() if path.endswith(".yaml")]
     read = [assert_read_alike(text) for text in texts if len(text) < 50_000]
     assert any(read)
 

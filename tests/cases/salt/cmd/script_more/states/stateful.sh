@@ -1,3 +1,0 @@
-#!/bin/sh
-echo
-echo changed=yes comment=done

@@ -1,2 +1,0 @@
-#!/bin/sh
-echo {{ who }} {{ more }} {{ grains.id }} $1

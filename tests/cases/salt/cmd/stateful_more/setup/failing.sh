@@ -1,3 +1,0 @@
-#!/bin/sh
-echo "changed=yes comment='bad end'"
-exit 3

@@ -1,2 +1,0 @@
-#!/bin/sh
-echo "changed=no comment='nothing to do'"

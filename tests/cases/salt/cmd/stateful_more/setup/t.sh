@@ -1,3 +1,0 @@
-#!/bin/sh
-echo "some line"
-echo "changed=yes comment='would do it' a=1"

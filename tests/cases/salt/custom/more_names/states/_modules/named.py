@@ -1,5 +1,0 @@
-__virtualname__ = 'virtual_only'
-
-
-def f():
-    return 1

@@ -1,2 +1,0 @@
-def told():
-    return {'told': __opts__['id']}

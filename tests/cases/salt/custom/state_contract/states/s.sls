@@ -1,2 +1,0 @@
-a: own.f
-b: own.f

@@ -1,2 +1,0 @@
-def ext_pillar(minion_id, pillar):
-    return {}

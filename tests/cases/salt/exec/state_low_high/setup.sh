@@ -1,1 +1,0 @@
-printf 'k: {test.succeed_with_changes: []}\n' > t.sls

@@ -1,2 +1,0 @@
-include: [two]
-s: {test.nop: [{order: first}]}

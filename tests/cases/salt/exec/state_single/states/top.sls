@@ -1,3 +1,0 @@
-base:
-  '*': [one, sub]
-  'nomatch*': [two]

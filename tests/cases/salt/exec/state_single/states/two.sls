@@ -1,1 +1,0 @@
-t2: {test.nop: [{names: [n1, n2]}]}

@@ -1,6 +1,0 @@
-{% for name in ['python', 'yamlex'] %}
-@SANDBOX@/{{ name }}:
-  file.serialize:
-    - dataset: {a: [1, x]}
-    - serializer: {{ name }}
-{% endfor %}

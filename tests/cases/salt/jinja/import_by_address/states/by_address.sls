@@ -1,3 +1,0 @@
-{% from 'salt://names.jinja' import name %}
-{{ name }}:
-  test.nop

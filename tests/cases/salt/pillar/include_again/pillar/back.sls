@@ -1,3 +1,0 @@
-include: [ring]
-back: 1
-v: back

@@ -1,2 +1,0 @@
-include: [{q: {key: one, defaults: {x: 1}}}, {q: {key: 'two:deep'}}, r]
-v: p

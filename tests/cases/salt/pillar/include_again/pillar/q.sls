@@ -1,1 +1,0 @@
-q: {{ x|default('none') }}

@@ -1,2 +1,0 @@
-include: [s]
-r: {{ x|default('none') }}

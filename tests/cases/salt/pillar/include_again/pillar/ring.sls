@@ -1,3 +1,0 @@
-include: [back]
-ring: 1
-v: ring

@@ -1,1 +1,0 @@
-s: {{ x|default('none') }}

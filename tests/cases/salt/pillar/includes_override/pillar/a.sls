@@ -1,3 +1,0 @@
-include: [b]
-v: a
-a: 1

@@ -1,2 +1,0 @@
-a: 1
-late: {{ pillar.get('b', 'none') }}

@@ -1,2 +1,0 @@
-b: 2
-seen: {{ salt['pillar.get']('a', 'none') }}

@@ -1,1 +1,0 @@
-m_{{ pillar.seen }}: test.nop

@@ -1,1 +1,0 @@
-b_of_dev: test.nop

@@ -1,4 +1,0 @@
-include: ['mo*']
-base:
-  '*': [a, {dev: d}]
-  'oracle*': [c]

@@ -1,1 +1,0 @@
-c: test.nop

@@ -1,1 +1,0 @@
-e: test.nop

@@ -1,1 +1,0 @@
-a_of_dev: test.nop

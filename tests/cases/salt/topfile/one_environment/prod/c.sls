@@ -1,1 +1,0 @@
-c_of_prod: test.nop
