@@ -25,6 +25,9 @@ import sqlalchemy as sa
 from bench.measure import run
 from bench.surroundings import environment
 from bench.swarm.station import Station
+from catena.client.requests import chains as chain_asks
+from catena.client.requests import events as event_asks
+from catena.client.requests import jobs as job_asks
 from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import JobList, RunJob
@@ -130,9 +133,9 @@ def jobs(count: int) -> float:
     with _beside(fill) as station:
         before = station.cpu()
         for _ in range(10):
-            station.client.request("job.run", RunJob(tgt="*", fun="test.ping"))
+            station.client.request(job_asks.RUN, RunJob(tgt="*", fun="test.ping"))
         for _ in range(2):
-            station.client.request("job.list", JobList(limit=50))
+            station.client.request(job_asks.LIST, JobList(limit=50))
         time.sleep(6)  # expiry and resending look at jobs every five seconds
         return station.cpu() - before
 
@@ -147,7 +150,7 @@ def events(count: int) -> float:
     with _beside(fill) as station:
         before = station.cpu()
         for _ in range(200):
-            station.client.request("event.send", EventSend("new/event", {}))
+            station.client.request(event_asks.SEND, EventSend("new/event", {}))
         time.sleep(2)
         return station.cpu() - before
 
@@ -161,7 +164,7 @@ def chains(count: int) -> float:
         for number in range(5):
             _chain(station, f"new{number}")
         for _ in range(2):
-            station.client.request("chain.list", ChainList(limit=50))
+            station.client.request(chain_asks.LIST, ChainList(limit=50))
         time.sleep(6)  # the scheduler looks every five seconds
         return station.cpu() - before
 
@@ -169,8 +172,8 @@ def chains(count: int) -> float:
 def _chain(station: Station, label: str, at: float = 0.0) -> None:
     action = {"kind": "call", "data": {"fun": "test.ping"}}
     entry: dict[str, Any] = {"tgt": "*", "tgt_type": "glob", "action": action}
-    station.client.request("chain.apply", ChainDocument(label, (entry, entry)))
-    station.client.request("chain.schedule", ChainSchedule(label, at))
+    station.client.request(chain_asks.APPLY, ChainDocument(label, (entry, entry)))
+    station.client.request(chain_asks.SCHEDULE, ChainSchedule(label, at))
 
 
 def _beside(fill: Callable[[sa.Connection], None]) -> Station:

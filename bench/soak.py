@@ -34,6 +34,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.swarm.station import Station
+from catena.client.requests import chains
 from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 
 #: Caches and pools are full by then.
@@ -164,7 +165,7 @@ class Load:
 
     def unfinished(self) -> list[str]:
         """Return labels of chains that are not done, with their states."""
-        rows = self._station.client.request("chain.list", ChainList(all=True, limit=10_000))
+        rows = self._station.client.request(chains.LIST, ChainList(all=True, limit=10_000))
         states = {row["label"]: row["state"] for row in rows}
         return [f"{label}: {states.get(label)}" for label in self.chains
                 if states.get(label) != "done"]  # fmt: skip
@@ -190,8 +191,8 @@ class Load:
             {"tgt": ",".join(names), "tgt_type": "list", "action": step} for step in steps
         )
         client = self._station.client
-        client.request("chain.apply", ChainDocument(label, entries))
-        client.request("chain.schedule", ChainSchedule(label))
+        client.request(chains.APPLY, ChainDocument(label, entries))
+        client.request(chains.SCHEDULE, ChainSchedule(label))
         self.chains.append(label)
 
 

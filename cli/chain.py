@@ -16,6 +16,7 @@ from catena.cli.output.text import wants_colour
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
 from catena.cli.watch import Shown, follow
+from catena.client.requests import chains, jobs
 from catena.client.requests.chains import (
     ChainAdd,
     ChainCreate,
@@ -27,6 +28,7 @@ from catena.client.requests.chains import (
     ChainResolve,
     ChainSchedule,
 )
+from catena.client.requests.contract import Ask
 from catena.client.requests.jobs import JobWatch
 from catena.core.errors import UsageError
 
@@ -49,7 +51,7 @@ _AGAIN = click.option(
 @click.pass_context
 def create(ctx: click.Context, label: str, again: bool) -> None:
     """Make an empty chain."""
-    made = connect(ctx).request("chain.create", ChainCreate(label, again))
+    made = connect(ctx).request(chains.CREATE, ChainCreate(label, again))
     print(f"chain {made['id']}: {made['label']}")
 
 
@@ -63,7 +65,7 @@ def add(ctx: click.Context, /, label: str, target: str, **options: Any) -> None:
     """Append one action for every minion of the target."""
     client = connect(ctx)
     request = ChainAdd(label, target, action(client, options), target_type(options))
-    answer = client.request("chain.add", request)
+    answer = client.request(chains.ADD, request)
     print(f"{label}: action {answer['sort_order']} on {', '.join(answer['minions'])}")
 
 
@@ -75,7 +77,7 @@ def add(ctx: click.Context, /, label: str, target: str, **options: Any) -> None:
 def edit(ctx: click.Context, /, label: str, position: int, **options: Any) -> None:
     """Replace the action at POSITION (as `show` numbers them)."""
     client = connect(ctx)
-    client.request("chain.edit", ChainEdit(label, position, action(client, options)))
+    client.request(chains.EDIT, ChainEdit(label, position, action(client, options)))
 
 
 @chain.command()
@@ -85,7 +87,7 @@ def edit(ctx: click.Context, /, label: str, position: int, **options: Any) -> No
 @click.pass_context
 def move(ctx: click.Context, label: str, position: int, to: int) -> None:
     """Move the action at POSITION to TO; the others close up."""
-    connect(ctx).request("chain.move", ChainMove(label, position, to))
+    connect(ctx).request(chains.MOVE, ChainMove(label, position, to))
 
 
 @chain.command("remove-entry")
@@ -95,7 +97,7 @@ def move(ctx: click.Context, label: str, position: int, to: int) -> None:
 @click.pass_context
 def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[str, ...]) -> None:
     """Remove the action at POSITION, everywhere or for the named minions."""
-    connect(ctx).request("chain.remove_entry", ChainRemoveEntry(label, position, minions))
+    connect(ctx).request(chains.REMOVE_ENTRY, ChainRemoveEntry(label, position, minions))
 
 
 @chain.command()
@@ -117,10 +119,10 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -
     client, found = connect(ctx), read(Path(file))
     for path in found.uploads.values():
         upload(client, path, path.read_bytes())
-    made = client.request("chain.apply", replace(found.request, again=again))
+    made = client.request(chains.APPLY, replace(found.request, again=again))
     print(f"chain {made['id']}: {made['label']}")
     if at or watching:
-        client.request("chain.schedule", ChainSchedule(str(made["id"]), moment(at or "now")))
+        client.request(chains.SCHEDULE, ChainSchedule(str(made["id"]), moment(at or "now")))
     else:
         click.echo(f"a draft; run it with: catena chain schedule {made['id']}", err=True)
     return follow_chain(client, str(made["id"])) if watching else 0
@@ -137,10 +139,10 @@ def schedule(
 ) -> int:
     """Schedule a chain."""
     client = connect(ctx)
-    line = client.request("chain.schedule", ChainSchedule(label, moment(at), approve_required))
+    line = client.request(chains.SCHEDULE, ChainSchedule(label, moment(at), approve_required))
     if watching:
         return follow_chain(client, str(line["id"]))
-    found = client.request("chain.show", ChainRef(str(line["id"])))
+    found = client.request(chains.SHOW, ChainRef(str(line["id"])))
     print(chain_text(found, wants_colour()))
     return 0
 
@@ -152,7 +154,7 @@ def schedule(
 @click.pass_context
 def list_chains(ctx: click.Context, everything: bool, limit: int, out: str) -> None:
     """List chains, newest first."""
-    rows = connect(ctx).request("chain.list", ChainList(everything, limit))
+    rows = connect(ctx).request(chains.LIST, ChainList(everything, limit))
     print(document(rows) if out == "json" else listing(rows))
 
 
@@ -163,7 +165,7 @@ def list_chains(ctx: click.Context, everything: bool, limit: int, out: str) -> N
 @click.pass_context
 def show(ctx: click.Context, label: str, out: str, full: bool) -> None:
     """Show per minion and per action: state, times, changes, comment, last lines of output."""
-    found = connect(ctx).request("chain.show", ChainRef(label))
+    found = connect(ctx).request(chains.SHOW, ChainRef(label))
     print(document(found) if out == "json" else chain_text(found, wants_colour(), full))
 
 
@@ -179,22 +181,22 @@ def watch(ctx: click.Context, label: str, wait: bool) -> int:
     return follow_chain(connect(ctx), label, wait)
 
 
-def _simple(name: str, verb: str, text: str, say: str) -> None:
+def _simple(name: str, ask: Ask[ChainRef, Any, Any], text: str, say: str) -> None:
     """Add a command that only names a chain."""
 
     @chain.command(name, help=text)
     @click.argument("label")
     @click.pass_context
     def command(ctx: click.Context, label: str) -> None:
-        line = connect(ctx).request(verb, ChainRef(label))
+        line = connect(ctx).request(ask, ChainRef(label))
         print(f"{named(line, label)}: {say}")
 
 
-_simple("approve", "chain.approve", "Approve a scheduled chain.", "approved")
-_simple("cancel", "chain.cancel", "Cancel what has not run yet.", "cancelled")
-_simple("retry", "chain.retry", "Run a failed chain again from its failed actions.", "scheduled")
-_simple("release", "chain.release", "Let a chain go on that waits for the clock.", "released")
-_simple("delete", "chain.delete", "Delete a chain that is not running.", "deleted")
+_simple("approve", chains.APPROVE, "Approve a scheduled chain.", "approved")
+_simple("cancel", chains.CANCEL, "Cancel what has not run yet.", "cancelled")
+_simple("retry", chains.RETRY, "Run a failed chain again from its failed actions.", "scheduled")
+_simple("release", chains.RELEASE, "Let a chain go on that waits for the clock.", "released")
+_simple("delete", chains.DELETE, "Delete a chain that is not running.", "deleted")
 
 
 @chain.command()
@@ -214,7 +216,7 @@ def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdi
     if len(given) != 1:
         raise UsageError("say one of --mark-done, --retry, --cancel")
     request = ChainResolve(label, given[0], minions)
-    line = connect(ctx).request("chain.resolve", request)
+    line = connect(ctx).request(chains.RESOLVE, request)
     print(f"{named(line, label)}: {line['state']}")
 
 
@@ -224,7 +226,7 @@ def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdi
 @click.pass_context
 def render(ctx: click.Context, label: str, out: str) -> None:
     """Write the chunks of a chain and print them; run nothing."""
-    found = connect(ctx).request("chain.render", ChainRef(label))
+    found = connect(ctx).request(chains.RENDER, ChainRef(label))
     if out == "json":
         print(document(found))
         return
@@ -243,5 +245,5 @@ def render(ctx: click.Context, label: str, out: str) -> None:
 def preview(ctx: click.Context, label: str) -> int:
     """Run every chunk in test mode on its minions: what would change; no reboot."""
     client = connect(ctx)
-    submitted = client.request("chain.preview", ChainRef(label))
-    return follow(client.stream("job.watch", JobWatch(submitted["jid"])), Shown())
+    submitted = client.request(chains.PREVIEW, ChainRef(label))
+    return follow(client.stream(jobs.WATCH, JobWatch(submitted["jid"])), Shown())

@@ -12,6 +12,7 @@ from catena.cli.output.chains import chain_text, event_lines, named
 from catena.cli.output.text import wants_colour
 from catena.cli.output.views import live
 from catena.client.connection import MasterClient
+from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef
 from catena.core.errors import UnreachableError, UsageError
 
@@ -33,7 +34,7 @@ class _Looks:
         begun = time.monotonic()
         if begun < self._next:
             return None
-        found: Dict[str, Any] = self._client.request("chain.show", ChainRef(str(number)))
+        found: Dict[str, Any] = self._client.request(chains.SHOW, ChainRef(str(number)))
         now = time.monotonic()
         self._next = now + max(_LOOK_SECONDS, (now - begun) * _LOOK_SHARE)
         return {"type": "chain", **found}
@@ -72,7 +73,7 @@ def _followed(
 ) -> Dict[str, Any]:
     """Show a chain while it goes on, and return it as it ended; *view* is what is known of it."""
     board, looks, colour = ChainBoard(), _Looks(client), wants_colour()
-    items = client.stream("chain.watch", ChainRef(label))
+    items = client.stream(chains.WATCH, ChainRef(label))
     first = next(items)
     view.update(first)
     _check_scheduled(first, wait)

@@ -77,15 +77,13 @@ def functions(ctx: click.Context, _: click.Parameter, word: str) -> List[Complet
 
 def minions(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
     """Offer ids of accepted minions; nothing where the master can't be asked."""
-    from catena.cli.socket_path import master_socket
-    from catena.client.connection import MasterClient
-    from catena.client.requests.minions import MinionList
+    from catena.client import connect
+    from catena.client.requests.minions import LIST
 
     # No command has run yet, so the folder is not where `connect` looks for it.
     folder = str(ctx.find_root().params["config_dir"])
     try:
-        client = MasterClient(master_socket(folder), _PATIENCE_SECONDS)
-        rows = client.request("minion.list", MinionList("*", "glob"))
+        rows = connect(config_dir=folder, timeout=_PATIENCE_SECONDS).request(LIST)
     except (CatenaError, OSError):
         # A shell that waits for its user's next key has no place for an error.
         return []

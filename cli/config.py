@@ -9,7 +9,7 @@ import click
 
 from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
-from catena.cli.settings import read
+from catena.client.settings import read
 from catena.core import frozen
 from catena.core.config.folders import placed
 from catena.core.config.master import SALT_KEYS as MASTER_KEYS

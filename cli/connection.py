@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catena.cli.socket_path import master_socket
+from catena import client
 from catena.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ def named(key: str) -> str:
 
 def connect(ctx: click.Context) -> MasterClient:
     """Return a client of the master that `--config-dir` names."""
-    # A daemon starts without it.
-    from catena.client.connection import MasterClient
-
-    socket, key = master_socket(ctx.find_root().obj), ctx.meta.get(REQUEST_KEY, "")
-    return MasterClient(socket, key=key, tell=_tell)
+    key = ctx.meta.get(REQUEST_KEY, "")
+    return client.connect(config_dir=ctx.find_root().obj, key=key, tell=_tell)
 
 
 def _tell(text: str) -> None:

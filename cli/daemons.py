@@ -12,8 +12,9 @@ from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.table import clock, table
 from catena.cli.output.text import wants_colour
-from catena.cli.settings import master_settings
 from catena.cli.targets import target_options, target_type
+from catena.client.requests import minions
+from catena.client.settings import master_settings
 from catena.core import frozen
 from catena.core.errors import ConfigError
 from catena.runtime.garbage import look_often
@@ -66,7 +67,7 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
     """List accepted minions: up or down since when, version, boot, chain."""
     from catena.client.requests.minions import MinionList
 
-    rows = connect(ctx).request("minion.list", MinionList(target, target_type(options)))
+    rows = connect(ctx).request(minions.LIST, MinionList(target, target_type(options)))
     if out == "json":
         print(document(rows))
         return
@@ -85,7 +86,7 @@ def show(ctx: click.Context, name: str, out: str) -> None:
     """Show one minion: grains, jobs, chains."""
     from catena.client.requests.minions import MinionShow
 
-    found = connect(ctx).request("minion.show", MinionShow(name))
+    found = connect(ctx).request(minions.SHOW, MinionShow(name))
     if out == "json":
         print(document(found))
         return

@@ -10,7 +10,7 @@ import click
 from catena.cli.config_findings import doubts, mistakes
 from catena.cli.output.plain import document
 from catena.cli.output.text import paint, printable, wants_colour
-from catena.cli.settings import master_settings
+from catena.client.settings import master_settings
 from catena.core import frozen
 from catena.core.checkup import Finding, Level
 from catena.core.config.schema import Loaded

@@ -10,6 +10,7 @@ from catena.cli.arguments import split
 from catena.cli.connection import connect
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable
+from catena.client.requests import events
 from catena.client.requests.events import EventSend, EventWatch
 from catena.core.errors import UsageError
 from catena.core.finite import finite
@@ -31,7 +32,7 @@ def watch(ctx: click.Context, tag: str, after: int, count: int, jsonl: bool) -> 
     import json
 
     try:
-        for item in connect(ctx).stream("event.watch", EventWatch(tag, after, count)):
+        for item in connect(ctx).stream(events.WATCH, EventWatch(tag, after, count)):
             if not isinstance(item, dict) or "tag" not in item:
                 continue
             if jsonl:
@@ -54,4 +55,4 @@ def send(ctx: click.Context, tag: str, data: Tuple[str, ...]) -> None:
         kwargs = {**args[0], **kwargs}
     elif args:
         raise UsageError("event data is key=value, or one mapping")
-    connect(ctx).request("event.send", EventSend(tag, kwargs))
+    connect(ctx).request(events.SEND, EventSend(tag, kwargs))

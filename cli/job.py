@@ -14,6 +14,7 @@ from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
 from catena.cli.watch import Shown, follow
+from catena.client.requests import jobs
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch
 
 
@@ -31,7 +32,7 @@ def job() -> None:
 @click.pass_context
 def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
     """List jobs, newest first."""
-    rows = connect(ctx).request("job.list", JobList(**filters))
+    rows = connect(ctx).request(jobs.LIST, JobList(**filters))
     if out == "json":
         print(document(rows))
         return
@@ -45,7 +46,7 @@ def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
 @click.pass_context
 def show(ctx: click.Context, jid: str, out: str) -> None:
     """Show a job: who asked for what, and per minion its state and answer; json has its steps."""
-    found = connect(ctx).request("job.show", JobShow(jid))
+    found = connect(ctx).request(jobs.SHOW, JobShow(jid))
     if out == "text":
         print(job_text(found, wants_colour()))
         return
@@ -63,7 +64,7 @@ def watch(
 ) -> int:
     """Follow a job from its start; answers already given are shown first."""
     return follow(
-        connect(ctx).stream("job.watch", JobWatch(jid), timeout),
+        connect(ctx).stream(jobs.WATCH, JobWatch(jid), timeout),
         Shown(out or "", style(options)),
         timeout,
     )
@@ -75,5 +76,5 @@ def watch(
 @click.pass_context
 def cancel(ctx: click.Context, jid: str, minions: Tuple[str, ...]) -> None:
     """Cancel a job everywhere, or on the named minions: its process tree is ended."""
-    answer = connect(ctx).request("job.cancel", JobCancelRequest(jid, minions))
+    answer = connect(ctx).request(jobs.CANCEL, JobCancelRequest(jid, minions))
     print(document(answer))

@@ -11,6 +11,7 @@ from catena.cli.connection import connect
 from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
 from catena.client.connection import MasterClient
+from catena.client.requests import keys, minions
 from catena.client.requests.keys import KeyChange, KeyFinger, KeyList, TokenCreate
 from catena.client.requests.minions import MinionList
 from catena.core.errors import NotFoundError, UsageError
@@ -34,7 +35,7 @@ def key() -> None:
 @click.pass_context
 def list_keys(ctx: click.Context, match: str, out: str) -> None:
     """List keys by state, with fingerprint, address and age."""
-    found = connect(ctx).request("key.list", KeyList(match))
+    found = connect(ctx).request(keys.LIST, KeyList(match))
     if out == "json":
         print(document(found))
         return
@@ -50,14 +51,14 @@ def _change(ctx: click.Context, action: str, match: Optional[str], everything: b
     if bool(match) == everything:
         raise UsageError("name an id or a glob, or say --all")
     client = connect(ctx)
-    reply = client.request("key.change", KeyChange(action, match or "*"))
+    reply = client.request(keys.CHANGE, KeyChange(action, match or "*"))
     changed = reply["changed"]
     for name in changed:
         print(name, flush=True)
     if action == "accept":
         _until_connected(client, reply.get("told", ()))
     if not changed:
-        why = _why_nothing(action, match or "", client.request("key.list", KeyList("*")))
+        why = _why_nothing(action, match or "", client.request(keys.LIST, KeyList("*")))
         if match:
             raise NotFoundError(why)
         click.echo(why, err=True)
@@ -67,7 +68,7 @@ def _until_connected(client: MasterClient, names: Sequence[str]) -> None:
     """Wait a moment for minions that connect now: a job right after this is to reach them."""
     end = time.monotonic() + CONNECT_SECONDS
     while names and time.monotonic() < end:
-        rows = client.request("minion.list", MinionList(",".join(names), "list"))
+        rows = client.request(minions.LIST, MinionList(",".join(names), "list"))
         if all(row["connected"] for row in rows):
             return
         time.sleep(LOOK_SECONDS)
@@ -131,7 +132,7 @@ def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 @click.pass_context
 def finger(ctx: click.Context, match: str, out: str) -> None:
     """Print the master's fingerprint and those of minions."""
-    found: Dict[str, Any] = connect(ctx).request("key.finger", KeyFinger(match))
+    found: Dict[str, Any] = connect(ctx).request(keys.FINGER, KeyFinger(match))
     if out == "json":
         print(document(found))
         return
@@ -146,5 +147,5 @@ def finger(ctx: click.Context, match: str, out: str) -> None:
 @click.pass_context
 def token(ctx: click.Context, minion: str, hours: float) -> None:
     """Make a one-time enrol token; it is shown once."""
-    made = connect(ctx).request("key.token", TokenCreate(minion, int(hours * 3600)))
+    made = connect(ctx).request(keys.TOKEN, TokenCreate(minion, int(hours * 3600)))
     print(made["token"])

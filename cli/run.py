@@ -17,6 +17,7 @@ from catena.cli.output.answers import state_options, style
 from catena.cli.targets import target_options, target_type
 from catena.cli.watch import Shown, follow
 from catena.client.connection import MasterClient
+from catena.client.requests import jobs, keys
 from catena.client.requests.jobs import RunJob
 from catena.core.errors import CatenaError, UsageError
 
@@ -101,14 +102,14 @@ def run(
 
 def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> int:
     if options["detach"]:
-        answer = client.request("job.run", request)
+        answer = client.request(jobs.RUN, request)
         print(answer["jid"])
         for name in answer.get("missing", ()):
             print(f"{name}: no such minion is accepted here", file=sys.stderr)
         return 0
     timeout = options["timeout"]
     return follow(
-        client.stream("job.run", request, timeout),
+        client.stream(jobs.RUN, request, timeout),
         Shown(
             options["out"] or "",
             style(options),
@@ -125,7 +126,7 @@ def _key_of(client: MasterClient, target: str) -> str:
     try:
         from catena.client.requests.keys import KeyList
 
-        found = client.request("key.list", KeyList(target))
+        found = client.request(keys.LIST, KeyList(target))
     except CatenaError:
         return ""
     for state in ("pending", "rejected", "denied"):

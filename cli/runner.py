@@ -12,6 +12,7 @@ from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
+from catena.client.requests import runners
 from catena.client.requests.runners import RunnerCall
 
 
@@ -27,7 +28,7 @@ def runner(
     """Run FUNCTION (jobs.*, manage.*, …) on the master."""
     args, kwargs = split(arguments)
     kwargs = with_hidden(kwargs, options)
-    found = connect(ctx).request("runner.call", RunnerCall(function, tuple(args), kwargs))
+    found = connect(ctx).request(runners.CALL, RunnerCall(function, tuple(args), kwargs))
     print(
         document(found) if out == "json" else renderer("nested")(function, found, wants_colour())
     )

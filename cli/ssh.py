@@ -15,11 +15,11 @@ from catena.cli.hidden_arguments import any_hidden, hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.text import printable
-from catena.cli.settings import master_settings
 from catena.cli.ssh_ahead import Ahead, load
 from catena.cli.ssh_hosts import Hosts
 from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.watch import JobPrinter
+from catena.client.settings import master_settings
 from catena.core.errors import CatenaError, UnreachableError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.job import DEFAULT_DEADLINE_SECONDS, JobReturn, JobSpec

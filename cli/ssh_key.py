@@ -10,8 +10,8 @@ import click
 
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
-from catena.cli.settings import master_settings
 from catena.cli.ssh import client_files
+from catena.client.settings import master_settings
 from catena.core.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:

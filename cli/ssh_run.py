@@ -13,7 +13,6 @@ from catena.cli.output.answers import state_options, style
 from catena.cli.output.plain import document
 from catena.cli.output.table import clock, table
 from catena.cli.output.text import printable
-from catena.cli.settings import master_settings
 from catena.cli.ssh import (
     INTERRUPTED,
     answer_of,
@@ -27,6 +26,7 @@ from catena.cli.ssh import (
 from catena.cli.ssh_hosts import Hosts
 from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.watch import JobPrinter
+from catena.client.settings import master_settings
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
 

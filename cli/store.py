@@ -11,7 +11,7 @@ import click
 
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
-from catena.cli.settings import master_settings
+from catena.client.settings import master_settings
 from catena.core import frozen
 from catena.core.errors import ConfigError, InvalidStateError
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Generator, Iterator, Optional, TypeVar
 
-from catena.client.requests import contract
+from catena.client.requests.contract import AnyAsk, Ask
 from catena.core.digest import sha256
 from catena.core.errors import NotAllowedError, PeerError, UnreachableError
+from catena.core.files import AnyPath
 from catena.core.frozen import replace
 from catena.core.logs import logger
 from catena.core.records import encode
 from catena.transport.local import LocalClient, LostAnswerError
 from catena.transport.messages import ClientRequest
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+I = TypeVar("I")  # noqa: E741 - an item
 
 log = logger(__name__)
 
@@ -40,12 +45,12 @@ class MasterClient:
 
     def __init__(
         self,
-        path: Path,
+        path: AnyPath,
         timeout: float = 60.0,
         key: str = "",
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._path = path
+        self._path = Path(path)
         self._timeout = timeout
         self._key = key or os.urandom(12).hex()
         self._tell = tell
@@ -64,22 +69,54 @@ class MasterClient:
         if kept is not None:
             kept.close()
 
-    def request(self, verb: str, record: Any = None) -> Any:
-        """Return the value of the master's one answer to *verb*.
+    def ask(self, ask: Ask[Q, A, Any], request: Optional[Q] = None) -> A:
+        """Return the reply to a request as the record that its contract names.
 
         A request that changes something has a key. When its answer is lost it is sent again to
         the next master that answers, which carries it out at most once.
 
         Args:
-            verb: the name of a contract in client.requests.
-            record: the verb's record; None for one without fields set.
+            ask: the verb's contract, a constant of client.requests.
+            request: the verb's request record; None for one without fields set.
 
         Raises:
             CatenaError: what the master answered instead, as the class it named.
             UnreachableError: no master answers on this host, or none did again after an answer
                 was lost; the message says so.
+            RecordError: the master sent something else than the contract says.
         """
-        message, until = self._message(verb, record), 0.0
+        from catena.client.typed import reply_of
+
+        return reply_of(ask, self.request(ask, request))
+
+    def follow(
+        self, ask: Ask[Q, A, I], request: Optional[Q] = None, silence: Optional[float] = None
+    ) -> Generator[I, None, A]:
+        """Yield each item of a stream as a record; the generator returns the reply.
+
+        Closing the generator ends the stream.
+
+        Args:
+            ask: the contract of a verb that streams.
+            request: its request record.
+            silence: longest wait for an item, seconds; None: without end.
+
+        Raises:
+            As `ask`.
+        """
+        from catena.client.typed import item_of, reply_of
+
+        with closing(self.stream(ask, request, silence)) as items:
+            while True:
+                try:
+                    item = next(items)
+                except StopIteration as end:
+                    return reply_of(ask, end.value)
+                yield item_of(ask, item)
+
+    def request(self, ask: Ask[Q, Any, Any], request: Optional[Q] = None) -> Any:
+        """Return the reply as plain data, as it travels; otherwise as `ask`."""
+        message, until = self._message(ask, request), 0.0
         while True:
             try:
                 return self._ask(message, self._timeout)
@@ -88,25 +125,22 @@ class MasterClient:
             except PeerError as error:
                 message = _for_older(message, error)
 
-    def stream(self, verb: str, record: Any, silence: Optional[float] = None) -> Iterator[Any]:
-        """Yield each item of the answer to *verb*.
+    def stream(
+        self, ask: Ask[Q, Any, Any], request: Optional[Q] = None, silence: Optional[float] = None
+    ) -> Generator[Any, None, Any]:
+        """Yield each item as plain data, as it travels; otherwise as `follow`.
 
         A job that is followed and whose answer is lost before the first item is looked for as in
-        `request`.
-
-        Args:
-            verb: a "-> stream" verb.
-            record: its record.
-            silence: longest wait for an item, seconds; None: without end.
+        `ask`.
         """
-        message, until, begun = self._message(verb, record), 0.0, False
+        message, until, begun = self._message(ask, request), 0.0, False
         while True:
             try:
                 with self._link() as link:
                     for item in link.stream(message, silence):
                         begun = True
                         yield item
-                return
+                    return link.last_reply
             except LostAnswerError as error:
                 if begun:
                     raise
@@ -114,15 +148,14 @@ class MasterClient:
             except PeerError as error:
                 message = _for_older(message, error)
 
-    def _message(self, verb: str, record: Any) -> ClientRequest:
-        log.debug("asking the master: %s", verb)
-        ask = contract(verb)
-        params = encode(record if record is not None else ask.request())
+    def _message(self, ask: AnyAsk, request: Any) -> ClientRequest:
+        log.debug("asking the master: %s", ask.name)
+        params = encode(request if request is not None else ask.request())
         if ask.idempotent:
-            return ClientRequest(verb, params)
-        count = self._sent.get(verb, 0)
-        self._sent[verb] = count + 1
-        return ClientRequest(verb, params, f"{self._key}/{verb}/{count}")
+            return ClientRequest(ask.name, params)
+        count = self._sent.get(ask.name, 0)
+        self._sent[ask.name] = count + 1
+        return ClientRequest(ask.name, params, f"{self._key}/{ask.name}/{count}")
 
     def _ask(self, message: ClientRequest, seconds: float) -> Any:
         with self._link() as link:
@@ -186,13 +219,13 @@ class MasterClient:
             content: the bytes.
             sent: called with the number of bytes that the master has, after each piece.
         """
-        from catena.client.requests.blobs import BlobPut
+        from catena.client.requests import blobs
 
         digest = sha256(content).hexdigest()
         count = max(1, -(-len(content) // PIECE_BYTES))
         for index in range(count):
             piece = content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
-            self.request("blob.put", BlobPut(digest, index, count, piece))
+            self.request(blobs.PUT, blobs.BlobPut(digest, index, count, piece))
             sent(index * PIECE_BYTES + len(piece))
         return digest
 

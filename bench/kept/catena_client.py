@@ -12,6 +12,7 @@ from protocol import serve
 
 from catena.client.connection import MasterClient
 from catena.client.follow import JobFollower
+from catena.client.requests import events, jobs
 from catena.client.requests.events import EventSend, EventWatch
 from catena.client.requests.jobs import RunJob
 
@@ -28,7 +29,7 @@ class Catena:
         request = RunJob(
             tgt=target, tgt_type="glob", fun=function, args=tuple(args), kwargs={}, follow=True
         )
-        for item in self._client.stream("job.run", request, 60.0):
+        for item in self._client.stream(jobs.RUN, request, 60.0):
             follower.feed(item)
             if follower.finished:
                 break
@@ -38,14 +39,14 @@ class Catena:
 
     def hear(self, tag: str) -> float:
         """Return the monotonic time at which the next event of that tag came."""
-        for item in self._client.stream("event.watch", EventWatch(tag), 60.0):
+        for item in self._client.stream(events.WATCH, EventWatch(tag), 60.0):
             if isinstance(item, dict) and item.get("tag") == tag:
                 return time.monotonic()
         raise SystemExit(f"no event {tag}")
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> None:
         """Put an event on the master's bus."""
-        self._client.request("event.send", EventSend(tag, dict(data)))
+        self._client.request(events.SEND, EventSend(tag, dict(data)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from bench.lab import Lab
 from bench.row import Limit, Row, Sample
 from bench.swarm.station import Station
 from bench.swarm.swarm import Swarm
+from catena.client.requests import chains, jobs
+from catena.client.requests import events as event_asks
 from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import JobList, RunJob
@@ -78,8 +80,8 @@ def returns(lab: Lab) -> Sample:
     def work() -> float:
         began = time.monotonic()
         for _ in range(JOBS):
-            client.request("job.run", RunJob(tgt="*", fun="cmd.run", args=("true",)))
-        while client.request("job.list", JobList(limit=JOBS, active=True)):
+            client.request(jobs.RUN, RunJob(tgt="*", fun="cmd.run", args=("true",)))
+        while client.request(jobs.LIST, JobList(limit=JOBS, active=True)):
             time.sleep(0.05)
         return JOBS * FLEET / (time.monotonic() - began)
 
@@ -108,7 +110,7 @@ def reaction(lab: Lab) -> Sample:
     for _ in range(REACTIONS):
         began = time.monotonic()
         send = EventSend("bench/react", {"id": station.members[0].id})
-        station.client.request("event.send", send)
+        station.client.request(event_asks.SEND, send)
         found.append(swarm.next_order() - began)
     swarm.watch("")
     return Sample(statistics.median(found[1:]) * 1000)
@@ -145,12 +147,12 @@ def _chain(station: Station) -> Sample:
     action = {"kind": "call", "data": {"fun": "test.ping"}}
     entry: dict[str, Any] = {"tgt": "*", "tgt_type": "glob", "action": action}
     client = station.client
-    client.request("chain.apply", ChainDocument(label, (entry,) * ACTIONS))
+    client.request(chains.APPLY, ChainDocument(label, (entry,) * ACTIONS))
 
     def work() -> float:
         began = time.monotonic()
-        client.request("chain.schedule", ChainSchedule(label))
-        while client.request("chain.list", ChainList(limit=1))[0]["state"] == "scheduled":
+        client.request(chains.SCHEDULE, ChainSchedule(label))
+        while client.request(chains.LIST, ChainList(limit=1))[0]["state"] == "scheduled":
             time.sleep(0.1)
         return (time.monotonic() - began) * 1000 / len(station.members)
 

@@ -20,6 +20,7 @@ from bench.surroundings import free_ports
 from bench.swarm.population import Member, accept, make
 from bench.swarm.swarm import Swarm
 from catena.client.connection import MasterClient
+from catena.client.requests import jobs, runners
 from catena.client.requests.jobs import RunJob
 from catena.transport.keys import load_or_create
 
@@ -76,7 +77,7 @@ class Station:
             if self.process.poll() is not None:
                 break
             try:
-                self.client.request("runner.call", _runner("manage.up"))
+                self.client.request(runners.CALL, _runner("manage.up"))
             except Exception:  # noqa: BLE001  # not up yet, however that shows
                 time.sleep(0.1)
             else:
@@ -111,7 +112,7 @@ class Station:
         ended = 0
         request = RunJob(tgt=tgt, fun=fun, args=args, follow=True)
         expected = None
-        for item in self.client.stream("job.run", request, silence=60.0):
+        for item in self.client.stream(jobs.RUN, request, silence=60.0):
             if item["type"] == "new":
                 expected = len(item["minions"])
             ended += item["type"] == "return"

@@ -24,7 +24,7 @@ def of_states(config_dir: Path, which: str) -> StateStyle:
     path = config_dir / which
     if not _mentioned(path):
         return FULL
-    from catena.cli.settings import read
+    from catena.client.settings import read
 
     data = read(path)
     output, verbose = data.get("state_output", FULL.output), data.get("state_verbose", True)

@@ -15,7 +15,7 @@ import pytest
 from fleet import free_ports
 
 from catena.cli.commands import run
-from catena.cli.settings import master_settings
+from catena.client.settings import master_settings
 from catena.core.job import JobSpec
 from catena.ssh.push.ledger import Begun, Ledger
 from tests.support.ssh_server import USER, SshServer

@@ -22,9 +22,10 @@ from typing import Any
 import yaml
 from fleet import Fleet, FleetError, wait_for
 
-from catena.cli.socket_path import master_socket
 from catena.client.connection import MasterClient
+from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef
+from catena.client.socket_path import master_socket
 from catena.core.errors import CatenaError
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 from tests.support.ssh_server import USER, SshServer
@@ -116,7 +117,7 @@ class Lab(Fleet):
         """Return a chain as `chain show` gives it."""
         # Asked again and again: without a process of the command for each.
         client = MasterClient(master_socket(str(self.config)))
-        found: dict[str, Any] = client.request("chain.show", ChainRef(label))
+        found: dict[str, Any] = client.request(chains.SHOW, ChainRef(label))
         return found
 
     def statuses(self, label: str) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ import zmq
 from fleet import free_ports
 
 from catena.client.connection import MasterClient
+from catena.client.requests import jobs, keys
 from catena.client.requests.jobs import JobList, JobShow, RunJob
 from catena.client.requests.keys import KeyList
 from catena.core.errors import CatenaError
@@ -73,7 +74,7 @@ class Daemon:
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                client.request("key.list", KeyList())
+                client.request(keys.LIST, KeyList())
                 return client
             except CatenaError:
                 time.sleep(0.05)  # the process has no other way to say that it listens
@@ -142,11 +143,11 @@ def test_what_was_answered_is_there_after_a_kill_and_reaches_the_minion_once(
     agent = Agent(daemon, "web1")
     try:
         agent.until(Welcome)
-        first = client.request("job.run", RunJob("web1", "test.ping"))["jid"]
+        first = client.request(jobs.RUN, RunJob("web1", "test.ping"))["jid"]
         agent.until(JobOrder)
         agent.link.send("control", JobReceived(first, 0))
         agent.open_jobs = (first,)
-        client.request("job.run", RunJob("web1", "test.ping", metadata={"n": 2}))
+        client.request(jobs.RUN, RunJob("web1", "test.ping", metadata={"n": 2}))
         agent.until(JobOrder, 2)
         daemon.end(signal.SIGKILL)
         client = daemon.start()
@@ -159,7 +160,7 @@ def test_what_was_answered_is_there_after_a_kill_and_reaches_the_minion_once(
         agent.link.send("control", JobReturned(ret))
         agent.until(ReturnStored)
         daemon.end(signal.SIGKILL)
-        shown = daemon.start().request("job.show", JobShow(first))
+        shown = daemon.start().request(jobs.SHOW, JobShow(first))
         assert shown["minions"]["web1"]["ret"]["value"] == "kept"
     finally:
         agent.link.close()
@@ -179,7 +180,7 @@ def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
         own = MasterClient(daemon.socket, 10.0)
         for number in range(100_000):
             try:
-                reply = own.request("job.run", RunJob("web1", "test.ping", args=(number,)))
+                reply = own.request(jobs.RUN, RunJob("web1", "test.ping", args=(number,)))
             except (CatenaError, OSError):
                 return
             answered.append(reply["jid"])
@@ -194,14 +195,14 @@ def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     client = daemon.start()
-    kept = {row["jid"] for row in client.request("job.list", JobList(limit=10000))}
+    kept = {row["jid"] for row in client.request(jobs.LIST, JobList(limit=10000))}
     assert len(set(answered)) == len(answered)
     assert set(answered) <= kept
 
 
 def test_sigterm_is_a_clean_stop(daemon: Daemon) -> None:
     client = daemon.start()
-    assert client.request("key.list", KeyList())["accepted"] == []
+    assert client.request(keys.LIST, KeyList())["accepted"] == []
     assert daemon.end(signal.SIGTERM) == 0
     assert not daemon.socket.exists()
     log = (daemon.folder / "log").read_text()

@@ -17,7 +17,9 @@ import zmq
 from fleet import Fleet
 
 from catena.client.connection import MasterClient
+from catena.client.requests import chains, events, keys
 from catena.client.requests.chains import ChainCreate
+from catena.client.requests.contract import AnyAsk
 from catena.client.requests.events import EventSend, EventWatch
 from catena.client.requests.keys import KeyChange
 from catena.core.job import JobReturn
@@ -64,17 +66,17 @@ class Site:
     def log(self) -> str:
         return (self.fleet.folder / "master.log").read_text(errors="replace")
 
-    def ask(self, verb: str, record: Any = None) -> Any:
-        return MasterClient(self.socket).request(verb, record)
+    def ask(self, ask: AnyAsk, record: Any = None) -> Any:
+        return MasterClient(self.socket).request(ask, record)
 
     def events(self, tag: str, seconds: float = PATIENCE_SECONDS) -> Iterator[dict[str, Any]]:
         """Yield every stored event whose tag matches, then wait for more."""
         watch = EventWatch(tag=tag, after=0)
-        yield from MasterClient(self.socket).stream("event.watch", watch, seconds)
+        yield from MasterClient(self.socket).stream(events.WATCH, watch, seconds)
 
     def all_events(self, tag: str = "*") -> list[dict[str, Any]]:
         """Return the events up to now: an event of our own marks the end."""
-        mark = self.ask("event.send", EventSend(tag="end/of/look"))["seq"]
+        mark = self.ask(events.SEND, EventSend(tag="end/of/look"))["seq"]
         found = []
         for event in self.events("*"):
             if event["seq"] == mark:
@@ -83,11 +85,11 @@ class Site:
         return [event for event in found if fnmatchcase(event["tag"], tag)]
 
     def keys(self) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = self.ask("key.list")
+        found: dict[str, list[dict[str, Any]]] = self.ask(keys.LIST)
         return found
 
     def decide(self, action: str, name: str) -> list[str]:
-        found: list[str] = self.ask("key.change", KeyChange(action, name))["changed"]
+        found: list[str] = self.ask(keys.CHANGE, KeyChange(action, name))["changed"]
         return found
 
     def stranger(self, name: str, pair: KeyPair | None = None) -> Hostile:
@@ -123,7 +125,7 @@ class Site:
 def schedule(site: Site, label: str, target: str, command: str) -> int:
     """Let a chain of one command begin now; return its id."""
     ask = site.ask
-    number: int = ask("chain.create", ChainCreate(label))["id"]
+    number: int = ask(chains.CREATE, ChainCreate(label))["id"]
     site.fleet.catena("chain", "add", label, "-L", "-t", target, "--cmd", command)
     site.fleet.catena("chain", "schedule", label, "--at", "now")
     return number

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef
 from catena.core.job import JobProgress
 from catena.transport.messages import JobOrder, JobProgressed, JobReturned, ReturnStored
@@ -16,7 +17,7 @@ ADOPTED = "20260101000000000001"
 
 def shown(site: Site, label: str, minion: str) -> dict[str, Any]:
     """Return one minion's part of a chain."""
-    found = site.ask("chain.show", ChainRef(label))
+    found = site.ask(chains.SHOW, ChainRef(label))
     (part,) = (part for part in found["minions"] if part["minion"] == minion)
     return dict(part)
 

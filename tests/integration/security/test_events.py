@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from catena.client.requests import jobs as job_asks
 from catena.client.requests.jobs import JobList
 from catena.core.job import JobSpec
 from catena.transport.messages import (
@@ -81,7 +82,7 @@ def test_no_event_of_a_minion_starts_what_the_masters_own_start(
     # A reaction to a later event of the same minion shows that the earlier ones are through.
     while (order := next_order(victim)).kwargs.get("said") != "mark":
         assert order.fun in ("mgractionchains.resume", "test.arg")
-    jobs = site.ask("job.list", JobList())
+    jobs = site.ask(job_asks.LIST, JobList())
     assert "cmd.run" not in {job["fun"] for job in jobs}
     # Those of the two true starts.
     resumed = [job["target"] for job in jobs if job["fun"] == "mgractionchains.resume"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from catena.client.requests import jobs, minions
 from catena.client.requests.jobs import JobList, RunJob
 from catena.client.requests.minions import MinionList
 from catena.core.job import JobProgress
@@ -43,7 +44,7 @@ FAULTS = ("internal error", "its log says why", "can't be used now")
 
 def given(site: Site, minion: Hostile, fun: str = "test.ping") -> str:
     asked = RunJob(tgt=minion.name, tgt_type="list", fun=fun)
-    jid = str(site.ask("job.run", asked)["jid"])
+    jid = str(site.ask(jobs.RUN, asked)["jid"])
     minion.until(
         lambda e: isinstance(e.message, JobOrder) and e.message.spec.jid == jid, "control", 15
     )
@@ -130,11 +131,11 @@ def test_texts(site: Site, evil: Hostile, text: str) -> None:
     ):
         check(site, evil, request, "bulk")
     assert site.fleet.catena("minion", "show", "evil").returncode == 0
-    assert site.ask("job.list", JobList())
+    assert site.ask(jobs.LIST, JobList())
 
 
 def test_a_goodbye_of_its_own_ends_nobody_else(site: Site, evil: Hostile, victim: Hostile) -> None:
     evil.say(Goodbye("x" * 100_000))
     victim.ask(EventFired("up", "app/up", {}))
-    up = {row["id"] for row in site.ask("minion.list", MinionList()) if row["up"]}
+    up = {row["id"] for row in site.ask(minions.LIST, MinionList()) if row["up"]}
     assert "victim" in up

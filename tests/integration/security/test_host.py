@@ -14,6 +14,8 @@ import pytest
 from fleet import Fleet
 
 from catena.client.connection import MasterClient
+from catena.client.requests import events
+from catena.client.requests import jobs as job_asks
 from catena.client.requests.events import EventSend, EventWatch
 from catena.client.requests.jobs import JobList, JobShow
 from catena.transport import wire
@@ -110,11 +112,11 @@ def test_secrets_are_in_no_log_event_or_list(fleet: Fleet) -> None:
     token = fleet.catena("key", "token").stdout.split()[0]
     seen = [logs(fleet)]
     client = MasterClient(fleet.folder / "master/run/catena/master/master.sock")
-    end = client.request("event.send", EventSend(tag="end/of/look"))["seq"]
+    end = client.request(events.SEND, EventSend(tag="end/of/look"))["seq"]
     watch = EventWatch(tag="*", after=0, count=end)
-    seen += [str(event) for event in client.stream("event.watch", watch, 10.0)]
-    jobs = client.request("job.list", JobList())
-    seen += [str(client.request("job.show", JobShow(job["jid"]))) for job in jobs]
+    seen += [str(event) for event in client.stream(events.WATCH, watch, 10.0)]
+    jobs = client.request(job_asks.LIST, JobList())
+    seen += [str(client.request(job_asks.SHOW, JobShow(job["jid"]))) for job in jobs]
     # What a state itself prints where its file is wrong is for who may read the file.
     found = [text for text in seen if CANARY in text and "broken" not in text]
     assert not found

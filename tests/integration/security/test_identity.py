@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from catena.client.requests import jobs, minions
 from catena.client.requests.jobs import JobShow, RunJob
 from catena.client.requests.minions import MinionList
 from catena.core.job import JobProgress
@@ -26,11 +27,11 @@ from tests.integration.security.hostile import Hostile, Site
 
 def run(site: Site, target: str, fun: str = "test.ping") -> str:
     asked = RunJob(tgt=target, tgt_type="list", fun=fun)
-    return str(site.ask("job.run", asked)["jid"])
+    return str(site.ask(jobs.RUN, asked)["jid"])
 
 
 def state_of(site: Site, jid: str, minion: str) -> str:
-    shown = site.ask("job.show", JobShow(jid))
+    shown = site.ask(jobs.SHOW, JobShow(jid))
     return str(shown["minions"][minion]["state"])
 
 
@@ -58,7 +59,7 @@ def test_a_return_for_a_job_of_another_is_refused(
         assert isinstance(evil.ask(message), Failure)
     assert state_of(site, jid, "victim") == "sent"
     assert victim.ask(JobReturned(victim.ret(jid, value="true"))) == ReturnStored(jid)
-    assert "forged" not in str(site.ask("job.show", JobShow(jid)))
+    assert "forged" not in str(site.ask(jobs.SHOW, JobShow(jid)))
 
 
 def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
@@ -66,7 +67,7 @@ def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
     victim.receive(JobOrder)
     assert victim.ask(JobReturned(victim.ret(jid, value="the true one"))) == ReturnStored(jid)
     assert victim.ask(JobReturned(victim.ret(jid, value="the replay"))) == ReturnStored(jid)
-    assert "the replay" not in str(site.ask("job.show", JobShow(jid)))
+    assert "the replay" not in str(site.ask(jobs.SHOW, JobShow(jid)))
     assert len(site.all_events(f"salt/job/{jid}/ret/*")) == 1
 
 
@@ -78,6 +79,6 @@ def test_pillar_is_that_of_the_key(site: Site, evil: Hostile, victim: Hostile) -
     reply = evil.ask(PillarRequest(override=override), seconds=30)
     assert isinstance(reply, PillarReply) and CANARY not in str(reply)
     asked = MinionList(tgt="id:victim", tgt_type="grain")
-    assert [row["id"] for row in site.ask("minion.list", asked)] == ["victim"]
+    assert [row["id"] for row in site.ask(minions.LIST, asked)] == ["victim"]
     own = victim.ask(PillarRequest(), seconds=30)
     assert own.pillar["password"] == CANARY

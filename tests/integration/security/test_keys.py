@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import zmq
 
+from catena.client.requests import jobs, keys
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import TokenCreate
 from catena.core.files import read_limited
@@ -42,7 +43,7 @@ HOSTILE_IDS = [
 
 
 def token(site: Site, name: str, seconds: int = 600) -> str:
-    made = site.ask("key.token", TokenCreate(name, seconds))
+    made = site.ask(keys.TOKEN, TokenCreate(name, seconds))
     return str(made["token"])
 
 
@@ -128,10 +129,10 @@ def test_a_deleted_minion_is_cut_at_once(site: Site) -> None:
 def test_a_new_host_under_an_old_id_gets_nothing_of_the_old_one(site: Site) -> None:
     site.minion("reused").drop("control")
     asked = RunJob(tgt="reused", tgt_type="list", fun="cmd.run", args=("secret",))
-    waiting = site.ask("job.run", asked)["jid"]
+    waiting = site.ask(jobs.RUN, asked)["jid"]
     site.decide("delete", "reused")
     heir = site.minion("reused")
-    mine = site.ask("job.run", asked)["jid"]
+    mine = site.ask(jobs.RUN, asked)["jid"]
     # The older of two jobs would come first.
     assert heir.until(_is_job_of("cmd.run"), "control", PATIENCE_SECONDS).message.spec.jid == mine
     assert mine != waiting

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from catena.client.connection import MasterClient
-from catena.client.requests import contracts
+from catena.client.requests import contracts, jobs
 from catena.client.requests.jobs import JobList, RunJob
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
@@ -119,7 +119,7 @@ def _master_serves(site: Site, victim: Hostile) -> Iterator[None]:
     assert "Traceback" not in new, new[new.find("Traceback") :][:4000]
     assert site.fleet._master is not None and site.fleet._master.poll() is None
     victim.ping()
-    assert site.ask("job.list", JobList()) is not None
+    assert site.ask(jobs.LIST, JobList()) is not None
 
 
 def send(site: Site, minion: Hostile, message: Any, socket: str) -> None:
@@ -138,7 +138,7 @@ def send(site: Site, minion: Hostile, message: Any, socket: str) -> None:
 def test_no_field_of_an_accepted_minion_harms_the_master(site: Site, socket: str) -> None:
     for kind in kinds(socket):
         minion = site.minion(f"odd-{kind.lower()}")
-        jid = str(site.ask("job.run", RunJob(tgt=minion.name, fun="test.ping"))["jid"])
+        jid = str(site.ask(jobs.RUN, RunJob(tgt=minion.name, fun="test.ping"))["jid"])
         for message in changed(base(kind, minion, jid)):
             if kind in ("Hello", "Goodbye"):
                 minion.say(message)
@@ -167,7 +167,7 @@ def test_no_field_of_a_local_request_harms_the_master(site: Site) -> None:
             for extreme in EXTREMES.get(kind, ()) if isinstance(kind, type) else EXTREMES[str]:
                 params = {name: extreme if kind is hint else [extreme]}
                 try:
-                    client.request(verb, _Params(params))
+                    client.request(asks[verb], _Params(params))
                 except CatenaError as error:
                     assert not any(fault in str(error) for fault in FAULTS), (verb, params)
 
@@ -182,7 +182,7 @@ def test_master_starts_again_and_serves_after_all_of_it(site: Site, victim: Host
     site.fleet.stop_master()
     site.fleet.start_master()
     honest = site.minion("honest")
-    jid = str(site.ask("job.run", RunJob(tgt="honest", fun="test.ping"))["jid"])
+    jid = str(site.ask(jobs.RUN, RunJob(tgt="honest", fun="test.ping"))["jid"])
     assert jid < "2099"
     assert honest.ask(JobReturned(honest.ret(jid))).jid == jid
     assert site.fleet.catena("doctor", check=False).stdout

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from catena.client.requests import jobs
 from catena.client.requests.jobs import RunJob
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
@@ -55,7 +56,7 @@ def test_tables_and_lists_show_codes_as_text(site: Site) -> None:
     minion.ask(minion.hello(version=TEXT, boot_id=TEXT[:60], session="s" + TEXT[:40], grains=odd))
     assert isinstance(minion.ask(EventFired("p", "app2/x", {TEXT: TEXT})), EventStored)
     asked = RunJob(tgt="painter", tgt_type="list", fun="test.ping")
-    jid = site.ask("job.run", asked)["jid"]
+    jid = site.ask(jobs.RUN, asked)["jid"]
     minion.receive(JobOrder)
     minion.say(JobProgressed(JobProgress(jid, 1, "note", {"text": TEXT, TEXT: TEXT})))
     ret = minion.ret(jid, TEXT, {TEXT: TEXT, "state_|-a_|-b_|-c": {"comment": TEXT}})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catena.client.connection import MasterClient
+from catena.client.requests import events, jobs
 from catena.core.errors import NotFoundError
 from catena.transport.local import LocalClient, LocalPeer
 from catena.transport.local_server import LocalConnection, LocalServer
@@ -60,17 +61,17 @@ def served(folder: Path, use: Callable[[MasterClient, Path], Any], starts: int =
 
 def test_requests_one_after_the_other_share_a_connection(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
-        return [client.request("job.list") for _ in range(3)]
+        return [client.request(jobs.LIST) for _ in range(3)]
 
     assert served(tmp_path, use) == [1, 1, 1]
 
 
 def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
-        for item in client.stream("event.watch", None):
+        for item in client.stream(events.WATCH, None):
             assert item == 0
             break
-        return client.request("job.list"), list(client.stream("event.watch", None))
+        return client.request(jobs.LIST), list(client.stream(events.WATCH, None))
 
     assert served(tmp_path, use) == (1, [0, 1, 2])
 
@@ -89,8 +90,8 @@ def test_a_stream_whose_end_has_come_is_left_without_a_word(
 
     def use(client: MasterClient, path: Path) -> Any:
         # Items and reply come as one: all were said in one turn of the server's loop.
-        first = next(iter(client.stream("event.watch", None)))
-        return first, client.request("job.list"), list(client.stream("event.watch", None))
+        first = next(iter(client.stream(events.WATCH, None)))
+        return first, client.request(jobs.LIST), list(client.stream(events.WATCH, None))
 
     assert served(tmp_path, use) == (0, 1, [0, 1, 2])
     assert sent == ["ClientRequest"] * 3
@@ -100,20 +101,20 @@ def test_what_is_patient_goes_alone_when_nothing_comes_to_go_with_it(tmp_path: P
     def use(client: MasterClient, path: Path) -> Any:
         from catena.client.requests.jobs import JobWatch
 
-        return next(iter(client.stream("job.watch", JobWatch("20260101000000000001"), 10.0)))
+        return next(iter(client.stream(jobs.WATCH, JobWatch("20260101000000000001"), 10.0)))
 
     assert served(tmp_path, use) == "patient"
 
 
 def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
-        return [(item, client.request("job.list")) for item in client.stream("event.watch", None)]
+        return [(item, client.request(jobs.LIST)) for item in client.stream(events.WATCH, None)]
 
     assert served(tmp_path, use) == [(0, 2), (1, 2), (2, 2)]
 
 
 def test_a_master_that_was_started_anew_is_connected_to_anew(tmp_path: Path) -> None:
-    assert served(tmp_path, lambda client, path: client.request("job.list"), starts=2) == 2
+    assert served(tmp_path, lambda client, path: client.request(jobs.LIST), starts=2) == 2
 
 
 def test_a_refusal_is_the_requests_and_the_next_one_is_answered(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_refusal_is_the_requests_and_the_next_one_is_answered(tmp_path: Path) 
         from catena.client.requests.jobs import JobShow
 
         with pytest.raises(NotFoundError):
-            client.request("job.show", JobShow("20260101000000000001"))
-        return client.request("job.list")
+            client.request(jobs.SHOW, JobShow("20260101000000000001"))
+        return client.request(jobs.LIST)
 
     assert served(tmp_path, use) == 2

@@ -10,6 +10,7 @@ import pytest
 from catena.cli import chain as commands
 from catena.cli.commands import run
 from catena.cli.output.chains import chain_text
+from catena.client.requests.contract import AnyAsk
 
 ACTION: dict[str, Any] = {
     "action_id": 1, "sort_order": 0, "title": "Run script a.sh", "status": "Completed",
@@ -61,8 +62,8 @@ def test_changes_without_output_add_no_line(changes: Any) -> None:
 class Master:
     """Answers chain.watch with a draft, then with the chain as it ended."""
 
-    def stream(self, verb: str, record: Any) -> Iterator[dict[str, Any]]:
-        assert verb == "chain.watch"
+    def stream(self, ask: AnyAsk, record: Any) -> Iterator[dict[str, Any]]:
+        assert ask.name == "chain.watch"
         yield {"type": "chain", **VIEW}
         yield {"type": "chain", **VIEW, "state": "done"}
 

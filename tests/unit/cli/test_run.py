@@ -5,6 +5,7 @@ from typing import Any, Iterator
 import pytest
 
 from catena.cli.commands import run
+from catena.client.requests.contract import AnyAsk
 from catena.core.errors import NotFoundError
 
 
@@ -14,11 +15,11 @@ class Refusing:
     def __init__(self, **keys: list[str]) -> None:
         self._keys = {state: [{"id": name} for name in names] for state, names in keys.items()}
 
-    def request(self, verb: str, record: Any = None) -> Any:
-        assert verb == "key.list"
+    def request(self, ask: AnyAsk, record: Any = None) -> Any:
+        assert ask.name == "key.list"
         return self._keys
 
-    def stream(self, verb: str, record: Any, silence: float | None = None) -> Iterator[Any]:
+    def stream(self, ask: AnyAsk, record: Any, silence: float | None = None) -> Iterator[Any]:
         raise NotFoundError("unknown minion 'web1'")
         yield
 

@@ -13,6 +13,7 @@ import pytest
 
 from catena.client import repeat
 from catena.client.connection import MasterClient
+from catena.client.requests import events, jobs, keys
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import KeyList
@@ -90,7 +91,7 @@ def hangs_up(request: ClientRequest) -> None:
 def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, taken: bool) -> None:
     asked = says({"taken": taken})
     with served(tmp_path, hangs_up, asked, says({"seq": 7})) as (server, client, told):
-        assert client.request("event.send", EventSend("a/b")) == {"seq": 7}
+        assert client.request(events.SEND, EventSend("a/b")) == {"seq": 7}
     first, question, second = server.got
     assert first == second
     assert (first.key, question.params) == ("k/event.send/0", {"key": "k/event.send/0"})
@@ -100,9 +101,9 @@ def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, tak
 
 def test_each_request_of_a_client_has_a_key_of_its_own(tmp_path: Path) -> None:
     with served(tmp_path, says(1), says(2), says(3)) as (server, client, _):
-        client.request("event.send", EventSend("a"))
-        client.request("event.send", EventSend("a"))
-        client.request("key.list", KeyList())
+        client.request(events.SEND, EventSend("a"))
+        client.request(events.SEND, EventSend("a"))
+        client.request(keys.LIST, KeyList())
     assert [each.key for each in server.got] == ["k/event.send/0", "k/event.send/1", ""]
 
 
@@ -110,7 +111,7 @@ def test_followed_job_is_sent_again_when_its_first_item_is_lost(tmp_path: Path) 
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
     answers = (hangs_up, says({"taken": True}), lambda request: [item, ClientReply(None)])
     with served(tmp_path, *answers) as (server, client, _):
-        assert list(client.stream("job.run", RunJob("*", "test.ping"))) == [item.value]
+        assert list(client.stream(jobs.RUN, RunJob("*", "test.ping"))) == [item.value]
     assert server.got[0] == server.got[2]
 
 
@@ -118,7 +119,7 @@ def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Pa
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
 
     with served(tmp_path, lambda request: [item]) as (server, client, told):
-        stream = client.stream("job.run", RunJob("*", "test.ping"))
+        stream = client.stream(jobs.RUN, RunJob("*", "test.ping"))
         assert next(stream) == item.value
         with pytest.raises(UnreachableError):
             next(stream)
@@ -128,14 +129,14 @@ def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Pa
 def test_question_that_changes_nothing_is_not_repeated(tmp_path: Path) -> None:
     with served(tmp_path, hangs_up) as (server, client, told):
         with pytest.raises(UnreachableError, match="hung up"):
-            client.request("key.list", KeyList())
+            client.request(keys.LIST, KeyList())
     assert (len(server.got), told) == (1, [])
 
 
 def test_older_master_gets_the_request_without_a_key(tmp_path: Path) -> None:
     refusal = fails(PeerError("ClientRequest: unknown field 'key'"))
     with served(tmp_path, refusal, says({"seq": 1})) as (server, client, _):
-        assert client.request("event.send", EventSend("a/b")) == {"seq": 1}
+        assert client.request(events.SEND, EventSend("a/b")) == {"seq": 1}
     assert [each.key for each in server.got] == ["k/event.send/0", ""]
 
 
@@ -145,7 +146,7 @@ def test_master_that_does_not_know_the_question_leaves_it_unknown(tmp_path: Path
         with pytest.raises(
             UnreachableError, match=r"not known whether event\.send was carried out"
         ):
-            client.request("event.send", EventSend("a/b"))
+            client.request(events.SEND, EventSend("a/b"))
     assert len(server.got) == 2
 
 
@@ -160,12 +161,12 @@ def test_client_gives_up_and_names_the_key(
 
         client._tell = close_first  # the question finds nobody
         with pytest.raises(UnreachableError, match="--request-key k it is carried out once"):
-            client.request("event.send", EventSend("a/b"))
+            client.request(events.SEND, EventSend("a/b"))
 
 
 def test_request_to_nobody_is_no_lost_answer(tmp_path: Path) -> None:
     told: list[str] = []
     client = MasterClient(tmp_path / "none", key="k", tell=told.append)
     with pytest.raises(UnreachableError, match="no master listens"):
-        client.request("event.send", EventSend("a/b"))
+        client.request(events.SEND, EventSend("a/b"))
     assert told == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from catena.cli import socket_path
-from catena.cli.settings import master_settings
+from catena.client import socket_path
+from catena.client.settings import master_settings
 
 TEXTS = [
     "",

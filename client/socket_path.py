@@ -41,7 +41,7 @@ def master_socket(config_dir: str) -> Path:
     """
     found = _scan(Path(config_dir))
     if found is None:
-        from catena.cli.settings import master_settings
+        from catena.client.settings import master_settings
 
         return Path(master_settings(config_dir)[0].run_dir) / NAME
     settings = _Where(found.get("root_dir", ""), found.get("run_dir", RUN_DIR))

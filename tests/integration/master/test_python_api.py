@@ -1,0 +1,133 @@
+"""The Python API as docs/howto/ask-from-python.md shows it, against a master."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from catena.client import connect, connect_async, socket_path
+from catena.client.replies.jobs import JobNewItem
+from catena.client.requests import events, jobs, keys
+from catena.core.errors import NotFoundError, UnreachableError
+from tests.integration.master.bench import Bench, Script, a_master
+
+PAGE = Path(__file__).parents[3] / "docs/howto/ask-from-python.md"
+EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+#: A word from the master that nothing follows in these tests is waited for no longer than this.
+PATIENCE_SECONDS = 20.0
+
+
+def socket_of(master: Bench) -> Path:
+    return Path(master.settings.run_dir) / "master.sock"
+
+
+async def answer_all(script: Script) -> None:
+    """Answer every order of a minion until the test is over."""
+    answered = 0
+    while True:
+        orders = script.orders()
+        for order in orders[answered:]:
+            await script.answer(order.jid)
+        answered = len(orders)
+        await asyncio.sleep(0.01)
+
+
+def printed(code: str) -> str:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, str(PAGE), "exec"), {"__name__": "example"})
+    return said.getvalue()
+
+
+async def test_examples_of_the_page_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(examples) == PAGE.read_text(encoding="utf-8").count("```python")
+    async with a_master() as master:
+        monkeypatch.setattr(socket_path, "master_socket", lambda folder: socket_of(master))
+        (web1,) = await master.connect("web1")
+        answering = asyncio.create_task(answer_all(web1))
+        for code, text in examples:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert await asyncio.to_thread(printed, code) == text
+        answering.cancel()
+
+
+async def test_closing_a_followed_stream_leaves_the_client_usable() -> None:
+    async with a_master() as master:
+        await master.connect("web1")
+
+        def use() -> str:
+            with connect(socket_of(master), timeout=PATIENCE_SECONDS) as client:
+                run = jobs.RunJob("web1", "test.ping", follow=True)
+                items = client.follow(jobs.RUN, run, PATIENCE_SECONDS)
+                first = next(items)
+                items.close()
+                assert isinstance(first, JobNewItem)
+                return client.ask(jobs.SHOW, jobs.JobShow(first.jid)).fun
+
+        assert await asyncio.to_thread(use) == "test.ping"
+
+
+async def test_generator_returns_the_reply_that_ends_the_stream() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        answering = asyncio.create_task(answer_all(web1))
+
+        def use() -> object:
+            client = connect(socket_of(master), timeout=PATIENCE_SECONDS)
+            run = jobs.RunJob("web1", "test.ping", follow=True)
+            items = client.follow(jobs.RUN, run, PATIENCE_SECONDS)
+            while True:
+                try:
+                    next(items)
+                except StopIteration as end:
+                    return end.value.states
+
+        assert await asyncio.to_thread(use) == {"web1": "done"}
+        answering.cancel()
+
+
+async def test_many_tasks_share_an_async_client() -> None:
+    async with a_master() as master, connect_async(socket_of(master)) as client:
+        asked = [client.ask(events.SEND, events.EventSend(f"app/{n}", {})) for n in range(8)]
+        sent = await asyncio.gather(*asked)
+        assert len({one.seq for one in sent}) == 8
+        assert {e.tag for e in await master.events("app/*")} == {f"app/{n}" for n in range(8)}
+
+
+async def test_async_stream_left_early_ends_at_the_master() -> None:
+    async with a_master() as master, connect_async(socket_of(master)) as client:
+        await client.ask(events.SEND, events.EventSend("app/x", {}))
+        items = client.follow(events.WATCH, events.EventWatch("app/*", 0), PATIENCE_SECONDS)
+        assert (await anext(items)).tag == "app/x"
+        await items.aclose()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while any("_handle" in repr(task.get_coro()) for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.01)
+
+
+async def test_async_client_raises_what_the_master_names() -> None:
+    async with a_master() as master, connect_async(socket_of(master)) as client:
+        with pytest.raises(NotFoundError):
+            await client.ask(jobs.SHOW, jobs.JobShow("20260101000000000001"))
+        with pytest.raises(NotFoundError):
+            watch = jobs.JobWatch("20260101000000000001")
+            async for _ in client.follow(jobs.WATCH, watch, PATIENCE_SECONDS):
+                raise AssertionError("an item of a job that is not there")
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            async for _ in client.follow(events.WATCH, events.EventWatch(), 0.05):
+                raise AssertionError("an event that nobody sent")
+
+
+async def test_async_client_says_that_no_master_answers(tmp_path: Path) -> None:
+    async with connect_async(tmp_path / "none") as client:
+        with pytest.raises(UnreachableError):
+            await client.ask(keys.LIST)
+        with pytest.raises(UnreachableError, match="nothing serves"):
+            async for _ in client.follow(events.WATCH):
+                raise AssertionError("an event without a master")
