@@ -50,6 +50,9 @@ def value(text: str) -> Any:
         return text
     if found is None and text.strip().lower() not in {"null", "none", "~"}:
         return text
+    if isinstance(found, str) and "#" in text:
+        # To YAML the rest is a comment; Salt keeps what was typed, too.
+        return text
     bracket = _BRACKETS.get(type(found), "")
     # A sentence with a colon or a dash is no data; as in Salt, data are wrapped in brackets.
     if bracket and not text.startswith(bracket):
