@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, Optional, TypeVar
 
 from catena.client.requests.contract import AnyAsk, Ask
 from catena.core.digest import sha256
-from catena.core.errors import NotAllowedError, PeerError, UnreachableError
+from catena.core.errors import NotAllowedError, PeerError, UnreachableError, UsageError
 from catena.core.files import AnyPath
 from catena.core.frozen import replace
 from catena.core.logs import logger
@@ -151,6 +151,7 @@ class MasterClient:
     def _message(self, ask: AnyAsk, request: Any) -> ClientRequest:
         log.debug("asking the master: %s", ask.name)
         params = encode(request if request is not None else ask.request())
+        _refuse_unencodable(ask.name, params)
         if ask.idempotent:
             return ClientRequest(ask.name, params)
         count = self._sent.get(ask.name, 0)
@@ -228,6 +229,27 @@ class MasterClient:
             self.request(blobs.PUT, blobs.BlobPut(digest, index, count, piece))
             sent(index * PIECE_BYTES + len(piece))
         return digest
+
+
+def _refuse_unencodable(verb: str, value: Any) -> None:
+    """Refuse text that UTF-8 can't hold: the master would get another text in its place.
+
+    Raises:
+        UsageError: *value* holds such text.
+    """
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                shown = ascii(value[:100])
+                raise UsageError(f"{verb}: {shown} is not UTF-8 text; convert it") from None
+    elif isinstance(value, dict):
+        for item in value.items():
+            _refuse_unencodable(verb, item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_unencodable(verb, item)
 
 
 def _for_older(message: ClientRequest, error: PeerError) -> ClientRequest:

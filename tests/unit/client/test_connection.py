@@ -17,7 +17,7 @@ from catena.client.requests import events, jobs, keys
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import RunJob
 from catena.client.requests.keys import KeyList
-from catena.core.errors import NotFoundError, PeerError, UnreachableError
+from catena.core.errors import NotFoundError, PeerError, UnreachableError, UsageError
 from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader, frame
@@ -170,3 +170,12 @@ def test_request_to_nobody_is_no_lost_answer(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="no master listens"):
         client.request(events.SEND, EventSend("a/b"))
     assert told == []
+
+
+@pytest.mark.parametrize("data", [{"a": "x\udcff"}, {"a": [{"\ud800": 1}]}])
+def test_request_with_text_that_is_not_utf_8_is_refused(tmp_path: Path, data: Any) -> None:
+    client = MasterClient(tmp_path / "none.sock")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        client.request(events.SEND, EventSend("go", data))
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        next(client.stream(jobs.RUN, RunJob("*", fun="test.echo", args=("\udcff",))))
