@@ -306,7 +306,7 @@ class Engine:
         if not isinstance(error, CatenaError):
             words = f"{type(error).__name__}: {error}"
             LOG.error("reacting to %s (%s)", event.tag, file, exc_info=error)
-        if self.retries.is_full and not ahead:
+        if self.retries.is_full(event.source) and not ahead:
             words += "; not tried again, too many failed reactions wait already"
             await self._failed(event, file, entry, CatenaError(words))
             return

@@ -31,6 +31,9 @@ KEPT_LIMIT = 10_000
 #: What these take in the store, bytes. All of them are in memory as well, and what minions send
 #: may make a site's file fail again and again.
 KEPT_BYTES = 32 * 1024 * 1024
+#: Share of both that events of one minion may take: one that sends such events without end leaves
+#: the reactions to others' events their place.
+SOURCE_SHARE = 0.1
 #: Files whose reactions are tried again at the same time.
 FILES = 4
 #: Pause before a failure is written again that the store did not take, seconds.
@@ -112,6 +115,9 @@ class Retries:
         self._failed: dict[int, Failed] = {}
         self._counts: Counter[bool] = Counter()
         self._bytes: Counter[bool] = Counter()
+        #: The same of people's rules, by the minion that the event is of; "": of the master.
+        self._source_counts: Counter[str] = Counter()
+        self._source_bytes: Counter[str] = Counter()
         #: Due times by the event loop's clock and rows, by file; the next one comes first.
         self._due: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         #: The due time of each row that counts; others that `_due` has are of earlier plans.
@@ -124,10 +130,18 @@ class Retries:
         """Return what is to be tried again, the oldest first."""
         return sorted(self._failed.values(), key=lambda failed: (failed.since, failed.id))
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether no more reactions of people's rules are kept."""
-        return self._counts[False] >= KEPT_LIMIT or self._bytes[False] >= KEPT_BYTES
+    def is_full(self, source: str = "") -> bool:
+        """Return whether no more reactions of people's rules are kept to events of *source*.
+
+        Args:
+            source: the minion; "": the master.
+        """
+        if self._counts[False] >= KEPT_LIMIT or self._bytes[False] >= KEPT_BYTES:
+            return True
+        if not source:
+            return False
+        many = self._source_counts[source] >= KEPT_LIMIT * SOURCE_SHARE
+        return many or self._source_bytes[source] >= KEPT_BYTES * SOURCE_SHARE
 
     async def add(self, failed: Failed) -> Failed:
         """Keep *failed* durably and plan its next try; waits while the store takes nothing."""
@@ -199,17 +213,28 @@ class Retries:
         self._plans.clear()
         self._counts.clear()
         self._bytes.clear()
+        self._source_counts.clear()
+        self._source_bytes.clear()
         for failed in rows:
             self._plan(present(failed))
 
     def _plan(self, failed: Failed) -> None:
         if failed.id not in self._failed:
-            self._counts[failed.ahead] += 1
-            self._bytes[failed.ahead] += failed.size
+            self._count(failed, 1)
         self._failed[failed.id] = failed
         # The wall clock may have been set meanwhile.
         left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.ahead))
         self._plan_at(failed, asyncio.get_running_loop().time() + left)
+
+    def _count(self, failed: Failed, number: int) -> None:
+        self._counts[failed.ahead] += number
+        self._bytes[failed.ahead] += number * failed.size
+        if not failed.ahead:
+            source = failed.event.source
+            self._source_counts[source] += number
+            self._source_bytes[source] += number * failed.size
+            if not self._source_counts[source]:
+                del self._source_counts[source], self._source_bytes[source]
 
     def _plan_at(self, failed: Failed, at: float) -> None:
         """Plan the next try of *failed*, in the place of an earlier plan."""
@@ -279,8 +304,7 @@ class Retries:
     async def _done(self, failed: Failed) -> None:
         left = self._failed.pop(failed.id, None)
         if left is not None:
-            self._counts[left.ahead] -= 1
-            self._bytes[left.ahead] -= left.size
+            self._count(left, -1)
         self._plans.pop(failed.id, None)
         await self._drop(failed)
 

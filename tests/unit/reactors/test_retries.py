@@ -56,8 +56,8 @@ class FaultyRenderer(EchoRenderer):
         return await super().render(file, tag, data)
 
 
-def a_failed(file: str = "f.sls", row: int = 0, **more: Any) -> Failed:
-    event = Event(row + 1, f"go/{row}", {}, "")
+def a_failed(file: str = "f.sls", row: int = 0, source: str = "", **more: Any) -> Failed:
+    event = Event(row + 1, f"go/{row}", {}, "", source)
     return Failed(event, file, Reaction("x", Kind.runner, "x.y"), "broken", 0.0, **more)
 
 
@@ -190,14 +190,14 @@ async def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.Mon
 
     async with retrying(attempt) as (retries, _kept):
         for row, ahead in enumerate((True, False, False)):
-            assert not retries.is_full
+            assert not retries.is_full()
             await retries.add(a_failed(row=row, size=100, ahead=ahead))
-        assert retries.is_full
+        assert retries.is_full()
         await retries.load(lambda failed: failed)
-        assert retries.is_full
+        assert retries.is_full()
         retries.hurry(2)
         await settle()
-        assert not retries.is_full
+        assert not retries.is_full()
 
 
 @asynccontextmanager
