@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from catena.core.checkup import Finding, Level
 from catena.core.ids import jid_at
-from catena.master.store.tables import EVENTS, JOBS
+from catena.master.store.tables import EVENTS, JOBS, RETURNS
 
 #: The stretch that is looked at, seconds.
 LOOK_SECONDS = 3600.0
@@ -19,6 +19,7 @@ LOOK_SECONDS = 3600.0
 MANY_JOBS = 2000
 #: Events of one kind in that stretch that are worth a word.
 MANY_EVENTS = 100_000
+MIB = 1024 * 1024
 #: Events that are read to tell their kinds apart.
 _SAMPLE = 20_000
 
@@ -29,6 +30,8 @@ class Growth:
 
     what: str
     count: int
+    #: Bytes that its rows take in the store (returns, data of events), without indexes.
+    size: int = 0
 
 
 def findings(conn: sa.Connection, now: float) -> Iterator[Finding]:
@@ -48,7 +51,13 @@ def findings(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 def _sentence(growth: Growth, now: float) -> str:
     since = time.strftime("%H:%M UTC", time.gmtime(now - LOOK_SECONDS))
-    return f"the store grows: {growth.count} {growth.what} since {since}"
+    size = f", about {max(1, growth.size // MIB)} MB" if growth.size else ""
+    return f"the store grows: {growth.count} {growth.what} since {since}{size}"
+
+
+def _jid(now: float) -> str:
+    """Return a jid of the beginning of the stretch that is looked at."""
+    return jid_at(datetime.fromtimestamp(now - LOOK_SECONDS, UTC))
 
 
 def _jobs(conn: sa.Connection, now: float) -> Growth | None:
@@ -56,13 +65,21 @@ def _jobs(conn: sa.Connection, now: float) -> Growth | None:
     number = sa.func.count()
     query = (
         sa.select(JOBS.c.fun, number)
-        .where(JOBS.c.jid > jid_at(datetime.fromtimestamp(now - LOOK_SECONDS, UTC)))
+        .where(JOBS.c.jid > _jid(now))
         .group_by(JOBS.c.fun)
         .order_by(number.desc())
         .limit(1)
     )
     row = conn.execute(query).first()
-    return Growth(f"jobs {row[0]}", int(row[1])) if row is not None else None
+    if row is None:
+        return None
+    if row[1] < MANY_JOBS:
+        return Growth(f"jobs {row[0]}", int(row[1]))
+    size = sa.func.sum(sa.func.length(RETURNS.c.ret, type_=sa.BigInteger))
+    returned = sa.select(size).where(RETURNS.c.jid > _jid(now), JOBS.c.fun == row[0])
+    joined = returned.join_from(RETURNS, JOBS, JOBS.c.jid == RETURNS.c.jid)
+    bytes_ = int(conn.execute(joined).scalar() or 0)
+    return Growth(f"jobs {row[0]}", int(row[1]), bytes_)
 
 
 def _events(conn: sa.Connection, now: float) -> Growth | None:
@@ -71,9 +88,12 @@ def _events(conn: sa.Connection, now: float) -> Growth | None:
     total = int(conn.execute(sa.select(sa.func.count()).where(recent)).scalar_one())
     if total < MANY_EVENTS:
         return None
-    newest = sa.select(EVENTS.c.source).where(recent).order_by(EVENTS.c.seq.desc())
+    size = sa.func.length(EVENTS.c.data, type_=sa.BigInteger).label("size")
+    newest = sa.select(EVENTS.c.source, size).where(recent).order_by(EVENTS.c.seq.desc())
     newest_rows = newest.limit(_SAMPLE).subquery()
     number = sa.func.count()
     query = sa.select(newest_rows.c.source, number).group_by(newest_rows.c.source)
     row = conn.execute(query.order_by(number.desc()).limit(1)).one()
-    return Growth(f"events, most of them of {row[0] or 'the master itself'}", total)
+    mean = conn.execute(sa.select(sa.func.avg(newest_rows.c.size))).scalar() or 0
+    what = f"events, most of them of {row[0] or 'the master itself'},"
+    return Growth(what, total, int(float(mean) * total))

@@ -36,12 +36,14 @@ async def test_store_that_grows_is_named_with_what_makes_it_grow(
     def fill(conn: sa.Connection) -> None:
         for number in range(12):
             job(jid_at(datetime.fromtimestamp(NOW - 60 - number, UTC)), NOW)(conn)
-        rows = [{"tag": "app/x", "data": {}, "at": NOW - 5, "source": "web1"}] * 31
+        rows = [
+            {"tag": "app/x", "data": {"text": "x" * 120_000}, "at": NOW - 5, "source": "web1"}
+        ] * 31
         conn.execute(sa.insert(EVENTS), rows)
 
     assert await found(tmp_path, fill) == [
         "the store grows: 12 jobs test.ping since 07:00 UTC",
-        "the store grows: 31 events, most of them of web1 since 07:00 UTC",
+        "the store grows: 31 events, most of them of web1, since 07:00 UTC, about 3 MB",
     ]
 
 
