@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from catena.core.errors import NotFoundError
+from catena.core.finite import finite
 from catena.core.frozen import replace
 from catena.core.fsm import Actor
 from catena.core.ids import is_jid
@@ -204,10 +205,14 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
         return None
     if request.exact:
         stored = job(conn, found.jid)
-        sent = (stored.fun, stored.tgt, encode(stored.args), encode(stored.kwargs))
-        if sent != (request.fun, request.tgt, encode(request.args), encode(request.kwargs)):
+        if _arguments(stored) != _arguments(request):
             raise other_request(request.idempotency_key, f"job {found.jid}, {stored.fun}")
     return str(found.jid)
+
+
+def _arguments(what: Row | JobRequest) -> Any:
+    """Return what makes one request another one; NaN is equal to itself there."""
+    return finite([what.fun, what.tgt, encode(what.args), encode(what.kwargs)])
 
 
 def last_jid(conn: sa.Connection, before: str) -> str:

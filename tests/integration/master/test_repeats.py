@@ -263,6 +263,14 @@ def test_a_job_under_the_key_of_another_is_refused(site: Site) -> None:
     assert site.count("select count(*) from job") == 2
 
 
+def test_repeated_job_with_nan_is_the_same_request(site: Site) -> None:
+    site.start()
+    for _ in range(2):
+        words = ("run web1 test.echo .nan --async", "--request-key", "one")
+        assert site.done(*words)[0] == 0
+    assert site.count("select count(*) from job") == 1
+
+
 @pytest.mark.parametrize("key", ["", "a b", "ü", "-x", "x" * 81, "a\n"])
 def test_a_request_key_has_a_grammar(site: Site, key: str) -> None:
     code, _, said = site.done("key list", "--request-key", key)
