@@ -15,7 +15,7 @@ import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from catena.core import failpoints
 from catena.core.clock import Clock
@@ -82,12 +82,11 @@ class Chain:
         journal: Optional[Journal] = None,
     ) -> None:
         self.folder = folder
-        body = read_limited(folder / "manifest.json", MANIFEST_LIMIT)
+        body, records = _read_pair(folder, journal)
         self.manifest = _manifest_of(folder / "manifest.json", body)
         self._stamp = stamp
         self._clock = clock
         self._journal = journal
-        records = journal.records if journal else read_records(folder / "journal")
         _refuse_unlike(folder, body, records)
         self.view: ChainView = fold(records)
 
@@ -230,9 +229,12 @@ class ChainStore:
     def look(self, chain_id: int) -> Optional[Chain]:
         """Return a received chain for reading, or None."""
         folder = self.folder / str(chain_id)
-        if not (folder / "manifest.json").exists():
+        try:
+            return Chain(folder, self._stamp)
+        except FileNotFoundError:
+            if (folder / "manifest.json").exists():
+                raise
             return None
-        return Chain(folder, self._stamp)
 
     @contextmanager
     def open(self, chain_id: int) -> Iterator[Optional[Chain]]:
@@ -256,6 +258,9 @@ class ChainStore:
             try:
                 found.append(Chain(folder, self._stamp))
             except (CatenaError, OSError, ValueError) as error:
+                if not (folder / "manifest.json").exists():
+                    # A newer run of the chain is being put in its place.
+                    continue
                 # A host must come up with it. A job of that very chain fails and says why.
                 log.error("chain %s can't be read: %s", folder, error)
                 report(self.folder.parent, _damage(folder, error))
@@ -357,6 +362,20 @@ class ChainStore:
         for folder in [*ended[KEEP_ENDED:], *old[KEEP_ENDED:]]:
             shutil.rmtree(folder, ignore_errors=True)
         sync_folder(self.folder)
+
+
+def _read_pair(folder: Path, journal: Optional[Journal]) -> Tuple[bytes, Sequence[Record]]:
+    """Return the manifest and the journal's records of one and the same run.
+
+    Without the chains' lock, a newer run may replace the folder between the two reads.
+    """
+    while True:
+        number = folder.stat().st_ino
+        body = read_limited(folder / "manifest.json", MANIFEST_LIMIT)
+        records = journal.records if journal else read_records(folder / "journal")
+        # The replaced folder is kept beside it, so that its number is not used again.
+        if folder.stat().st_ino == number:
+            return body, records
 
 
 def _epoch_of(folder: Path) -> int:
