@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Iterator, List
+from typing import Iterator, List, Optional, Tuple
 
 from catena.core import checkup
 from catena.core.chain_calls import RESUME
@@ -13,7 +13,8 @@ from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
 from catena.minion.jobs import log as job_log
-from catena.minion.jobs.folder import JobFolder
+from catena.minion.jobs.folder import JobFolder, StoredSpec
+from catena.minion.jobs.queue import Entry, blocker, entry_of
 from catena.minion.link import event_log
 from catena.minion.start import configure, identity
 from catena.runtime import agent_versions, damage
@@ -24,6 +25,8 @@ from catena.transport import keys
 
 #: A master that has stored nothing for so long is worth a word.
 OUTBOX_OLD_SECONDS = 3600.0
+#: Queued jobs of which it is shown what each waits for.
+QUEUED_SHOWN = 10
 
 
 def check(config_dir: Path) -> Iterator[Finding]:
@@ -44,7 +47,7 @@ def check(config_dir: Path) -> Iterator[Finding]:
     yield from _resume_file(config_dir, Path(settings.pki_dir), minion)
     yield from _outbox(cache)
     yield from _put_off(cache)
-    yield from _queued(cache)
+    yield from _queued(cache, _pending_chain(config_dir, Path(settings.pki_dir), minion))
     yield from _damages(cache)
     yield from _versions(settings)
     yield checkup.clock(_newest(cache))
@@ -157,19 +160,47 @@ def _outbox(cache: Path) -> Iterator[Finding]:
     yield Finding("outbox", Level.warning if old else Level.note, text, advice)
 
 
-def _queued(cache: Path) -> Iterator[Finding]:
-    """Yield how many jobs wait for their turn, and since when."""
-    since = []
+def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[int]:
+    """Return the chain that waits on this host, or None; `_resume_file` tells of damage."""
+    file = ResumeFile(config_dir, pki_dir, minion)
+    if not (pki_dir / "resume.key").exists():
+        return None
+    try:
+        point = file.waiting() or file.taken()
+    except CatenaError:
+        return None
+    return point.actionchain_id if point else None
+
+
+def _queued(cache: Path, pending_chain: Optional[int]) -> Iterator[Finding]:
+    """Yield how many jobs wait for their turn, since when, and what each of them waits for."""
+    running: List[Entry] = []
+    waiting: List[Tuple[StoredSpec, float]] = []
     for path in _entries(cache / "jobs"):
         folder = JobFolder(path)
-        has_begun = folder.is_claimed() or folder.is_postponed() or folder.has_return()
-        if path.name.isdigit() and not has_begun and (path / "spec").exists():
-            since.append((path / "spec").stat().st_mtime)
-    if since:
-        age = time.time() - min(since)
-        text = f"{len(since)} jobs wait in the queue, the first for {age:.0f} s"
-        advice = "what is in front of them: catena call saltutil.running"
-        yield Finding("queue", Level.note, text, advice)
+        if not path.name.isdigit() or folder.is_postponed() or folder.has_return():
+            continue
+        try:
+            stored = folder.read_spec()
+            since = (path / "spec").stat().st_mtime
+        except (CatenaError, OSError):
+            continue  # `_outbox` tells of damage; another one has ended meanwhile
+        if folder.is_claimed():
+            running.append(entry_of(stored.spec))
+        else:
+            waiting.append((stored, since))
+    if not waiting:
+        return
+    age = time.time() - min(since for _, since in waiting)
+    text = f"{len(waiting)} jobs wait in the queue, the first for {age:.0f} s"
+    advice = "what is in front of them: catena call saltutil.running"
+    yield Finding("queue", Level.note, text, advice)
+    waiting.sort(key=lambda item: item[0].received)
+    entries = [entry_of(stored.spec) for stored, _ in waiting]
+    for number, (stored, _) in enumerate(waiting[:QUEUED_SHOWN]):
+        why = blocker(entries[number], running, entries[:number], pending_chain)
+        spec = stored.spec
+        yield Finding("queue", Level.note, f"job {spec.jid} ({spec.fun}) waits: {why}")
 
 
 def _damages(cache: Path) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ Pure decisions on keys; processes, files and clocks are the daemon's.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from catena.core.chain_calls import RESUME, START
 from catena.core.frozen import dataclass
@@ -38,6 +38,31 @@ def entry_of(spec: JobSpec) -> Entry:
         first = spec.args[0]
         chain = first if isinstance(first, int) else None
     return Entry(spec.jid, serial, chain, spec.fun == RESUME)
+
+
+def blocker(
+    entry: Entry, running: Sequence[Entry], before: Sequence[Entry], pending_chain: Optional[int]
+) -> str:
+    """Return what a queued job waits for, for people.
+
+    Args:
+        entry: the job.
+        running: what runs.
+        before: what was queued before it.
+        pending_chain: see `JobQueue.start`.
+    """
+    if not entry.serial:
+        parallel = sum(1 for other in running if not other.serial)
+        if parallel >= PARALLEL_LIMIT:
+            return f"{parallel} jobs run, as many as may run at a time"
+        return "it begins next"
+    busy = [other for other in running if other.serial]
+    if busy:
+        return f"job {busy[0].key} runs, and state runs follow each other"
+    if _held(entry, pending_chain):
+        return f"chain {pending_chain} goes on first"
+    first = [other for other in before if other.serial and not _held(other, pending_chain)]
+    return f"job {first[0].key} is before it" if first else "it begins next"
 
 
 class JobQueue:

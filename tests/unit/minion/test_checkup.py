@@ -178,8 +178,9 @@ def test_a_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_jobs_that_wait_and_damaged_files_are_named(conf: Path) -> None:
     cache = private_folder(state(conf)) / "cache"
     JobStore(cache, "boot").add(JobSpec("20260101000000000001", "test.ping"))
-    (waiting,) = found(conf, "queue")
+    waiting, first = found(conf, "queue")
     assert waiting.what.startswith("1 jobs wait in the queue")
+    assert first.what == "job 20260101000000000001 (test.ping) waits: it begins next"
     damage.report(cache, damage.Damage("/x/jobs.log", "torn", "3 lines", "the others"), b"bytes")
     (damaged,) = found(conf, "damage")
     assert damaged.level is Level.warning

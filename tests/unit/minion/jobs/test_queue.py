@@ -8,7 +8,7 @@ from catena import modules
 from catena.core.marks import QUEUED, RESUMABLE
 from catena.core.plugins import FunctionMark, Registry
 from catena.minion.jobs.inline import INLINE
-from catena.minion.jobs.queue import Entry, JobQueue
+from catena.minion.jobs.queue import PARALLEL_LIMIT, Entry, JobQueue, blocker
 from catena.runtime import functions as runtime_functions
 from catena.states import functions as state_functions
 
@@ -28,6 +28,19 @@ def test_state_runs_go_one_at_a_time_and_in_order() -> None:
     line.drop("a")
     assert line.start() == ["b"]
     assert line.position("c") == 1
+
+
+def test_blocker_names_what_a_job_waits_for() -> None:
+    runs, chain = serial("a"), serial("c", chain=2)
+    assert blocker(serial("b"), [runs], [], None) == "job a runs, and state runs follow each other"
+    assert blocker(serial("b"), [], [serial("a")], None) == "job a is before it"
+    assert blocker(chain, [], [], 1) == "chain 1 goes on first"
+    assert blocker(serial("b"), [], [chain], 1) == "it begins next"
+    many = [Entry(str(number), False) for number in range(PARALLEL_LIMIT)]
+    assert (
+        blocker(Entry("p", False), many, [], None) == "32 jobs run, as many as may run at a time"
+    )
+    assert blocker(Entry("p", False), [runs], [], None) == "it begins next"
 
 
 def test_other_jobs_pass_state_runs_up_to_the_limit() -> None:
