@@ -9,12 +9,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from catena.core import failpoints
+from catena.core.digest import sha256
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.rights import ADMINISTRATOR, Caller
 from catena.master.requests.verb import Aside, End
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
+
+#: Characters of the columns that keep a user's name.
+NAME_LIMIT = 64
 
 
 class LocalUsers:
@@ -30,7 +34,7 @@ class LocalUsers:
     def caller(self, peer: LocalPeer) -> Caller:
         """Return who *peer* is and what it may do (all of it, or nothing)."""
         rights = ADMINISTRATOR if self.allows(peer) else frozenset()
-        return Caller(user_name(peer.uid), rights)
+        return Caller(recorded_name(user_name(peer.uid)), rights)
 
 
 class UnixDoor:
@@ -83,6 +87,17 @@ async def _send_items(
         else:
             await connection.send(ClientItem(item), reply_to)
     return last
+
+
+def recorded_name(name: str) -> str:
+    """Return a user's name as tables keep it: a longer one is cut and ends with a digest.
+
+    A directory service may have longer names than the columns of a PostgreSQL store take.
+    """
+    if len(name) <= NAME_LIMIT:
+        return name
+    digest = sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"{name[: NAME_LIMIT - 13]}~{digest}"
 
 
 def user_name(uid: int) -> str:
