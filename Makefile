@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
+.PHONY: demo test test-slow sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -51,6 +51,10 @@ test-versions: $(STAMP)
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)
 	$(BIN)/python -m pytest -m reboot tests/reboot
+
+# What takes minutes beside `make test`: whole chains over deadlines, every case over SSH.
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m slow tests/acceptance tests/integration
 
 # Twenty thousand random SLS trees more than `make test` tries.
 trees: $(STAMP)
