@@ -94,7 +94,7 @@ class Master:
 
     Args:
         settings: checked settings, folders below `root_dir` already.
-        clock: where time comes from.
+        clock: where time comes from; None: the host, and with PostgreSQL its server.
         config_dir: folder of the configuration, for the commands that messages name.
     """
 
@@ -110,13 +110,13 @@ class Master:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False
-        self._make_ground()
+        self._make_ground(shared_time=clock is None)
         self._make_jobs()
         self._make_chains()
         self._make_minion_side()
         self._make_client_side()
 
-    def _make_ground(self) -> None:
+    def _make_ground(self, *, shared_time: bool) -> None:
         settings = self.settings
         state = private_folder(settings.state_dir)
         private_folder(settings.cache_dir)
@@ -126,8 +126,8 @@ class Master:
         self.store.on_usurped = self._usurped
         self.store.on_damage = self._damaged
         host = (self.clock, read_boot_id(), read_host_id())
-        shared = self.store.dialect == "postgresql"
-        self.clocks = ServerClocks(self.store, *host) if shared else HostClocks(*host)
+        shared_time = shared_time and self.store.dialect == "postgresql"
+        self.clocks = ServerClocks(self.store, *host) if shared_time else HostClocks(*host)
         self.bus = EventBus(self.store, self.clock)
         self.accepted = KeyTable()
         self.facts = Facts()

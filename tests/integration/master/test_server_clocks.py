@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from catena.core.clock import ManualClock
+from catena.core.clock import Clock, ManualClock
+from catena.core.config.folders import placed
+from catena.core.config.master import MasterSettings
+from catena.master.daemon import Master
 from catena.master.process.clocks import same_boot
 from catena.master.process.server_clocks import ServerClocks
 from catena.master.store.database import Store
-from tests.integration.master.bench import a_master
+from tests.integration.master.bench import Bench
 from tests.support.postgres_server import PostgresServer, postgres_server
 
 DAY = 86_400.0
@@ -118,9 +123,35 @@ async def test_answer_needs_no_rights_of_an_administrator(
         assert "/" in ours.read().boot
 
 
-async def test_master_takes_its_time_from_the_server_of_its_store(url: str) -> None:
-    async with a_master(database=url) as master:
-        assert isinstance(master.clocks, ServerClocks)
-        assert "/" in master.clocks.read().boot
-    async with a_master() as master:
-        assert not isinstance(master.clocks, ServerClocks)
+async def test_master_takes_its_time_from_the_server_of_its_store(
+    url: str, tmp_path: Path
+) -> None:
+    def master(database: str, clock: Clock | None = None) -> Master:
+        settings = MasterSettings(root_dir=str(tmp_path), interface="127.0.0.1", database=database)
+        return Master(placed(settings, (), tmp_path, "master"), clock)
+
+    assert isinstance(master(url).clocks, ServerClocks)
+    assert not isinstance(master("").clocks, ServerClocks)
+    # A clock that is given counts alone.
+    assert not isinstance(master(url, ManualClock(RIGHT)).clocks, ServerClocks)
+
+
+class Running(Bench):
+    """A master without network on the clocks that an installed one uses."""
+
+    def __init__(self, settings: MasterSettings) -> None:
+        self.hand = ManualClock(RIGHT)
+        Master.__init__(self, settings)
+
+
+async def test_master_asks_the_server_when_it_starts(url: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="cm") as folder:
+        made = MasterSettings(root_dir=folder, interface="127.0.0.1", database=url)
+        master = Running(placed(made, (), Path(folder), "master"))
+        before = master.clocks.read().boot
+        await master.start()
+        try:
+            assert "/" in master.clocks.read().boot
+            assert master.clocks.read().boot != before
+        finally:
+            await master.stop()
