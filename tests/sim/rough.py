@@ -11,11 +11,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
+from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef, ChainSchedule
+from catena.client.requests.contract import AnyAsk
 from catena.core.errors import CatenaError, NotFoundError
+from catena.core.records import encode
 from catena.master.jobs.model import JobRequest
+from catena.master.requests.rights import ADMINISTRATOR, Caller
 from tests.sim.hostile import NAME as EVIL
 from tests.sim.hostile import Hostile
 from tests.sim.rough_checker import RoughChecker
@@ -25,6 +29,7 @@ from tests.sim.world import Order, Size, Wish, World, key_of
 #: Label of the chain that is meant for the hostile minion; nobody judges how it ends.
 BAIT = "bait"
 CLEAN = "mgractionchains.clean"
+ROOT = Caller("root", ADMINISTRATOR)
 
 
 class RoughWorld(World):
@@ -42,6 +47,8 @@ class RoughWorld(World):
         if luck.random() < 0.5:
             self.hostile = Hostile(self, key_of(EVIL), troubled + 10.0)
         self._baited = self.hostile is not None and luck.random() < 0.5
+        #: Commands of people so far: each has a key of its own.
+        self._commands = 0
         #: Hosts whose resume file a folder has replaced.
         self.obstructed: set[str] = set()
         #: Hosts on which a person runs the cure that the errors name.
@@ -76,6 +83,17 @@ class RoughWorld(World):
 
     # -- people --------------------------------------------------------------------------------
 
+    def _keyed(self, ask: AnyAsk, record: Any, key: str) -> Callable[[Any], Awaitable[Any]]:
+        """Return a request to the dispatcher; repeated under *key* it takes effect once."""
+
+        def request(_: Any) -> Awaitable[Any]:
+            master = self.master.master
+            assert master is not None
+            found = master.dispatcher.answer(ROOT, ask.name, encode(record), key)
+            return cast(Awaitable[Any], found)
+
+        return request
+
     async def ask(self, what: Callable[[Any], Awaitable[Any]]) -> Any:
         """As World; now and then the answer is lost on its way."""
         answer = await super().ask(what)
@@ -91,41 +109,44 @@ class RoughWorld(World):
         self.stage.tell("root", f"scheduled {order.label} as {order.chain_id}")
         if order.cancel_at is not None:
             await asyncio.sleep(order.cancel_at)
-            await self._try(order, "cancel", lambda s, ref: s.cancel(ref, "root"))
+            await self._try(order, chains.CANCEL)
         end = self.size.troubled_seconds + 30.0
         while order.retries and self.stage.loop.now < end:
             await asyncio.sleep(self.luck.uniform(1, 20))
-            done = await self._try(order, "retry", lambda s, ref: s.retry(ref, "root"))
+            done = await self._try(order, chains.RETRY)
             order.retries -= done
             if self.luck.random() < 0.5:
-                await self._try(order, "release", lambda s, ref: s.release(ref, "root"))
+                await self._try(order, chains.RELEASE)
 
     async def _scheduled(self, order: Order) -> int:
         """Make a chain and give it its time, however often it takes; return its id."""
-        ref, request = ChainRef(order.label), ChainSchedule(order.label)
+        ref, key = ChainRef(order.label), order.label
+        apply = self._keyed(chains.APPLY, self.document(order), f"{key}/apply")
+        schedule = self._keyed(chains.SCHEDULE, ChainSchedule(order.label), f"{key}/schedule")
         for _ in range(200):
             try:
                 found = await self.ask(lambda s: s.show(ref, "root"))
                 if found["state"] != "draft":
                     return int(found["id"])
-                await self.ask(lambda s: s.schedule(request, "root"))
+                await self.ask(schedule)
             except NotFoundError:
                 # It was never made, or a restored store has forgotten it.
                 with suppress(CatenaError, ConnectionResetError):
-                    await self.ask(lambda s: s.apply(self.document(order), "root"))
+                    await self.ask(apply)
             except (CatenaError, ConnectionResetError) as error:
                 self.stage.tell("root", f"{order.label} not scheduled: {error!r}")
             await asyncio.sleep(1.0)
         raise AssertionError(f"{order.label} can't be scheduled")
 
-    async def _try(
-        self, order: Order, what: str, command: Callable[[Any, ChainRef], Awaitable[Any]]
-    ) -> bool:
+    async def _try(self, order: Order, ask: AnyAsk) -> bool:
         """Give a command, and repeat it where the answer was lost; return whether it was taken."""
-        ref = ChainRef(str(order.chain_id))
+        self._commands += 1
+        what = ask.name.partition(".")[2]
+        key = f"{order.label}/{what}/{self._commands}"
+        command = self._keyed(ask, ChainRef(str(order.chain_id)), key)
         for _ in range(3):
             try:
-                await self.ask(lambda s: command(s, ref))
+                await self.ask(command)
             except ConnectionResetError:
                 await asyncio.sleep(self.luck.uniform(0.1, 2.0))
                 continue
