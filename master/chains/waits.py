@@ -67,6 +67,9 @@ class ChainFact:
     reason: str = ""
 
 
+#: Of a host that works on a run and is away: nobody knows whether it will come back.
+_NO_END = "its result comes when it is back; until then only `catena chain cancel` ends it"
+
 _PROOFS = {
     Boundary.reboot: "waits for the boot",
     Boundary.agent_upgrade: "waits for the new agent",
@@ -113,7 +116,7 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
         return Wait(f"is given up soon: {minion.disowned}")
     job = minion.start if minion.start and minion.start.is_open else minion.resume
     if fact.state is ExecutionState.RUNNING:
-        return Wait("" if minion.up else f"runs{_away(minion)}; its result comes when it is back")
+        return Wait("" if minion.up else f"runs{_away(minion)}; {_NO_END}")
     if fact.state is ExecutionState.PENDING_SCHEDULE:
         return Wait("waits for the first look at the host")
     if job is None:

@@ -59,7 +59,7 @@ def test_a_minion_that_is_away_is_named_with_when_it_was_seen() -> None:
     said = first(start(Delivery.queued, up=False, last_seen=1.0)).text
     assert "web1 is not connected, seen last 19" in said
     away = MinionFact("web1", up=False, last_seen=1.0)
-    assert first(away, "RUNNING").text.endswith("its result comes when it is back")
+    assert first(away, "RUNNING").text.endswith("only `catena chain cancel` ends it")
     assert first(MinionFact("web1"), "RUNNING") == Wait()
 
 
