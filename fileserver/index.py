@@ -22,9 +22,9 @@ from catena.core.patterns import lazy_pattern
 
 PATH_LIMIT = 1024
 _READ = 1024 * 1024
-#: A file below it is hashed without OpenSSL.
+#: Size below which a file is hashed without OpenSSL, bytes.
 _SMALL = 64 * 1024
-#: Hashes that are remembered; the oldest are made anew when asked for.
+#: Maximum number of cached hashes; the oldest are dropped.
 HASHES_KEPT = 300_000
 #: Salt's name for "every environment" in file_roots.
 ANY_ENVIRONMENT = "__env__"
@@ -93,7 +93,7 @@ def hash_file(path: Union[str, os.PathLike[str]]) -> str:
         first = stream.read(_SMALL)
         if len(first) < _SMALL:
             return sha256(first).hexdigest()
-        # OpenSSL's is faster, and takes a twentieth of a short command to load.
+        # OpenSSL is faster, but loading it takes a twentieth of a short command.
         import hashlib
 
         digest = hashlib.sha256(first)
@@ -120,7 +120,7 @@ class HashCache:
         with self._adding:
             self._kept[str(path)] = (stamp, digest)
             while len(self._kept) > HASHES_KEPT:
-                # The chunk files of chains come and go under names of their own.
+                # Chunk files of chains have new names each time, so the cache must be bounded.
                 del self._kept[next(iter(self._kept))]
         return digest
 
@@ -249,7 +249,7 @@ class Roots:
                     yield path, False
                     continue
                 real = os.path.realpath(item.path)
-                # A link to a folder above it would never end; one out of the roots is no root.
+                # Skip links to a folder above (endless) and links out of the roots.
                 if real not in above and _inside(real, folders):
                     yield path, True
                     waiting.append((path, (*above, real)))
@@ -289,5 +289,5 @@ def _scan(folder: str) -> List[os.DirEntry[str]]:
         with os.scandir(folder) as items:
             return sorted(items, key=lambda item: item.name)
     except OSError:
-        # Removed meanwhile, or not readable for this user: it has no files.
+        # The folder was removed or is not readable: it has no files.
         return []

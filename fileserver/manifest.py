@@ -12,7 +12,7 @@ from catena.core.errors import PeerError
 from catena.core.frozen import dataclass, field
 from catena.fileserver.index import BadPathError, check_path
 
-#: Unpacked size: about 500 000 files.
+#: Maximum unpacked size of a list, bytes: about 500 000 files.
 UNPACKED_LIMIT = 128 * 1024 * 1024
 _HEX = frozenset("0123456789abcdef")
 

@@ -36,7 +36,7 @@ class OverlaidClient:
         return read_each(self.fetch_all(paths, saltenv))
 
     def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
-        """Return what *inner* has not here."""
+        """Return a large file that only *inner* has; None for any other."""
         here = self._local(path, saltenv) is not None
         return None if here else self._inner.distant(path, saltenv)
 

@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 
 #: Pieces that are asked for before the first has come: as many as there are hands on their way.
 WINDOW = 8
-#: Larger files are not kept beside the place that they are for.
+#: Size above which a file is written only to its destination, not to the cache, bytes.
 DISTANT_BYTES = 2 * 1024 * 1024
-#: Smaller files are not reported while they come, bytes.
+#: Size below which the progress of a file is not reported, bytes.
 REPORTED_BYTES = 8 * 1024 * 1024
 LIST_LIMIT = 64 * 1024 * 1024
 DAY_SECONDS = 24 * 3600
-#: A content that no job used for so long leaves the cache.
+#: Time after which content that no job used leaves the cache, seconds.
 KEEP_SECONDS = 30 * DAY_SECONDS
 #: Files whose list changed while they were fetched are looked up anew this often.
 _ATTEMPTS = 3
 
 
 class WrongContentError(PeerError):
-    """What came is not what its hash says."""
+    """Received content does not match its hash."""
 
 
 #: What `pipelined` takes: each ChunkRequest gives a ChunkReply, each FilesRequest a FilesReply.
@@ -121,7 +121,7 @@ class CachingClient:
 
     @cached_property
     def _transfers(self) -> Transfers:
-        # Only large files need it.
+        # Imported on first use: only large files need it.
         from catena.fileserver.transfers import Transfers
 
         assert self.report is not None
@@ -129,7 +129,7 @@ class CachingClient:
 
     @cached_property
     def _store(self) -> ContentStore:
-        # Most jobs ask for no file.
+        # Created on first use: most jobs ask for no file.
         return ContentStore(self._folder)
 
     def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
@@ -147,7 +147,7 @@ class CachingClient:
                 held = self._store.get(entry) or self._download(entry, saltenv)
                 return self._store.named(held, saltenv, entry.path)
             except (FileChangedError, NotFoundError):
-                # Changed or removed since the list was made; a new list tells which.
+                # The file changed or was removed since the list was made; a new list tells which.
                 if attempt == _ATTEMPTS - 1:
                     raise
                 self._lists.pop(saltenv, None)
@@ -187,7 +187,7 @@ class CachingClient:
                 found[entry.sha256] = held.read_bytes()
             elif entry and 0 < entry.size <= CHUNK_BYTES:
                 absent.setdefault(entry.sha256, entry)
-        # As in `fetch_all`; what does not come together is fetched by itself.
+        # As in `fetch_all`: a file that a group reply lacks is fetched alone.
         with _one_by_one_else():
             for entry, data in self._together(list(absent.values()), saltenv):
                 found[entry.sha256] = _checked(entry, data)
@@ -216,7 +216,7 @@ class CachingClient:
         asked = [
             ChunkRequest(saltenv, entry.path, entry.sha256, at, PIECE_BYTES) for at in offsets
         ]
-        # Most files are one piece and need no window.
+        # Most files are one chunk and need no pipelining.
         if len(asked) < 2:
             return [self._source.chunk(request) for request in asked]
         return self._watched(entry, self._source.pipelined(asked, WINDOW))
@@ -289,7 +289,7 @@ class CachingClient:
             try:
                 self._lists[saltenv] = self._ask_list(saltenv)
             except FileChangedError:
-                # Another job of this minion asked in between, and the tree was edited.
+                # Another job of this minion fetched a newer list in between.
                 if attempt == _ATTEMPTS - 1:
                     raise
         return self._lists[saltenv]
@@ -394,7 +394,7 @@ class ContentStore:
             if self._checked.get(entry.sha256) == stamp:
                 return path
             if status.st_size == entry.size and hash_file(path) == entry.sha256:
-                # The time says when a job last used it; `prune` goes by that.
+                # The modification time is the last use; `prune` reads it.
                 with unguarded():
                     os.utime(path)
                 self._checked[entry.sha256] = (path.lstat().st_mtime_ns, status.st_size)
@@ -475,7 +475,7 @@ class ContentStore:
             if name.samefile(content):
                 return name
         except OSError:
-            # Not there yet, or a folder of an older list is in the way.
+            # The link does not exist yet, or a folder of an older list stands in its place.
             pass
         return self._linked(content, folder, name)
 

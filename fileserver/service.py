@@ -136,7 +136,7 @@ class FileService:
         try:
             if self._roots.hash(found.real) != request.sha256:
                 raise FileChangedError(f"salt://{request.path[:200]} has changed")
-            # Without a buffer of its own: what is read goes into the answer as it is.
+            # Read without a buffer: the bytes go into the reply unchanged.
             with found.real.open("rb", buffering=0) as stream:
                 stream.seek(request.offset)
                 return stream.read(size)
@@ -151,7 +151,7 @@ class FileService:
         with self._lock:
             kept = self._blobs.get((minion, request.saltenv))
             if kept is None or kept[0] != request.sha256:
-                # The list that was named, if the tree's last walk still gives it.
+                # The requested list, if the last walk of the tree still gives it.
                 kept = self._list_for(minion, request.saltenv, 0.0)
         if kept[0] != request.sha256:
             raise FileChangedError("the list of files has changed")
@@ -183,7 +183,7 @@ class FileService:
                 entries, folders = kept[1:]
             kept = (began, entries, folders)
             if entries or saltenv in self._roots.environments():
-                # Names that minions invent take no memory here.
+                # Cache only existing environments: minions could fill the memory with names.
                 self._walks[saltenv] = kept
         return kept[1], kept[2]
 
@@ -191,7 +191,7 @@ class FileService:
         try:
             return self._roots.entry(found)
         except OSError:
-            # Gone since the walk, or unreadable for this user.
+            # The file was removed since the walk, or is not readable.
             return None
 
     def _common(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catena.core.config.minion import MinionSettings
 
 INCLUDE_DEPTH_LIMIT = 50
-#: Files of one minion's pillar, includes counted each time.
+#: Maximum number of files of one minion's pillar; a file counts each time it is included.
 FILE_LIMIT = 10_000
 
 
@@ -31,14 +31,14 @@ FILE_LIMIT = 10_000
 class PillarSettings:
     """The settings that decide what a pillar becomes (names of the configuration)."""
 
-    #: The only environment that counts; "" for all.
+    #: Name of the only environment that is read; "" for all.
     pillarenv: str = ""
     state_top: str = "top.sls"
     strategy: str = "smart"
     merge_lists: bool = False
     renderer: str = DEFAULT
     nodegroups: Nodegroups = field(default_factory=dict)
-    #: What an SLS includes wins over its own values.
+    #: Whether values of included files override those of the file that includes them.
     includes_override_sls: bool = False
     env_order: Sequence[str] = ()
 
@@ -118,7 +118,7 @@ def compile_pillar(
     # No job: functions that files call give them values, they print nothing (pillar.get masks
     # what it prints).
     bare = context.with_(pillar=visible or {}, job=None)
-    # The id is what the caller proved, not what a minion wrote into its grains.
+    # Use the authenticated id; a minion could write another one into its grains.
     name = str(context.opts.get("id") or context.grains.get("id", ""))
     subject = Subject(name, context.grains, visible or {})
     compiler = _Compiler(bare, chosen)
@@ -225,8 +225,8 @@ class _Compiler:
             context = self._context.with_(saltenv=given.saltenv)
             return render(context, source, self._settings.renderer, visit.defaults)
         if not given.ignore_missing:
-            # Salt's own words: people's tools look for them. What other files there are is for
-            # who may read them.
+            # Keep Salt's text, which users' tools look for. Do not list other files: the reader of
+            # this error may not be allowed to see them.
             near = nearest(sls, names_matching(self._context, "*", given.saltenv))
             self.note(
                 SourceError(

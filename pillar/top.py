@@ -24,7 +24,7 @@ class Assigned:
 
     sls: str
     saltenv: str
-    #: A name that does not exist is no error.
+    #: Whether a missing file is ignored.
     ignore_missing: bool
     place: SourceLine
 

@@ -86,14 +86,14 @@ class EarlyRenderings:
             return
         rendering = self._render(file, event.tag, seen_by_files(event))
         task: asyncio.Future[Sequence[Reaction]] = asyncio.ensure_future(rendering)
-        # Where nobody takes it, nobody else asks how it ended; whoever takes it does.
+        # Retrieve the exception here: a rendering that is never taken would log it as unhandled.
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         begun = self._begun[lane] = _Begun(event, file, stored, task)
         stored.add_done_callback(lambda done: self._settle(lane, begun, done))
 
     def _settle(self, lane: Hashable, begun: _Begun, stored: asyncio.Future[Event]) -> None:
         failed = stored.cancelled() or stored.exception() is not None
-        # Without a position: a repeated request, whose event was stored before.
+        # An event without a position is a repeated request; it was stored before.
         never_comes = failed or stored.result().seq == 0
         if never_comes and self._begun.get(lane) is begun:
             del self._begun[lane]

@@ -97,15 +97,15 @@ class Performer(Protocol):
 class Status:
     """How far the engine is."""
 
-    #: Everything up to this event is done with.
+    #: Position up to which every event is processed.
     position: int
-    #: Events stored behind it.
+    #: Number of stored events after that position.
     lag: int
     #: Failed renderings and reactions since the start.
     failures: int
-    #: What the last of them said; "" when there was none.
+    #: Error of the last failure; "" without one.
     last_failure: str = ""
-    #: Failed ones that are tried again.
+    #: Number of failed reactions that will be retried.
     waiting: int = 0
 
 
@@ -348,7 +348,7 @@ class Engine:
         try:
             await self._bus.fire(f"{OWN_TAGS}failed", {**data, "error": str(error)})
         except Exception as unsaid:  # noqa: BLE001 - the lane must not end
-            # The log and the status have it; the lane must go on.
+            # The log and the status show the failure; the other events of the minion must go on.
             LOG.warning("the failure could not be put on the bus: %s", unsaid)
 
     async def _keep_cursor(self, saved: int) -> None:

@@ -95,7 +95,7 @@ def key_of(event: Event, file: str, reaction: Reaction | None) -> str:
 
 def pause(attempts: int, ahead: bool) -> float:
     """Return the seconds until the next try of what failed *attempts* times."""
-    # Above that the power alone would be too large a number.
+    # Bound the exponent: the power itself would overflow.
     return min(FIRST_SECONDS * 2.0 ** min(attempts - 1, 30), LONGEST_SECONDS[ahead])
 
 
@@ -154,7 +154,7 @@ class Retries:
                 await asyncio.sleep(STORE_AGAIN_SECONDS)
                 continue
             if failed.id and failed.id not in self._failed:
-                # Discarded while it was tried.
+                # The reaction was discarded during the retry.
                 await self._drop(stored)
             else:
                 self._plan(stored)
@@ -206,7 +206,7 @@ class Retries:
         """
         rows = await self._kept.load()
         newest = max((row.id for row in rows), default=0)
-        # Kept while the others were read.
+        # The reaction was stored while the others were read.
         rows = [*rows, *(one for one in self._failed.values() if one.id > newest)]
         self._failed.clear()
         self._due.clear()
@@ -222,7 +222,7 @@ class Retries:
         if failed.id not in self._failed:
             self._count(failed, 1)
         self._failed[failed.id] = failed
-        # The wall clock may have been set meanwhile.
+        # The wall clock may have been changed since.
         left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.ahead))
         self._plan_at(failed, asyncio.get_running_loop().time() + left)
 
@@ -276,7 +276,7 @@ class Retries:
     async def _try(self, file: str, row: int) -> None:
         failed = self._failed.get(row)
         try:
-            # Done or discarded before.
+            # The reaction was done or discarded before.
             if failed is not None:
                 await self._once_more(failed)
         finally:

@@ -22,7 +22,7 @@ class Rule:
     tag: str
     #: Paths or salt:// addresses.
     files: tuple[str, ...]
-    #: Waits for no events of other rules: a shipped one.
+    #: Whether this is a shipped rule, which does not wait for events of other rules.
     ahead: bool = False
 
     def matches(self, tag: str) -> bool:

@@ -42,7 +42,7 @@ class FunctionCalls:
         return self._context.functions.prefixes()
 
     def names(self) -> List[str]:
-        """Return every name: imports all modules, for messages only."""
+        """Return every name. It imports all modules, so only error messages use it."""
         return self._context.functions.names()
 
 
@@ -61,5 +61,5 @@ class FunctionModule:
 
 
 def full_name(module: FunctionModule, name: str) -> str:
-    """Return "module.name"; no method, since every attribute of a module is a function's name."""
+    """Return "module.name". This is no method: every attribute of a module names a function."""
     return f"{module._module}.{name}"

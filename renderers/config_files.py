@@ -35,7 +35,7 @@ def files(main: Path) -> List[Path]:
     """Return the files that `read` reads, in its order."""
     folder = main.with_name(main.name + ".d")
     found = sorted(folder.glob("*.conf")) if folder.is_dir() else []
-    # A name that begins with a dot is an editor's or a half-written file.
+    # Skip hidden files: editors and unfinished writes leave them.
     extra = [file for file in found if not file.name.startswith(("_", "."))]
     return [main, *extra] if main.exists() else extra
 
@@ -47,7 +47,7 @@ def explained(main: Path, error: ConfigError) -> ConfigError:
         main: as for `read`, which read the setting.
         error: of a setting; `key` names it.
     """
-    # The last file that has it is the one that counts.
+    # The last file that has the setting wins.
     for file in reversed(files(main)):
         rendered = _rendered(file)
         if isinstance(rendered.data, dict) and error.key in rendered.data:

@@ -13,13 +13,13 @@ from typing import Any, Callable, Dict, Union
 
 from jinja2.exceptions import TemplateRuntimeError
 
-#: Days from today of the words that stand for a day at midnight.
+#: Words for a day at midnight -> days from today.
 _DAYS = {"today": 0, "midnight": 0, "tomorrow": 1, "yesterday": -1}
-#: Texts of digits alone that are a date; any other is seconds since 1970.
+#: Digits that are read as a date; other numbers are seconds since 1970.
 _DIGITS = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-#: Numbers of digits that are a year or a time of day: "2002" is 20:02 to timelib.
+#: Lengths of digits that are a year or a time of day: timelib reads "2002" as 20:02.
 _UNCLEAR = (4, 6)
-#: The day comes first: 25.12.2002, 2-1-2003. With slashes it is the month.
+#: Dates with the day first: 25.12.2002, 2-1-2003. Dates with slashes have the month first.
 _DAY_FIRST = re.compile(r"\s*[0-9]{1,2}[-.][0-9]{1,2}[-.][0-9]{2,4}\b")
 
 
@@ -80,7 +80,7 @@ def _of_digits(text: str) -> datetime:
 
 
 def _by_dateutil(text: str, midnight: datetime) -> datetime:
-    """Return the date of a text; what it does not name is today's, or the first of its month."""
+    """Return the date of a text; parts that are missing are today's, or the first of the month."""
     try:
         from dateutil import parser  # type: ignore[import-untyped]  # no stubs; may be missing
     except ImportError:
@@ -102,6 +102,6 @@ def _by_dateutil(text: str, midnight: datetime) -> datetime:
 
 
 def _named(parsed: Callable[[datetime], datetime]) -> Dict[str, bool]:
-    """Return which parts of a date a text names: they are the same whatever fills the others."""
+    """Return which parts of a date a text names: those that no default changes."""
     one, other = parsed(datetime(2001, 1, 1)), parsed(datetime(2004, 2, 12))
     return {part: getattr(one, part) == getattr(other, part) for part in ("year", "month", "day")}

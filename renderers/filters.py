@@ -10,7 +10,7 @@ from jinja2.runtime import Context as Names
 
 from catena.core.import_stubs import StandIn, standing_in
 
-# Each of these is for one or two filters, which few templates use.
+# Imported on first use: one or two rarely used filters need each of these.
 _FOR_FEW = ("hashlib", "hmac", "pprint", "random", "secrets", "shutil", "socket", "string", "uuid")
 
 with standing_in(*map(StandIn, _FOR_FEW)):
@@ -40,7 +40,7 @@ TESTS: Mapping[str, Callable[..., Any]] = {
 
 @pass_context
 def show_full_context(names: Names) -> Dict[str, Any]:
-    """Return every name that the template sees; what is no plain data as its text."""
+    """Return every name that the template sees; values that are no plain data become text."""
     return {key: _simple(value) for key, value in names.get_all().items()}
 
 

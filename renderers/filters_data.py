@@ -23,30 +23,30 @@ def unique(values: Iterable[Any]) -> List[Any]:
 
 
 def union(first: Iterable[Any], second: Iterable[Any]) -> List[Any]:
-    """Return what is in either."""
+    """Return the union of two lists."""
     return unique([*first, *second])
 
 
 def intersect(first: Iterable[Any], second: Iterable[Any]) -> List[Any]:
-    """Return what is in both."""
+    """Return the intersection of two lists."""
     other = list(second)
     return unique(value for value in first if value in other)
 
 
 def difference(first: Iterable[Any], second: Iterable[Any]) -> List[Any]:
-    """Return what only the first has."""
+    """Return the members of the first list that the second lacks."""
     other = list(second)
     return unique(value for value in first if value not in other)
 
 
 def symmetric_difference(first: Iterable[Any], second: Iterable[Any]) -> List[Any]:
-    """Return what only one of them has."""
+    """Return the members that only one of two lists has."""
     one, two = list(first), list(second)
     return unique([*difference(one, two), *difference(two, one)])
 
 
 def average(values: Any) -> float:
-    """Return the mean; of a single number that number."""
+    """Return the mean of numbers; a single number is returned as it is."""
     if isinstance(values, (int, float)):
         return float(values)
     numbers = list(values)
@@ -89,12 +89,12 @@ def method_call(value: Any, method: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether it is a list."""
+    """Return whether *value* is a list."""
     return isinstance(value, list)
 
 
 def is_iterable(value: Any, ignore: Any = (str,)) -> bool:
-    """Return whether it can be walked; what is of a type in *ignore* doesn't count."""
+    """Return whether *value* is iterable and of no type in *ignore*."""
     return isinstance(value, Iterable) and not isinstance(value, ignore)
 
 

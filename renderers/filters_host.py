@@ -12,19 +12,19 @@ from typing import Any, Callable, Dict, List, Optional
 
 
 def is_empty_file(path: str) -> bool:
-    """Return whether there is a file without content."""
+    """Return whether the file exists and is empty."""
     file = Path(path)
     return file.is_file() and file.stat().st_size == 0
 
 
 def is_text_file(path: str) -> bool:
-    """Return whether there is a file and its beginning is text."""
+    """Return whether the file exists and begins with text."""
     found = _beginning(path)
     return found is not None and b"\0" not in found
 
 
 def is_binary_file(path: str) -> bool:
-    """Return whether there is a file and its beginning is no text."""
+    """Return whether the file exists and begins with binary data."""
     return b"\0" in (_beginning(path) or b"")
 
 
@@ -54,7 +54,7 @@ def list_files(folder: str) -> List[str]:
 
 
 def get_uid(user: Optional[str] = None) -> Optional[int]:
-    """Return the number of a user, None where there is none; of this process without a name."""
+    """Return the uid of a user, or None; without a name that of this process."""
     try:
         return os.geteuid() if user is None else pwd.getpwnam(user).pw_uid
     except KeyError:
@@ -67,12 +67,12 @@ def which(name: Optional[str] = None) -> Optional[str]:
 
 
 def path_join(*parts: str, use_posixpath: bool = True) -> str:
-    """Return the parts joined by slashes; later ones never begin anew at the root."""
+    """Return the parts joined by slashes; a leading slash of a later part has no meaning."""
     first, *rest = (str(part) for part in parts)
     return posixpath.normpath(posixpath.join(first, *(part.lstrip("/") for part in rest)))
 
 
-#: Looks at no host.
+#: Filters that do not read the host.
 PURE = frozenset(("path_join",))
 FILTERS: Dict[str, Callable[..., Any]] = {
     "is_empty": is_empty_file,

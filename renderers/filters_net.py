@@ -13,7 +13,7 @@ from jinja2.runtime import Context as Names
 
 _HOST_LIMIT = 65_536
 _CONNECT_SECONDS = 2.0
-#: Option of the filters -> property of Python's addresses; "!" turns it round.
+#: Option of the filters -> property of Python's addresses; "!" negates it.
 _KINDS = {
     "global": "!is_private",
     "public": "!is_private",
@@ -66,12 +66,12 @@ def _filter(value: Any, version: int, options: Optional[str]) -> Any:
 
 
 def ipv4(value: Any, options: Optional[str] = None) -> Any:
-    """Return what is IPv4 in *value*."""
+    """Return the IPv4 addresses in *value*."""
     return _filter(value, 4, options)
 
 
 def ipv6(value: Any, options: Optional[str] = None) -> Any:
-    """Return what is IPv6 in *value*."""
+    """Return the IPv6 addresses in *value*."""
     return _filter(value, 6, options)
 
 

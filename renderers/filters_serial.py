@@ -14,7 +14,7 @@ from catena.renderers.jinja_tags import parse_json
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-#: As Jinja's own filter: the text may stand inside HTML.
+#: Characters that Jinja's own tojson escapes, so that the text is safe inside HTML.
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"})
 
 

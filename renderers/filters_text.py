@@ -17,7 +17,7 @@ from jinja2.exceptions import TemplateRuntimeError
 
 from catena.renderers.dates import date_of
 
-#: The namespace of the `uuid` filter; part of what people's templates give.
+#: Namespace of the `uuid` filter. A change would change what templates render.
 _UUID_SPACE = "91633ebf-1c86-5e33-935a-28061f4b480e"
 _NUMBER_UNITS = "KMGTPEZY"
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgtpezy])(i?b)?|b)?\s*\Z", re.IGNORECASE)
@@ -124,7 +124,7 @@ def random_sample(value: Sequence[Any], size: int, seed: Any = None) -> Any:
     """Return *size* members of a list; always the same for one *seed*."""
     if seed is None:
         return random.sample(list(value), int(size))
-    # The hash of the seed, as text: so that a tree draws the same members as under Salt.
+    # Seed with the hash as text, so that a tree draws the same members as under Salt.
     text = seed if isinstance(seed, bytes) else str(seed).encode("utf-8")
     return random.Random(hashlib.sha512(text).hexdigest()).sample(list(value), int(size))
 

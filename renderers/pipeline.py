@@ -83,7 +83,7 @@ def render(
     for stage in stages:
         _check(context, stage.name, source)
     found = _SHEBANG.match(source.text)
-    # Its line stays, empty, so that every other line keeps its number.
+    # Keep the line, but empty, so that every other line keeps its number.
     body = source.text[found.end() :] if found else source.text
     run = _Run(context, replace(source, text=body), variables)
     log.debug("rendering %s by %s", source.name, "|".join(stage.name for stage in stages))
@@ -117,7 +117,7 @@ def _custom(context: Context, name: str) -> Optional[Plugin]:
 
 
 class _Run:
-    """A text on its way through the renderers."""
+    """Passes one text through its renderers."""
 
     def __init__(self, context: Context, source: Source, variables: Mapping[str, Any]) -> None:
         self._context = context
@@ -128,7 +128,7 @@ class _Run:
         self.data: Any = source.text
 
     def rendered(self) -> Rendered:
-        """Return what the stages came to."""
+        """Return the data after the last renderer."""
         return Rendered(self.data, self._lines, self._source.name)
 
     def stage(self, stage: Stage) -> None:
@@ -202,7 +202,7 @@ class _Run:
         try:
             made = plugin.call(self._context, self.data, **given)
         except Exception as error:
-            # Whatever the file does; it goes on with its place.
+            # The file may raise anything; the error is raised again with its line.
             reason = f"renderer {name!r}: {told(error)}"
             raise SourceError(reason, SourceLine(source.name), source.text) from error
         self.data = made.read() if hasattr(made, "read") else made

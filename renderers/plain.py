@@ -27,7 +27,7 @@ def load_json(text: str, name: str, original: str, line_map: LineMap) -> Any:
         reason = f"not JSON: {said_of(error)}"
         raise SourceError(reason, SourceLine(name, line), original) from None
     except RecursionError:
-        # The parser does not say where; data begin where the text does.
+        # The parser gives no line: use the first one.
         line = line_map(len(text[: -len(text.lstrip())].splitlines()) + 1)
         place = SourceLine(name, line)
         raise SourceLimitError("JSON is nested too deep", place, original) from None

@@ -52,7 +52,7 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
     except SourceError:
         raise
     except (Exception, SystemExit) as error:
-        # Whatever the file does; it goes on with its place.
+        # The file may raise anything; the error is raised again with its line.
         reason = f"Python: {told(error) if in_custom_file(error) else said(error)}"
         raise SourceError(reason, _place(error, source), source.text) from error
 

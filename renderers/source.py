@@ -17,7 +17,7 @@ DataPath = Tuple[Any, ...]
 EXCERPT_BEFORE = 3
 EXCERPT_AFTER = 2
 _EXCERPT_WIDTH = 200
-#: So much of the way to a fault is told: what includes itself has a long one.
+#: Maximum number of includes that an error lists: a file that includes itself has many.
 _STEPS = 10
 
 
@@ -89,12 +89,12 @@ class SourceError(RenderError):
         super().__init__("\n".join(parts))
 
     def told_as(self, words: str) -> SourceError:
-        """Return it with *words*, which people's tools look for, before its reason."""
+        """Return the error with *words* before its reason: users' tools look for them."""
         reason = f"{words}: {self.reason}"
         return type(self)(reason, self.place, self.text, self.chain, self.note)
 
     def reached(self, steps: Sequence[SourceLine]) -> SourceError:
-        """Return it with the further way to its place, nearest first."""
+        """Return the error with more of the includes that led to it, nearest first."""
         return type(self)(self.reason, self.place, self.text, (*self.chain, *steps), self.note)
 
 

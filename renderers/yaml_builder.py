@@ -15,7 +15,7 @@ from catena.renderers.yaml_faults import Report
 from catena.renderers.yaml_lines import Notes
 
 MAX_NODES = 1_000_000
-#: Every reader of the data recurses; Python's own stack ends near 1 000 calls.
+#: Maximum depth of the data: its readers recurse, and Python's stack ends near 1 000 calls.
 MAX_DEPTH = 200
 
 _TAG = "tag:yaml.org,2002:"
@@ -41,9 +41,9 @@ class Builder:
         self._next = loader.get_event
         self._report = report
         self._nodes = 0
-        #: What an anchor names: where it began, and what was made; None while it is open.
+        #: Anchor -> where it began and its value; the value is None until the anchor is complete.
         self._anchors: Dict[str, Tuple[Any, Optional[_Made]]] = {}
-        #: Plain texts that were met, and what they mean.
+        #: Cache of plain scalars: text -> value.
         self._known: Dict[str, Any] = {}
 
     def document(self) -> _Made:
@@ -101,7 +101,7 @@ class Builder:
         self._anchors[event.anchor] = event, None
 
     def _alias(self, event: Any, depth: int) -> _Made:
-        """Return a copy of what an alias names: who changes one must not change the other."""
+        """Return a copy of an alias's value: a change of one must not change the other."""
         if event.anchor not in self._anchors:
             self._report.fail_at("found undefined alias", event)
         first, made = self._anchors[event.anchor]

@@ -48,7 +48,7 @@ class Report:
             reason += _HINTS.get(reason, "")
         context = error.context_mark
         if "unexpected end of stream" in reason and context is not None:
-            # Noticed at the next quote or the end of the text; the fault is where it begins.
+            # The parser notices a missing quote at the next one or at the end; show its beginning.
             mark, rendered = context, context.line + 1
             reason += f" {error.context}: is the quote closed?"
         if context is not None and mark is not None and context.line != mark.line:
@@ -68,7 +68,7 @@ class Report:
     def fail(self, reason: str, rendered: int, kind: Any = YamlFaultError) -> NoReturn:
         """Raise *kind* for line *rendered* of the rendered text (0: no line)."""
         lines = self._original.splitlines()
-        # What is missing at the end is shown at the last line that there is.
+        # Show an error at the end of the text at its last line.
         line = min(self._map(rendered), max(len(lines), 1)) if rendered else 0
         rendered = min(rendered, max(len(self._text.splitlines()), 1))
         note = ""
