@@ -62,10 +62,13 @@ def show(ctx: click.Context, jid: str, out: str) -> None:
 def watch(
     ctx: click.Context, /, jid: str, out: Optional[str], timeout: Optional[float], **options: Any
 ) -> int:
-    """Follow a job from its start; answers already given are shown first."""
+    """Follow a job from its start; answers already given are shown first.
+
+    What its commands print while they run is shown on stderr, each line with its minion.
+    """
     return follow(
         connect(ctx).stream(jobs.WATCH, JobWatch(jid), timeout),
-        Shown(out or "", style(options)),
+        Shown(out or "", style(options), output=True),
         timeout,
     )
 

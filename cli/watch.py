@@ -9,6 +9,7 @@ from typing import Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional
 
 from catena.cli.output.answers import answer
 from catena.cli.output.fetching import FetchLines
+from catena.cli.output.printed import PrintedLines
 from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
@@ -84,6 +85,8 @@ class Shown(NamedTuple):
     summary: bool = False
     #: First line of a live view on a terminal; "": no live view.
     title: str = ""
+    #: Whether what the job prints is shown on stderr while it runs.
+    output: bool = False
 
 
 def follow(
@@ -100,11 +103,13 @@ def follow(
     follower = JobFollower(wait_for_absent=timeout is not None)
     printer = JobPrinter(shown.out, shown.style, shown.static)
     deadline = None if timeout is None else time.monotonic() + timeout
+    printed = PrintedLines() if shown.output else None
     try:
         with closing(_fed(items, follower, shown.title)) as fed, closing(FetchLines()) as lines:
             for item in fed:
                 if not shown.title:
                     lines.feed(item)
+                _say_lines(printed, item)
                 if item.get("type") == "return":
                     printer.show(item["minion"], item["ret"])
                 if follower.finished or (deadline is not None and time.monotonic() > deadline):
@@ -173,6 +178,12 @@ def _account(follower: JobFollower) -> int:
     if code in {UnreachableError.exit_code, TryLaterError.exit_code}:
         _say(f"look again with: catena job watch {follower.jid}")
     return code
+
+
+def _say_lines(printed: Optional[PrintedLines], item: Mapping[str, Any]) -> None:
+    """Show what a running job prints, if it is asked for."""
+    for line in printed.feed(item) if printed is not None else ():
+        _say(line)
 
 
 def _say(text: str) -> None:

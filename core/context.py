@@ -87,6 +87,19 @@ class RebootRequest:
     at_minutes: int = 0
 
 
+class OutputTap(Protocol):
+    """Receives what a command prints while it runs."""
+
+    def take(self, stream: str, data: bytes) -> None:
+        """Take what came from "stdout" or "stderr"."""
+
+    def tick(self) -> None:
+        """Do what is due; called about twice in a second."""
+
+    def close(self) -> None:
+        """The command has ended."""
+
+
 class Host(Protocol):
     """What only the runtime can do for a function: this host, this daemon, this run."""
 
@@ -131,6 +144,12 @@ class Host(Protocol):
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell whoever watches the running job of one step."""
+
+    def show_output(self) -> None:
+        """Let the next command's output be seen while it runs: it is in the job's return."""
+
+    def listen(self) -> Optional[OutputTap]:
+        """Return what takes the next command's output while it runs; None: nobody may see it."""
 
     def running(self) -> List[Dict[str, Any]]:
         """Return the running and queued jobs as saltutil.running prints them."""

@@ -39,6 +39,7 @@ from catena.master.gate.views import MinionViews
 from catena.master.jobs.handlers import JobHandlers
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.order_clock import SteadyTime
+from catena.master.jobs.output import Outputs
 from catena.master.jobs.returns import ReturnParts, Returns
 from catena.master.jobs.service import JobParts, Jobs
 from catena.master.jobs.targets import Targets, TargetSources
@@ -265,6 +266,8 @@ class Master:
                 self.clock,
                 settings.ping_interval_seconds,
                 settings.events_per_second,
+                settings.job_output_per_second_kib * 1024,
+                settings.job_output_kib * 1024,
             )
         )
         self.keys.on_close.append(self.presence.closed)
@@ -312,6 +315,7 @@ class Master:
             self.files,
             settings.return_limit_mib * 1024 * 1024,
             settings.events_per_second,
+            Outputs(self.store, self.feed, self.gateway, settings.job_output_kib * 1024),
         )
 
     def _make_client_side(self) -> None:

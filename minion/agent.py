@@ -34,6 +34,7 @@ from catena.minion.link.event_log import EventLog
 from catena.minion.link.events import Events, Told
 from catena.minion.link.master import MasterLink, OpenLink
 from catena.minion.link.outbox import Outbox
+from catena.minion.link.output import OutputSender
 from catena.minion.link.relay import Relay
 from catena.minion.log import Log
 from catena.minion.start.blob import Start
@@ -47,10 +48,12 @@ from catena.transport.messages import (
     Hello,
     JobCancel,
     JobOrder,
+    JobOutput,
     JobProgressed,
     JobReceived,
     JobRejected,
     JobReturned,
+    OutputStored,
     ReturnStored,
     Welcome,
 )
@@ -113,6 +116,7 @@ class Agent:
         kept = EventLog(start.cache_dir, lambda: clock.now().timestamp())
         tell = partial(self.link.send, "control")
         self._events = Events(kept, self._outbox, tell, log)
+        self._output = OutputSender(tell)
         self._damages = Damages(start.cache_dir, start.id, self.fired, log)
         self.relay = Relay(self.link)
         self._jids = JidFactory(clock.now)
@@ -139,6 +143,7 @@ class Agent:
         for jid in self._receipts.take(now):
             self.link.send("control", JobReceived(jid, self.runner.position(jid)))
         self._outbox.service(now)
+        self._output.service(now)
         self.relay.service(now)
         self.runner.tick(now)
         self._after.service(now)
@@ -151,7 +156,7 @@ class Agent:
         """Return when `service` has something to do at the latest, were nothing to arrive."""
         link = now + self.link.timeout(now) / 1000.0
         due = [link, self._confirm_due, self._receipts.next_due()]
-        parts = (self._outbox, self._events, self.runner, self._after, self._own)
+        parts = (self._outbox, self._events, self._output, self.runner, self._after, self._own)
         more = [part.next_due() for part in parts]
         due += [moment for moment in more if moment is not None]
         if self.relay.waiting or self._owes_grains:
@@ -184,6 +189,7 @@ class Agent:
         self._events.connected(welcome.events_per_second, now)
         self._confirm(now)
         self._outbox.connected(now)
+        self._output.connected(welcome, now)
         self.runner.seen.expire(self._clock.now().timestamp())
         for jid in self._open_jobs:
             if f"ret-{jid}" not in self._outbox:
@@ -207,6 +213,7 @@ class Agent:
         if socket == "control":
             self._outbox.lost()
             self._events.lost()
+            self._output.lost()
             self._receipts.clear()
 
     def on_message(self, envelope: Envelope, now: float) -> None:
@@ -229,6 +236,8 @@ class Agent:
             self.runner.cancel(message.jid, message.reason)
         elif isinstance(message, ReturnStored):
             self._stored(message.jid, now)
+        elif isinstance(message, OutputStored):
+            self._output.stored(message)
         elif isinstance(message, EventStored):
             self._events.stored(message.event_id, now)
         elif isinstance(message, Failure):
@@ -320,6 +329,7 @@ class Agent:
             self.runner.stored(jid)
             self._open_jobs.discard(jid)
         self._outbox.acked(f"ret-{jid}")
+        self._output.ended(jid)
         self._returns.forget(jid)
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -414,6 +424,10 @@ class Agent:
     def progressed(self, progress: JobProgress) -> None:
         """Pass on a step of a running job; lost where there is no master."""
         self.link.send("control", JobProgressed(progress))
+
+    def printed(self, output: JobOutput) -> None:
+        """Send what a running job prints; see `OutputSender`."""
+        self._output.take(output, self._clock.monotonic())
 
     def fired(self, event: EventFired, told: Told, body: wire.Buffer = b"") -> None:
         """Keep an event for the master; see `Events.fired`."""

@@ -41,6 +41,7 @@ from catena.transport.messages import (
     EventFired,
     EventStored,
     GrainsUpdate,
+    JobOutput,
     JobProgressed,
 )
 
@@ -119,6 +120,8 @@ class Daemon:
             self.agent.relay.ask(connection, envelope, self._clock.monotonic())
         elif isinstance(message, JobProgressed):
             self.agent.progressed(message.progress)
+        elif isinstance(message, JobOutput):
+            self.agent.printed(message)
         elif isinstance(message, EventFired):
             self._fired(connection, envelope, message)
         elif isinstance(message, GrainsUpdate):

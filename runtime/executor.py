@@ -132,6 +132,8 @@ def _call(
         args, kwargs = bind(plugin, spec.args, spec.kwargs)
         # What states come to is noted state by state: there each event is kept before it goes on.
         host.hasty = plugin.mark.fails != "states" and not is_resumable(spec.fun)
+        if spec.fun.startswith("cmd."):
+            host.show_output()
         try:
             value = plugin.call(context, *args, **kwargs)
         except Exception:

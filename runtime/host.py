@@ -31,12 +31,13 @@ import catena
 from catena.core import frozen
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
-from catena.core.context import FileClient, RebootRequest
+from catena.core.context import FileClient, OutputTap, RebootRequest
 from catena.core.errors import InvalidStateError, PillarError
 from catena.core.frozen import dataclass, field
 from catena.core.job import JobProgress, JobSpec
 from catena.runtime.custom_files import sync_files
 from catena.runtime.grains.collect import GrainSources, collect
+from catena.runtime.output_tap import CommandTap, Meter
 
 #: What reboots a host when the configuration names nothing, in the order of trust.
 REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
@@ -174,6 +175,17 @@ class AgentService(Protocol):
     def progress(self, progress: JobProgress) -> None:
         """Take one step of the running job. Must not block and must not raise."""
 
+    def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
+        """Take a part of what the running job prints; False: not now. Must not raise.
+
+        Args:
+            jid: the job.
+            at: bytes that the job printed before this part.
+            size: bytes of this part.
+            stream: "stdout" or "stderr".
+            text: this part, decoded.
+        """
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """Take grains collected anew: keep them for the next jobs, tell the master."""
 
@@ -214,6 +226,8 @@ class BaseHost:
         #: Epoch of each chain that the job has worked on, by its id.
         self.epochs: Dict[str, int] = {}
         self._muted = False
+        #: Whether the next command's output may be seen while it runs.
+        self._shows = False
 
     def settle(self) -> None:
         """Wait until each event that was sent is kept; there is none on its way here."""
@@ -274,6 +288,14 @@ class BaseHost:
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
         """Tell nobody of a step; both kinds of host know better."""
 
+    def show_output(self) -> None:
+        """Let the next command's output be seen while it runs: it is in the job's return."""
+        self._shows = True
+
+    def listen(self) -> Optional[OutputTap]:
+        """Return None: there is no master that takes output."""
+        return None
+
     def collect_grains(self) -> Dict[str, Any]:
         """Return grains collected now."""
         return collect(grain_sources(self.place))
@@ -313,6 +335,7 @@ class RemoteHost(BaseHost):
         self._service = service
         self._spec = spec
         self._seq = 0
+        self._meter = Meter()
         #: Whether an event was sent that nobody has said is kept.
         self._unsettled = False
 
@@ -368,6 +391,16 @@ class RemoteHost(BaseHost):
         self._seq += 1
         when = self.clock.now().timestamp()
         self._service.progress(JobProgress(self._spec.jid, self._seq, kind, data, when))
+
+    def listen(self) -> Optional[OutputTap]:
+        """Return what sends the next command's output to the master while it runs."""
+        shows, self._shows = self._shows, False
+        if self._muted or not shows:
+            return None
+        return CommandTap(self._meter, self._print)
+
+    def _print(self, at: int, size: int, stream: str, text: str) -> bool:
+        return self._service.output(self._spec.jid, at, size, stream, text)
 
     @contextmanager
     def moving(self) -> Iterator[Callable[[], None]]:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from catena.core.context import Context
+from catena.core.context import Context, OutputTap
 from catena.core.dry_run import unguarded
 from catena.core.errors import CatenaError, CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, replace
@@ -165,7 +165,8 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
     try:
         # In test mode this is the command that the state has for it.
         with unguarded() if context.test and test_name else nullcontext():
-            ran = run_command(context, line, replace(chosen, python_shell=shell))
+            tap = _own_output(context)
+            ran = run_command(context, line, replace(chosen, python_shell=shell), tap)
     except (CommandExecutionError, UsageError) as problem:
         return failed(str(problem))
     result = _judged(ran, f'Command "{name}" run', chosen)
@@ -174,6 +175,12 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
     if context.test and result.result and result.changes:
         result = replace(result, result=None)
     return replace(result, warnings=warnings)
+
+
+def _own_output(context: Context) -> Optional[OutputTap]:
+    """Return what takes the output of a state's own command while it runs."""
+    context.host.show_output()
+    return context.host.listen()
 
 
 def _script_source(name: str, options: CommandOptions) -> Tuple[str, Any]:
@@ -203,7 +210,7 @@ def script(context: Context, /, name: str, **options: Any) -> StateResult:
         return failed(refused)
     source, args = _script_source(name, chosen)
     try:
-        ran = run_script(context, source, args, chosen)
+        ran = run_script(context, source, args, chosen, _own_output(context))
     except CatenaError as problem:
         return failed(str(problem))
     if ran.cache_error:

@@ -114,6 +114,10 @@ def _evidence(changes: Any) -> str:
     return f", exit code {changes['retcode']}{lines}"
 
 
+#: Functions whose output is their value: what they print is seen while they run.
+SHOWN = frozenset({"cmd.run", "cmd.run_all", "cmd.shell", "cmd.shell_all", "cmd.script"})
+
+
 def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> StateResult:
     """Call function *name* in the classic way; changes carry its value as `ret`.
 
@@ -145,6 +149,8 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
         return StateResult(
             None, comment=f"Module function {name} is set to execute", warnings=warnings
         )
+    if name in SHOWN:
+        context.host.show_output()
     try:
         value = context.call(name, *bound.args, **bound.kwargs)
     except NotFoundError as error:

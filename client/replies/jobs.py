@@ -125,6 +125,21 @@ class JobProgressItem:
 
 
 @dataclass(frozen=True)
+class JobOutputItem:
+    """A running job printed something."""
+
+    minion: str
+    #: Counted from 1 per minion.
+    seq: int
+    #: "stdout", "stderr", or "" once the master keeps no more of this job's output.
+    stream: str
+    text: str
+    #: Bytes of output that are missing before *text*.
+    missed: int
+    type: str = "output"
+
+
+@dataclass(frozen=True)
 class JobPresenceItem:
     """A minion whose delivery is open connected or went away."""
 
@@ -142,12 +157,20 @@ class JobReturnItem:
     type: str = "return"
 
 
-JobItem = Union[JobNewItem, JobDeliveryItem, JobProgressItem, JobPresenceItem, JobReturnItem]
+JobItem = Union[
+    JobNewItem,
+    JobDeliveryItem,
+    JobProgressItem,
+    JobOutputItem,
+    JobPresenceItem,
+    JobReturnItem,
+]
 #: Types of the items of a followed job.
 ITEMS: Tuple[Type[JobItem], ...] = (
     JobNewItem,
     JobDeliveryItem,
     JobProgressItem,
+    JobOutputItem,
     JobPresenceItem,
     JobReturnItem,
 )

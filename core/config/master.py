@@ -171,6 +171,16 @@ class MasterSettings:
         low=1,
         high=100000,
     )
+    job_output_kib: int = option(
+        1024,
+        "What is kept of one running job's output on one minion, beside its return. 0: running "
+        "jobs send no output.",
+        low=0,
+        high=65536,
+    )
+    job_output_per_second_kib: int = option(
+        64, "Output of running jobs that one minion may send.", low=1, high=10240
+    )
 
 
 #: Salt's master keys that mean nothing here; accepted and listed once.

@@ -8,6 +8,8 @@ from typing import Any
 
 #: Progress items that a slow watcher may have unread; more are dropped for it (they are stored).
 UNREAD_LIMIT = 10_000
+#: Types of items that are stored as well, and that a slow watcher loses first.
+_DROPPED_FIRST = frozenset({"progress", "output"})
 
 
 class Watch:
@@ -49,7 +51,7 @@ class Watch:
 
     def put(self, item: dict[str, Any]) -> None:
         """Keep an item until it is read (called by the feed)."""
-        if item["type"] != "progress" or len(self._items) < UNREAD_LIMIT:
+        if item["type"] not in _DROPPED_FIRST or len(self._items) < UNREAD_LIMIT:
             self._items.append(item)
             self._news.set()
 

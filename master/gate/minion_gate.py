@@ -22,6 +22,7 @@ from catena.core.clock import Clock
 from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.gate.presence import Presence
+from catena.master.jobs.output import Outputs
 from catena.master.jobs.part_buffer import PartBuffer
 from catena.master.jobs.returns import Returns
 from catena.master.keys.enrol import Enrol
@@ -99,6 +100,7 @@ class GateParts:
     files: FileService
     return_limit_bytes: int
     events_per_second: int
+    outputs: Outputs
     push: PushService | None = None
 
 
@@ -133,6 +135,7 @@ class MinionGate:
             m.JobRejected: self._rejected,
             m.JobProgressed: self._progressed,
             m.JobReturned: self._returned,
+            m.JobOutput: self._output,
             m.EventFired: self._event,
             m.PillarRequest: self._pillar,
             m.KeyAnnounce: self._announce,
@@ -248,6 +251,9 @@ class MinionGate:
     def _returned(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         packed = only_field(envelope.body, "ret")
         return self._parts.returns.returned(peer, minion, envelope.message.ret, envelope, packed)
+
+    def _output(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._parts.outputs.received(peer, minion, envelope.message, envelope.msg_id)
 
     def _event(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         fired: m.EventFired = envelope.message

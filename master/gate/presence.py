@@ -29,6 +29,7 @@ from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
+from catena.transport.messages.session import JOB_OUTPUT
 from catena.transport.peers import Peer
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,9 @@ class PresenceParts:
     ping_interval_seconds: int
     #: What the Welcome tells minions to keep to.
     events_per_second: int
+    #: Bytes of running jobs' output: per second of one minion, and kept of one job; 0: none.
+    output_per_second: int = 0
+    output_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ class Presence:
             self._refuse_machine(_Claim(peer, envelope, minion, "duplicate_machine"), owner)
             return None
         if hello.role == "caller":
-            self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+            self._parts.link.send(peer, self._welcome(envelope.message), envelope.msg_id)
             stored = self._parts.store.post(lambda conn: self._store_caller(conn, peer, hello))
             self._parts.facts.coming(minion, stored)
             return stored
@@ -120,7 +124,7 @@ class Presence:
         if admitted and admitted.session == hello.session:
             # Said again before it was answered. It knows of no job that came in between, and so
             # would make them lost.
-            self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+            self._parts.link.send(peer, self._welcome(envelope.message), envelope.msg_id)
             return None
         for old, code in self._rivals(minion, hello):
             if self._challenge(old):
@@ -276,9 +280,12 @@ class Presence:
 
         self._parts.store.later(store)
 
-    def _welcome(self) -> Welcome:
+    def _welcome(self, hello: Hello) -> Welcome:
         parts = self._parts
-        return Welcome(__version__, parts.ping_interval_seconds, parts.events_per_second)
+        rates = (parts.ping_interval_seconds, parts.events_per_second)
+        if hello.wire < JOB_OUTPUT or not parts.output_limit:
+            return Welcome(__version__, *rates)
+        return Welcome(__version__, *rates, parts.output_per_second, parts.output_limit)
 
     def _admit(self, peer: Peer, envelope: Envelope, minion: str) -> asyncio.Future[Any]:
         hello: Hello = envelope.message
@@ -294,7 +301,7 @@ class Presence:
         self._parts.sessions.put(session)
         self._parts.keys.works_as(minion, hello.machine_id)
         self._leaving.pop(minion, None)
-        self._parts.link.send(peer, self._welcome(), envelope.msg_id)
+        self._parts.link.send(peer, self._welcome(envelope.message), envelope.msg_id)
         done = self._parts.store.post(lambda conn: self._store_hello(conn, session, hello))
         self._parts.facts.coming(minion, done)
         done.add_done_callback(lambda future: self._check_stored(future, session, envelope))

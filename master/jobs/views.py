@@ -13,6 +13,7 @@ from catena.client.requests.jobs import JobList
 from catena.core.ids import jid as checked_jid
 from catena.core.redact import hide_arguments
 from catena.master.events.feed import JobFeed, Watch
+from catena.master.jobs import output
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
 from catena.master.jobs.model import JobRequest, Submitted
@@ -25,6 +26,8 @@ from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 PRESENCE_SECONDS = 1.0
 LIST_LIMIT = 10_000
 Item = dict[str, Any]
+#: Types of items that are numbered per minion.
+_NUMBERED = frozenset({"progress", "output"})
 FINAL = frozenset(state.value for state in Delivery if MACHINE.is_final(state))
 
 
@@ -152,12 +155,13 @@ class _Seen:
         self._states = states
         #: Minions whose delivery has not ended.
         self.open = {minion for minion, state in states.items() if state not in FINAL}
-        self._steps: dict[str, int] = {}
+        #: The last step and the last part of output, by minion.
+        self._last: dict[tuple[str, str], int] = {}
         self._returned = {item["minion"] for item in past if item["type"] == "return"}
         for item in past:
-            if item["type"] == "progress":
-                step = self._steps.get(item["minion"], 0)
-                self._steps[item["minion"]] = max(item["seq"], step)
+            if item["type"] in _NUMBERED:
+                key = (item["type"], item["minion"])
+                self._last[key] = max(item["seq"], self._last.get(key, 0))
 
     def is_new(self, item: Item) -> bool:
         """Return whether *item* says something new, and remember it."""
@@ -168,10 +172,11 @@ class _Seen:
             self._states[minion] = item["state"]
             if item["state"] in FINAL:
                 self.open.discard(minion)
-        elif item["type"] == "progress":
-            if item["seq"] <= self._steps.get(minion, 0):
+        elif item["type"] in _NUMBERED:
+            key = (item["type"], minion)
+            if item["seq"] <= self._last.get(key, 0):
                 return False
-            self._steps[minion] = item["seq"]
+            self._last[key] = item["seq"]
         elif minion in self._returned:
             return False
         return True
@@ -243,6 +248,7 @@ def _past(conn: sa.Connection, jid: str) -> list[Item]:
         {"type": "progress", "minion": r.minion, "seq": r.seq, "kind": r.kind, "data": r.data}
         for r in job_rows.progress(conn, jid)
     ]
+    items += [part.item(minion) for minion, part in output.parts(conn, jid)]
     items += [
         {"type": "return", "minion": row.minion, "ret": row.ret}
         for row in job_rows.returns(conn, jid)

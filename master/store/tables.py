@@ -147,6 +147,23 @@ PROGRESS = sa.Table(
     sa.Column("when", sa.Double, nullable=False),
 )
 
+OUTPUT = sa.Table(
+    "job_output",
+    METADATA,
+    sa.Column("jid", sa.ForeignKey(JOBS.c.jid, ondelete="CASCADE"), primary_key=True),
+    sa.Column("minion", sa.String(253), primary_key=True),
+    #: Counted from 1 per job and minion.
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    #: As in `JobOutput`; the part ends at byte `upto`.
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("upto", sa.BigInteger, nullable=False),
+    #: Bytes before this part that never came.
+    sa.Column("missed", sa.BigInteger, nullable=False),
+    #: "stdout", "stderr", or "" for the mark at the limit.
+    sa.Column("stream", sa.String(8), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+)
+
 EVENTS = sa.Table(
     "event",
     METADATA,

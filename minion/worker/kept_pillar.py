@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, Tuple
 from urllib.parse import quote
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
@@ -34,10 +34,11 @@ class KeptPillar(SocketService):
     Args:
         run_dir: folder of the daemon's socket.
         path: where the pillar is kept; the lists lie beside it.
+        attempts: as SocketService.
     """
 
-    def __init__(self, run_dir: Path, path: Path) -> None:
-        super().__init__(run_dir)
+    def __init__(self, run_dir: Path, path: Path, attempts: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(run_dir, attempts=attempts)
         self._kept = path
 
     def pillar(self, saltenv: str, pillarenv: str, override: Mapping[str, Any]) -> Reply:

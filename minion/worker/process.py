@@ -209,8 +209,8 @@ def service_of(start: Start, folder: JobFolder) -> SocketService:
     """Return what the job of *folder* asks its daemon by."""
     if start.settings.resume == "local":
         if is_chain_call(folder.read_spec().spec.fun):
-            return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar")
-    return SocketService(start.run_dir)
+            return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar", folder.attempts)
+    return SocketService(start.run_dir, attempts=folder.attempts)
 
 
 def claim_of(start: Start, jid: str) -> ClaimAs:

@@ -19,6 +19,7 @@ from typing import (
     Iterator,
     List,
     Mapping,
+    Optional,
     Sequence,
     Tuple,
     TypeVar,
@@ -40,6 +41,7 @@ from catena.transport.messages import (
     FilesReply,
     FilesRequest,
     GrainsUpdate,
+    JobOutput,
     JobProgressed,
     ManifestReply,
     ManifestRequest,
@@ -63,10 +65,18 @@ class SocketService:
     Args:
         run_dir: folder of the socket.
         patience: see PATIENCE.
+        attempts: returns how many processes of the job ended before this one.
     """
 
-    def __init__(self, run_dir: Path, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        patience: float = PATIENCE,
+        attempts: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._run_dir, self._patience = run_dir, patience
+        self._attempts = attempts
+        self._attempt: Optional[int] = None
         self._reach(f"{run_dir}/{SOCKET}")  # for each job: no Path needed
 
     def _reach(self, path: str) -> None:
@@ -145,6 +155,12 @@ class SocketService:
         """Send one step; never waits, never raises."""
         self._progress.send(JobProgressed(progress))
 
+    def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
+        """Send a part of what the job prints; False: the agent is away. Never raises."""
+        if self._attempt is None:
+            self._attempt = self._attempts()
+        return self._progress.send(JobOutput(jid, self._attempt, at, size, stream, text))
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """Hand grains collected anew to the daemon; False where there is none."""
         try:
@@ -200,7 +216,7 @@ def patiently(ask: Callable[[], T], patience: float) -> T:
 
 
 class ProgressPipe:
-    """Sends messages that need no answer; drops them while nobody reads."""
+    """Sends messages that need no answer, if somebody reads."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -209,17 +225,17 @@ class ProgressPipe:
         self._owner = 0
         self._again = 0.0
 
-    def send(self, message: Any) -> None:
-        """Send, or drop."""
+    def send(self, message: Any) -> bool:
+        """Send *message* and return True; do nothing where nobody reads, or it is too large."""
         try:
             data = frame(wire.pack(message))
         except CatenaError:
-            return
+            return False
         if self._owner != os.getpid():
             self.close()
             self._again = 0.0
         if self._socket is None and not self._connect():
-            return
+            return False
         assert self._socket is not None
         try:
             self._socket.sendall(data)
@@ -227,6 +243,8 @@ class ProgressPipe:
             # A daemon that went, or that does not read for a second: a frame may be cut, so the
             # connection is of no use any more.
             self.close()
+            return False
+        return True
 
     def close(self) -> None:
         """Hang up."""

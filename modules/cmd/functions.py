@@ -37,7 +37,8 @@ _LANGUAGES = {
 
 def _run(context: Context, cmd: Words, what: str, options: Dict[str, Any], **forced: Any) -> Ran:
     chosen = frozen.replace(take(RunOptions, options, what), **forced)
-    return noted(context, run_command(context, cmd, chosen), chosen)
+    tap = context.host.listen()
+    return noted(context, run_command(context, cmd, chosen, tap), chosen)
 
 
 @function(name="run", clean=True)
@@ -114,7 +115,8 @@ def script(
         options: as for cmd.run; `template` renders the script first.
     """
     chosen = take(RunOptions, options, "cmd.script")
-    ran = noted(context, run_script(context, source, args or "", chosen), chosen)
+    tap = context.host.listen()
+    ran = noted(context, run_script(context, source, args or "", chosen, tap), chosen)
     found = ran.as_dict()
     if ran.cache_error:
         found["cache_error"] = True

@@ -99,6 +99,10 @@ class Service:
         host = self._host
         host.stage.soon(lambda: host.with_agent(lambda agent: agent.progressed(progress)))
 
+    def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
+        """As AgentService: nobody watches a simulated job's output."""
+        return True
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """As AgentService."""
         return True

@@ -80,6 +80,9 @@ if TYPE_CHECKING:
         JobOrder as JobOrder,
     )
     from catena.transport.messages.jobs import (
+        JobOutput as JobOutput,
+    )
+    from catena.transport.messages.jobs import (
         JobProgressed as JobProgressed,
     )
     from catena.transport.messages.jobs import (
@@ -90,6 +93,9 @@ if TYPE_CHECKING:
     )
     from catena.transport.messages.jobs import (
         JobReturned as JobReturned,
+    )
+    from catena.transport.messages.jobs import (
+        OutputStored as OutputStored,
     )
     from catena.transport.messages.jobs import (
         ReturnPart as ReturnPart,
@@ -149,7 +155,7 @@ _HOMES: Mapping[str, str] = {
     ),
     "jobs": (
         "JobOrder JobReceived JobRejected JobCancel JobProgressed JobReturned "
-        "ReturnStored ReturnPart"
+        "ReturnStored ReturnPart JobOutput OutputStored"
     ),
     "events": "EventFired EventStored",
     "pillar": "PillarRequest PillarReply",
@@ -181,6 +187,8 @@ TYPES: Mapping[int, str] = {
     25: "JobReturned",
     26: "ReturnStored",
     27: "ReturnPart",
+    28: "JobOutput",
+    29: "OutputStored",
     30: "EventFired",
     31: "EventStored",
     40: "PillarRequest",
@@ -209,13 +217,13 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
     ("control", "master"): frozenset(
         (
             "Hello Ping Pong GrainsUpdate Goodbye JobReceived JobRejected JobProgressed "
-            "JobReturned EventFired PillarRequest KeyAnnounce"
+            "JobReturned JobOutput EventFired PillarRequest KeyAnnounce"
         ).split()
     ),
     ("control", "minion"): frozenset(
         (
             "Welcome Refused Ping Pong Goodbye Failure JobOrder JobCancel ReturnStored "
-            "EventStored PillarReply KeyRotate KeyTaken"
+            "OutputStored EventStored PillarReply KeyRotate KeyTaken"
         ).split()
     ),
     ("bulk", "master"): frozenset(
@@ -230,7 +238,7 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
     ("local", "minion"): frozenset(
         (
             "ClientRequest ClientStop PillarRequest ManifestRequest ChunkRequest FilesRequest "
-            "EventFired GrainsUpdate JobProgressed FilePush"
+            "EventFired GrainsUpdate JobProgressed JobOutput FilePush"
         ).split()
     ),
     ("local", "job"): frozenset(

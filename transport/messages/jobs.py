@@ -51,6 +51,36 @@ class JobProgressed:
 
 
 @dataclass(frozen=True)
+class JobOutput:
+    """Part of what a running job prints; sent again on a new connection until OutputStored.
+
+    The return repeats all output that the job's function captures. A part that does not begin
+    where the previous one ended leaves a gap, whose size is the difference.
+    """
+
+    jid: str
+    #: How many processes of the job ended before this one; output begins anew with each.
+    attempt: int
+    #: Bytes of the job's output before this part, over both streams, sent or not.
+    at: int
+    #: Bytes that the part stands for; its text may be longer or shorter once it is decoded.
+    size: int
+    #: "stdout" or "stderr".
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class OutputStored:
+    """The output of a job is stored up to a position, or the master does not want it."""
+
+    jid: str
+    attempt: int
+    #: Bytes of the job's output, as `JobOutput.at` counts them.
+    upto: int
+
+
+@dataclass(frozen=True)
 class JobReturned:
     """A job's outcome; repeated until ReturnStored."""
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from catena.core.frozen import dataclass, field
+from catena.core.records import LATER
 
 #: What this agent understands beyond the first wire, as the number that its Hello says. An agent
 #: gets nothing that is newer than its number.
 #:
 #: 2: `mgractionchains.resume` and `clean` take `actionchain_id` and `epoch`.
 #: 3: chunks of transactional systems, in which a reboot is an argument of `mgractionchains.next`.
-AGENT_WIRE = 3
+#: 4: a Welcome that says how much output of running jobs the master takes.
+AGENT_WIRE = 4
 #: The first number of an agent whose `resume` and `clean` name a run.
 NAMED_RUNS = 2
 #: The first number of an agent that runs chunks of transactional systems.
 TRANSACTIONAL_CHUNKS = 3
+#: The first number of an agent that sends the output of running jobs.
+JOB_OUTPUT = 4
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ class Welcome:
     ping_interval_seconds: int
     #: Events that the minion may tell in a second; 0: it is not said.
     events_per_second: int = 0
+    #: Bytes of running jobs' output that the minion may send in a second; 0: none. Only agents of
+    #: JOB_OUTPUT know this field.
+    output_per_second: int = field(default=0, metadata=LATER)
+    #: Bytes of output that the master keeps of one job of one minion.
+    output_limit: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True)

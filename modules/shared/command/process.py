@@ -12,6 +12,7 @@ import subprocess
 import time
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from catena.core.context import OutputTap
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass, field
 from catena.modules.shared.command import tree
@@ -150,7 +151,9 @@ def _register(
             process.stdin.close()
 
 
-def _pump(process: subprocess.Popen[bytes], command: Command, streams: _Streams) -> bool:
+def _pump(
+    process: subprocess.Popen[bytes], command: Command, streams: _Streams, tap: Optional[OutputTap]
+) -> bool:
     """Move bytes until the command has ended and its pipes are closed or silent.
 
     Returns:
@@ -167,7 +170,11 @@ def _pump(process: subprocess.Popen[bytes], command: Command, streams: _Streams)
                 return False
             if process.poll() is not None and now - silent_since > SILENCE_SECONDS:
                 return True
-            wait = 1.0 if limit is None else min(1.0, limit - now)
+            longest = 1.0
+            if tap is not None:
+                tap.tick()
+                longest = 0.5
+            wait = longest if limit is None else min(longest, limit - now)
             for key, _ in selector.select(wait):
                 silent_since = time.monotonic()
                 if key.data == "stdin":
@@ -176,6 +183,8 @@ def _pump(process: subprocess.Popen[bytes], command: Command, streams: _Streams)
                 data = os.read(key.fd, _CHUNK)
                 if data:
                     streams.take(key.data, data)
+                    if tap is not None:
+                        tap.take(key.data, data)
                 else:
                     selector.unregister(key.fileobj)
     return _wait(process, limit)
@@ -197,10 +206,14 @@ def _close(process: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def run(command: Command) -> Finished:
+def run(command: Command, tap: Optional[OutputTap] = None) -> Finished:
     """Run *command* to its end, or to its deadline, and return how it ended.
 
     Whatever interrupts the waiting (a signal's exception, too) ends the command's tree.
+
+    Args:
+        command: what to run.
+        tap: receives its output while it runs.
 
     Raises:
         StartError: it could not be started.
@@ -212,7 +225,7 @@ def run(command: Command) -> Finished:
         return Finished(pid, 0)
     streams = _Streams(command.output_limit)
     try:
-        in_time = _pump(process, command, streams)
+        in_time = _pump(process, command, streams, tap)
         if not in_time:
             _end(process)
     except BaseException:
@@ -220,6 +233,8 @@ def run(command: Command) -> Finished:
         raise
     finally:
         _close(process)
+        if tap is not None:
+            tap.close()
     return Finished(
         pid=process.pid,
         retcode=process.wait() if in_time else -9,

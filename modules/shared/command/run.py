@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from catena.core import frozen
-from catena.core.context import Context
+from catena.core.context import Context, OutputTap
 from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
@@ -81,11 +81,17 @@ def rendered(context: Context, text: str, options: RunOptions) -> str:
     return str(render_file(context, text, options.template, variables))
 
 
-def run(context: Context, cmd: Words, options: RunOptions) -> Ran:
+def run(context: Context, cmd: Words, options: RunOptions, tap: Optional[OutputTap] = None) -> Ran:
     """Run *cmd* and return how it ended; a failing command is no error.
 
     At the deadline the command's whole process tree is ended, the exit code is 1, and the last
     line of stdout says so. Output beyond the limit is dropped, and the last line says how much.
+
+    Args:
+        context: the call's context.
+        cmd: what to run.
+        options: how.
+        tap: receives the output while the command runs, unless it is to be hidden.
 
     Raises:
         CommandExecutionError: it could not be started.
@@ -94,7 +100,7 @@ def run(context: Context, cmd: Words, options: RunOptions) -> Ran:
     if isinstance(cmd, str):
         cmd = rendered(context, cmd, options)
     command = build(context, cmd, options)
-    ended = process.run(command)
+    ended = process.run(command, None if truth(options.hide_output) else tap)
     stdout, stderr = _text(ended.stdout, options), _text(ended.stderr, options)
     code = _code(ended, stdout, stderr, options)
     LOG.debug("a command of process id %d ended with %d", ended.pid, ended.retcode)
@@ -136,7 +142,13 @@ def script_text(context: Context, source: str, saltenv: str) -> Optional[bytes]:
     return path.read_bytes() if path.is_absolute() and path.is_file() else None
 
 
-def run_script(context: Context, source: str, args: Words, options: RunOptions) -> Ran:
+def run_script(
+    context: Context,
+    source: str,
+    args: Words,
+    options: RunOptions,
+    tap: Optional[OutputTap] = None,
+) -> Ran:
     """Run the script *source* with *args* and return how it ended.
 
     It is copied to a private folder that only the user it runs as can enter, and removed after.
@@ -163,7 +175,7 @@ def run_script(context: Context, source: str, args: Words, options: RunOptions) 
             # The script must outlive this call: it removes its own folder when it has ended.
             line = f"{line if isinstance(line, str) else shlex.join(line)}; rm -rf -- {folder}"
             ready = frozen.replace(ready, python_shell=True)
-        return run(context, line, ready)
+        return run(context, line, ready, tap)
     finally:
         if not truth(options.bg):
             shutil.rmtree(folder, ignore_errors=True)

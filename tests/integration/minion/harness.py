@@ -246,12 +246,12 @@ def agent_in(home: Path, port: int, **settings: Any) -> Agent:
 
 @asynccontextmanager
 async def a_pair(
-    home: Path, *, begin: bool = True, **settings: Any
+    home: Path, *, begin: bool = True, make: type[MasterDouble] = MasterDouble, **settings: Any
 ) -> AsyncIterator[tuple[MasterDouble, Agent]]:
     """A master and an agent that is connected to it."""
     root = home / "srv"
     root.mkdir()
-    master = MasterDouble(root)
+    master = make(root)
     await master.start()
     agent = agent_in(home, master.port, **settings)
     try:

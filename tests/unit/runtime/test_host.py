@@ -46,6 +46,10 @@ class Agent:
     def progress(self, progress: JobProgress) -> None:
         self.steps.append(progress)
 
+    def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
+        self.asked.append(("output", text))
+        return True
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         self.asked.append(("grains", grains["id"]))
         return True

@@ -105,6 +105,12 @@ class RecordingHost:
     def progress(self, kind: str, data: dict[str, Any]) -> None:
         self.steps.append(data)
 
+    def show_output(self) -> None:
+        """Nobody watches."""
+
+    def listen(self) -> None:
+        return None
+
     def running(self) -> list[dict[str, Any]]:
         return []
 

@@ -1,0 +1,162 @@
+"""What running jobs print: stored in parts, without a double, and each gap with its size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from catena.core.errors import LimitError
+from catena.core.ids import jid as checked_jid
+from catena.master.events.feed import JobFeed
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import MACHINE, Delivery
+from catena.master.minions.sessions import Link
+from catena.master.store.database import Store, after_commit
+from catena.master.store.tables import OUTPUT
+from catena.transport.messages import JobOutput, OutputStored
+from catena.transport.peers import Peer
+
+STREAMS = frozenset({"stdout", "stderr"})
+#: Most characters of one part; agents send a quarter of it.
+PART_CHARACTERS = 64 * 1024
+#: The largest numbers that make sense, far below those of the columns.
+ATTEMPT_LIMIT, POSITION_LIMIT = 1000, 2**48
+
+
+class Place(NamedTuple):
+    """Where the stored output of a job on one minion ends."""
+
+    seq: int = 0
+    attempt: int = 0
+    upto: int = 0
+    #: Characters that are stored.
+    kept: int = 0
+    #: Whether the last part is the mark at the limit.
+    is_full: bool = False
+
+
+class Part(NamedTuple):
+    """A part as it is to be stored."""
+
+    seq: int
+    attempt: int
+    upto: int
+    missed: int
+    stream: str
+    text: str
+
+    def item(self, minion: str) -> dict[str, Any]:
+        """Return the part as an item of a job's stream."""
+        return {
+            "type": "output",
+            "minion": minion,
+            "seq": self.seq,
+            "stream": self.stream,
+            "text": self.text,
+            "missed": self.missed,
+        }
+
+
+def next_part(end: Place, message: JobOutput, limit: int) -> Part | None:
+    """Return what is to be stored of *message*; None: it is there already, or the limit is.
+
+    Args:
+        end: where the stored output ends.
+        message: of the minion.
+        limit: most characters that are kept of the job's output.
+    """
+    at, upto = message.at, message.at + message.size
+    if end.is_full or (message.attempt, upto) <= (end.attempt, end.upto):
+        return None
+    begins = end.upto if message.attempt == end.attempt else 0
+    if at < begins:
+        # Agents resend a part as it was; another cut is no part of theirs.
+        return None
+    stream, text, missed = message.stream, message.text, at - begins
+    if end.kept + len(text) > limit:
+        stream, text, missed = "", "", 0
+    return Part(end.seq + 1, message.attempt, upto, missed, stream, text)
+
+
+class Outputs:
+    """Stores what minions send of their running jobs' output.
+
+    Args:
+        store: where it is kept.
+        feed: live items.
+        link: answers minions.
+        limit: characters that are kept of one job on one minion; 0: none.
+    """
+
+    def __init__(self, store: Store, feed: JobFeed, link: Link, limit: int) -> None:
+        self._store, self._feed, self._link, self._limit = store, feed, link, limit
+
+    def received(
+        self, peer: Peer, minion: str, message: JobOutput, msg_id: bytes
+    ) -> asyncio.Future[Any]:
+        """Store a part, and confirm it once it is durable.
+
+        Raises:
+            BadNameError: the jid is none.
+            LimitError: the part is too large, or a number or name in it makes no sense.
+        """
+        checked_jid(message.jid)
+        _check(message)
+        stored = OutputStored(message.jid, message.attempt, message.at + message.size)
+
+        def store(conn: sa.Connection) -> None:
+            part = self._place(conn, minion, message)
+            after_commit(conn, lambda: self._tell(peer, stored, msg_id))
+            if part is not None:
+                item = part.item(minion)
+                after_commit(conn, lambda: self._feed.publish(message.jid, item))
+
+        return self._store.post(store, lazy=True)
+
+    def _tell(self, peer: Peer, stored: OutputStored, msg_id: bytes) -> None:
+        self._link.send(peer, stored, msg_id)
+
+    def _place(self, conn: sa.Connection, minion: str, message: JobOutput) -> Part | None:
+        row = job_rows.delivery(conn, message.jid, minion)
+        if row is None or MACHINE.is_final(Delivery(row.state)):
+            # The return has it all, or the minion itself began the job.
+            return None
+        part = next_part(_end(conn, message.jid, minion), message, self._limit)
+        if part is not None:
+            values = {"jid": message.jid, "minion": minion, **part._asdict()}
+            conn.execute(sa.insert(OUTPUT).values(values))
+        return part
+
+
+def _check(message: JobOutput) -> None:
+    if message.stream not in STREAMS:
+        raise LimitError("output has the streams stdout and stderr")
+    if len(message.text) > PART_CHARACTERS:
+        raise LimitError(f"a part of output has at most {PART_CHARACTERS} characters")
+    numbers = (message.attempt, message.at, message.size)
+    limits = (ATTEMPT_LIMIT, POSITION_LIMIT, 4 * PART_CHARACTERS)
+    if not all(0 <= number <= limit for number, limit in zip(numbers, limits, strict=True)):
+        raise LimitError("a position in the output that makes no sense")
+
+
+def _end(conn: sa.Connection, jid: str, minion: str) -> Place:
+    mine = (OUTPUT.c.jid == jid) & (OUTPUT.c.minion == minion)
+    query = sa.select(OUTPUT.c.seq, OUTPUT.c.attempt, OUTPUT.c.upto, OUTPUT.c.stream).where(mine)
+    last = conn.execute(query.order_by(OUTPUT.c.seq.desc()).limit(1)).first()
+    if last is None:
+        return Place()
+    kept = conn.execute(sa.select(sa.func.sum(sa.func.length(OUTPUT.c.text))).where(mine)).scalar()
+    return Place(last.seq, last.attempt, last.upto, int(kept or 0), not last.stream)
+
+
+def parts(conn: sa.Connection, jid: str) -> Sequence[tuple[str, Part]]:
+    """Return the stored parts of a job, each with its minion, in their order."""
+    query = sa.select(OUTPUT).where(OUTPUT.c.jid == jid)
+    rows = conn.execute(query.order_by(OUTPUT.c.minion, OUTPUT.c.seq)).all()
+    return [
+        (row.minion, Part(row.seq, row.attempt, row.upto, row.missed, row.stream, row.text))
+        for row in rows
+    ]

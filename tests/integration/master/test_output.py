@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+from catena.transport.messages import Failure, JobOutput, OutputStored, Welcome
+from catena.transport.messages.session import JOB_OUTPUT
+from tests.integration.master.bench import a_master
+
+
+def output(jid: str, at: int, text: str, **more: Any) -> JobOutput:
+    words = {"attempt": 0, "size": len(text), "stream": "stdout", **more}
+    return JobOutput(jid=jid, at=at, text=text, **words)
+
+
+async def test_parts_are_stored_once_confirmed_and_shown_to_a_watcher() -> None:
+    async with a_master() as bench:
+        (minion,) = await bench.connect("m1")
+        done = await bench.submit("m1", fun="cmd.run")
+        await minion.receive(done.jid)
+        await minion.say(output(done.jid, 0, "one\n"))
+        await minion.say(output(done.jid, 10, "three\n"))
+        await minion.reconnect(done.jid)
+        await minion.say(output(done.jid, 10, "three\n"))
+        assert [stored.upto for stored in minion.got(OutputStored)] == [4, 16, 16]
+        items = bench.views.follow(done.jid)
+        seen = [await anext(items) for _ in range(3)]
+        found = [(item["text"], item["missed"]) for item in seen if item["type"] == "output"]
+        assert found == [("one\n", 0), ("three\n", 6)]
+        await minion.say(output(done.jid, 16, "four\n"))
+        item = await anext(items)
+        while item["type"] != "output":
+            item = await anext(items)
+        assert item["text"] == "four\n" and item["seq"] == 3
+        await minion.answer(done.jid)
+        assert [item async for item in items][-1]["type"] == "end"
+
+
+async def test_ended_job_and_job_of_another_minion_store_nothing() -> None:
+    async with a_master() as bench:
+        one, two = await bench.connect("m1", "m2")
+        done = await bench.submit("m1", fun="cmd.run")
+        await one.receive(done.jid)
+        await two.say(output(done.jid, 0, "forged"))
+        await one.answer(done.jid)
+        await one.say(output(done.jid, 0, "late"))
+        assert len(one.got(OutputStored)) == len(two.got(OutputStored)) == 1
+        kinds = [item["type"] async for item in bench.views.follow(done.jid)]
+        assert "output" not in kinds and "return" in kinds
+
+
+async def test_limit_of_a_job_is_marked_and_senseless_parts_are_refused() -> None:
+    async with a_master(job_output_kib=1) as bench:
+        (minion,) = await bench.connect("m1")
+        done = await bench.submit("m1", fun="cmd.run")
+        await minion.receive(done.jid)
+        for at in (0, 600, 1200):
+            await minion.say(output(done.jid, at, "x" * 600))
+        items = bench.views.follow(done.jid)
+        seen = [await anext(items) for _ in range(3)]
+        shown = [(i["stream"], len(i["text"])) for i in seen if i["type"] == "output"]
+        assert shown == [("stdout", 600), ("", 0)]
+        for bad in ({"stream": "x"}, {"at": -1}, {"attempt": 2**60}, {"size": -5}):
+            await minion.say(JobOutput(**{**vars(output(done.jid, 0, "x")), **bad}))
+        assert len(minion.got(Failure)) == 4
+        await minion.answer(done.jid)
+        assert [item async for item in items][-1]["type"] == "end"
+
+
+async def test_only_an_agent_that_knows_output_is_asked_for_it() -> None:
+    async with a_master(job_output_kib=8) as bench:
+        minion = await bench.accept("m1")
+        await minion.hello()
+        await minion.reconnect(wire=JOB_OUTPUT)
+        older, newer = minion.got(Welcome)
+        assert (older.output_limit, older.output_per_second) == (0, 0)
+        assert (newer.output_limit, newer.output_per_second) == (8 * 1024, 64 * 1024)

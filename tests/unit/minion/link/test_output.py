@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from catena.minion.link.output import WAITING_BYTES, OutputSender
+from catena.transport.messages import JobOutput, OutputStored, Welcome
+
+ONE, TWO = "20260101000000000001", "20260101000000000002"
+WELCOME = Welcome("1", 15, 0, output_per_second=1000, output_limit=100_000)
+
+
+class Link:
+    """Takes messages as long as it is not full."""
+
+    def __init__(self) -> None:
+        self.sent: list[JobOutput] = []
+        self.full = False
+
+    def send(self, message: JobOutput) -> bool:
+        if not self.full:
+            self.sent.append(message)
+        return not self.full
+
+
+def part(at: int, size: int = 100, jid: str = ONE, attempt: int = 0) -> JobOutput:
+    return JobOutput(jid, attempt, at, size, "stdout", "x" * size)
+
+
+def connected(welcome: Welcome = WELCOME) -> tuple[Link, OutputSender]:
+    link = Link()
+    sender = OutputSender(link.send)
+    sender.connected(welcome, 0.0)
+    return link, sender
+
+
+def test_master_that_takes_no_output_gets_none_and_nothing_is_kept() -> None:
+    link, sender = connected(Welcome("1", 15))
+    sender.take(part(0), 0.0)
+    assert sender.next_due() is None
+    sender.connected(WELCOME, 1.0)
+    sender.service(1.0)
+    assert link.sent == []
+
+
+def test_new_connection_resends_only_what_is_not_stored() -> None:
+    link, sender = connected()
+    for at in (0, 100, 200):
+        sender.take(part(at), 0.0)
+    sender.service(0.0)
+    sender.stored(OutputStored(ONE, 0, 200))
+    sender.lost()
+    assert sender.next_due() is None
+    sender.connected(WELCOME, 9.0)
+    sender.service(9.0)
+    assert [message.at for message in link.sent] == [0, 100, 200, 200]
+
+
+def test_part_that_comes_before_the_first_connection_waits_for_it() -> None:
+    link = Link()
+    sender = OutputSender(link.send)
+    sender.take(part(0), 0.0)
+    sender.service(0.0)
+    assert link.sent == []
+    sender.connected(WELCOME, 1.0)
+    sender.service(1.0)
+    assert [message.at for message in link.sent] == [0]
+
+
+def test_rate_is_kept_and_the_rest_follows_later() -> None:
+    link, sender = connected()
+    for at in range(0, 3000, 500):
+        sender.take(part(at, 500), 0.0)
+    sender.service(0.0)
+    assert len(link.sent) == 2
+    due = sender.next_due()
+    assert due is not None and due > 0.0
+    now = 0.0
+    while sender.next_due() is not None and now < 60.0:
+        now += 0.5
+        sender.service(now)
+    assert [message.at for message in link.sent] == list(range(0, 3000, 500)) and now >= 2.0
+
+
+def test_full_link_keeps_the_order() -> None:
+    link, sender = connected()
+    link.full = True
+    sender.take(part(0), 0.0)
+    sender.take(part(100), 0.0)
+    sender.service(0.0)
+    link.full = False
+    sender.service(1.0)
+    assert [message.at for message in link.sent] == [0, 100]
+
+
+def test_what_does_not_fit_is_dropped_and_a_stored_return_frees_its_place() -> None:
+    _, sender = connected(Welcome("1", 15, 0, output_per_second=1, output_limit=10**9))
+    size = WAITING_BYTES // 2
+    for at in range(3):
+        sender.take(part(at * size, size - 200), 0.0)
+    sender.take(part(0, 100, TWO), 0.0)
+    assert sender.waiting_bytes <= WAITING_BYTES
+    sender.ended(ONE)
+    assert sender.waiting_bytes < size
+
+
+def test_one_job_sends_no_more_than_its_limit() -> None:
+    link, sender = connected(Welcome("1", 15, 0, output_per_second=10**6, output_limit=250))
+    for at in range(0, 1000, 100):
+        sender.take(part(at), 0.0)
+    sender.service(0.0)
+    assert [message.at for message in link.sent] == [0, 100, 200]
