@@ -26,6 +26,7 @@ from catena.minion.jobs.folder import Aside
 from catena.minion.jobs.follow_up import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.jobs.own_jobs import OwnJobs
 from catena.minion.jobs.ports import MakeProcesses
+from catena.minion.jobs.queue import Work
 from catena.minion.jobs.receipts import Receipts
 from catena.minion.jobs.returns import ReturnSender
 from catena.minion.jobs.runner import JobRunner
@@ -57,7 +58,7 @@ from catena.transport.messages import (
     ReturnStored,
     Welcome,
 )
-from catena.transport.messages.session import AGENT_WIRE
+from catena.transport.messages.session import AGENT_WIRE, NAMED_QUEUE
 
 #: How soon an agent that could not be confirmed tries again.
 CONFIRM_AGAIN_SECONDS = 5.0
@@ -97,6 +98,8 @@ class Agent:
         self._open_jobs: Set[str] = set()
         #: Jobs that the master was told to be put off.
         self._put_off: Set[str] = set()
+        #: What the connected master understands, as its Welcome says.
+        self._master_wire = 1
         self._held_since: Optional[float] = None
         #: A held chain, and what its manifest says of its boundaries, once that was asked for.
         self._boundary: Optional[Tuple[int, int]] = None
@@ -141,7 +144,7 @@ class Agent:
         self._events.service(now)
         self._tell_grains()
         for jid in self._receipts.take(now):
-            self.link.send("control", JobReceived(jid, self.runner.position(jid)))
+            self.link.send("control", self._receipt(jid))
         self._outbox.service(now)
         self._output.service(now)
         self.relay.service(now)
@@ -185,6 +188,7 @@ class Agent:
     def on_welcome(self, welcome: Welcome, now: float) -> None:
         """The master takes us: everything that is open is said anew."""
         failpoints.hit("agent.welcome")
+        self._master_wire = welcome.wire
         self._damages.look()
         self._events.connected(welcome.events_per_second, now)
         self._confirm(now)
@@ -193,7 +197,7 @@ class Agent:
         self.runner.seen.expire(self._clock.now().timestamp())
         for jid in self._open_jobs:
             if f"ret-{jid}" not in self._outbox:
-                self.link.send("control", JobReceived(jid, self.runner.position(jid)))
+                self.link.send("control", self._receipt(jid))
 
     def _confirm(self, now: float) -> None:
         """Keep the version that runs, now that the master has taken it."""
@@ -279,7 +283,7 @@ class Agent:
         if self.runner.is_given(spec.jid):
             self._receipts.add(spec.jid, now)
         else:
-            self.link.send("control", JobReceived(spec.jid, self.runner.position(spec.jid)))
+            self.link.send("control", self._receipt(spec.jid))
         self.runner.start_next()
 
     def _is_inline(self, spec: JobSpec) -> bool:
@@ -356,7 +360,7 @@ class Agent:
         A job that the agent ended knew nothing, and one of an earlier boot may be wrong: a chain
         waits as long as its resume file is there, or its reboot is to come.
         """
-        waits = self._waits(self.runner.pending_chain or 0)
+        waits = self._waits(self._held_chain)
         pending = aside.pending_resume if waits else {}
         if (aside != Aside() or not waits) and pending != self.start.pending_resume:
             self.start = frozen.replace(self.start, pending_resume=pending)
@@ -366,7 +370,12 @@ class Agent:
     def on_position(self, jid: str, position: int) -> None:
         """A job waits at another place in line."""
         self._open_jobs.add(jid)
-        self.link.send("control", JobReceived(jid, position))
+        self.link.send("control", self._receipt(jid))
+
+    def _receipt(self, jid: str) -> JobReceived:
+        """Return what the master is told of a job that is kept: its position, and behind what."""
+        behind = self.runner.behind(jid) if self._master_wire >= NAMED_QUEUE else ""
+        return JobReceived(jid, self.runner.position(jid), behind=behind)
 
     def on_runs(self, jid: str) -> bool:
         """A job is at work; False: the master could not be told."""
@@ -381,10 +390,16 @@ class Agent:
         fired = EventFired(f"{jid}-{self.start.session}", tag, {"jid": jid, "reason": why})
         self._outbox.add(f"event-{fired.event_id}", lambda: self.link.send("control", fired))
 
+    @property
+    def _held_chain(self) -> int:
+        """The chain that holds back others on this host; 0: none."""
+        held = self.runner.held_by
+        return held.number if held is not None else 0
+
     def _set_chain(self, chain: int) -> None:
-        held = chain if chain and self._waits(chain) else None
-        if held != self.runner.pending_chain:
-            self.runner.pending_chain = held
+        held = Work("chain", chain) if chain and self._waits(chain) else None
+        if held != self.runner.held_by:
+            self.runner.held_by = held
             self._held_since = None if held is None else self._clock.monotonic()
 
     def _waits(self, chain: int) -> bool:
@@ -396,7 +411,7 @@ class Agent:
 
     def _release_hold(self, now: float) -> None:
         """Let other chains go on when the held one is gone, or has not come back in time."""
-        chain = self.runner.pending_chain or 0
+        chain = self._held_chain
         if self._held_since is None:
             return
         if self._after.awaits(chain):
@@ -407,7 +422,7 @@ class Agent:
         held = now - self._held_since
         overdue = held > least and held > least + self._boundary_seconds(chain)
         if overdue or not self._waits(chain):
-            self.runner.pending_chain = None
+            self.runner.held_by = None
             self._held_since = None
             self.runner.start_next()
 
@@ -476,7 +491,7 @@ class Agent:
             "jobs": self.runner.describe(),
             "outbox": len(self._outbox),
             "line": len(self.runner.queue.waiting()),
-            "held_chain": self.runner.pending_chain,
+            "held_chain": self._held_chain or None,
         }
 
     def close(self, reason: str) -> None:

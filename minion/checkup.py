@@ -14,7 +14,7 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
 from catena.minion.jobs import log as job_log
 from catena.minion.jobs.folder import JobFolder, StoredSpec
-from catena.minion.jobs.queue import Entry, blocker, entry_of
+from catena.minion.jobs.queue import Entry, Work, blocker, entry_of
 from catena.minion.link import event_log
 from catena.minion.start import configure, identity
 from catena.runtime import agent_versions, damage
@@ -160,7 +160,7 @@ def _outbox(cache: Path) -> Iterator[Finding]:
     yield Finding("outbox", Level.warning if old else Level.note, text, advice)
 
 
-def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[int]:
+def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[Work]:
     """Return the chain that waits on this host, or None; `_resume_file` tells of damage."""
     file = ResumeFile(config_dir, pki_dir, minion)
     if not (pki_dir / "resume.key").exists():
@@ -169,10 +169,10 @@ def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[int
         point = file.waiting() or file.taken()
     except CatenaError:
         return None
-    return point.actionchain_id if point else None
+    return Work("chain", point.actionchain_id) if point else None
 
 
-def _queued(cache: Path, pending_chain: Optional[int]) -> Iterator[Finding]:
+def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
     """Yield how many jobs wait for their turn, since when, and what each of them waits for."""
     running: List[Entry] = []
     waiting: List[Tuple[StoredSpec, float]] = []
@@ -198,7 +198,7 @@ def _queued(cache: Path, pending_chain: Optional[int]) -> Iterator[Finding]:
     waiting.sort(key=lambda item: item[0].received)
     entries = [entry_of(stored.spec) for stored, _ in waiting]
     for number, (stored, _) in enumerate(waiting[:QUEUED_SHOWN]):
-        why = blocker(entries[number], running, entries[:number], pending_chain)
+        why = blocker(entries[number], running, entries[:number], held_by)
         spec = stored.spec
         yield Finding("queue", Level.note, f"job {spec.jid} ({spec.fun}) waits: {why}")
 

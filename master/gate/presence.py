@@ -29,7 +29,7 @@ from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import Link, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
-from catena.transport.messages.session import JOB_OUTPUT
+from catena.transport.messages.session import JOB_OUTPUT, MASTER_WIRE
 from catena.transport.peers import Peer
 
 log = logging.getLogger(__name__)
@@ -283,9 +283,11 @@ class Presence:
     def _welcome(self, hello: Hello) -> Welcome:
         parts = self._parts
         rates = (parts.ping_interval_seconds, parts.events_per_second)
-        if hello.wire < JOB_OUTPUT or not parts.output_limit:
+        if hello.wire < JOB_OUTPUT:
             return Welcome(__version__, *rates)
-        return Welcome(__version__, *rates, parts.output_per_second, parts.output_limit)
+        limit = parts.output_limit
+        output = (parts.output_per_second if limit else 0, limit)
+        return Welcome(__version__, *rates, *output, wire=MASTER_WIRE)
 
     def _admit(self, peer: Peer, envelope: Envelope, minion: str) -> asyncio.Future[Any]:
         hello: Hello = envelope.message

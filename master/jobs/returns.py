@@ -45,6 +45,8 @@ PROGRESS_LIMIT = 20_000
 #: Jobs that one minion may begin itself, per second and at once: nobody asked for them.
 ADOPTED_RATE = 0.5
 ADOPTED_BURST = 60.0
+#: Longest text of what a queued job waits for.
+BEHIND_CHARACTERS = 200
 #: The largest INTEGER of PostgreSQL.
 RETCODE_LIMIT = 2**31 - 1
 #: Times of minions, since the epoch: about the year 5000. NaN is none either.
@@ -82,6 +84,8 @@ class Returns:
         if message.runs:
             return self._parts.store.post(lambda conn: self._runs(conn, jid, minion), lazy=True)
         detail = f"waits behind {message.position}" if message.position > 0 else ""
+        if detail and message.behind:
+            detail = f"{detail}: {message.behind[:BEHIND_CHARACTERS]}"
         word = Word(minion, jid, detail=detail)
         return self._parts.store.post_item(self._words, word, lazy=True)
 

@@ -17,6 +17,18 @@ PARALLEL_LIMIT = 32
 
 
 @dataclass(frozen=True)
+class Work:
+    """A piece of resumable work of which jobs run a part each, such as a chain."""
+
+    #: What sort of work it is; "chain" is the first.
+    kind: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number}"
+
+
+@dataclass(frozen=True)
 class Entry:
     """Something that wants to run."""
 
@@ -24,9 +36,9 @@ class Entry:
     key: str
     #: One at a time.
     serial: bool
-    #: Chain that it starts or resumes.
-    chain: Optional[int] = None
-    #: It goes on with a chain, so it passes those that wait for the chain's end.
+    #: Work that it starts or resumes.
+    work: Optional[Work] = None
+    #: It goes on with begun work, so it passes the jobs that wait for the end of that work.
     resumes: bool = False
 
 
@@ -37,11 +49,12 @@ def entry_of(spec: JobSpec) -> Entry:
     if chain is None and spec.fun == START and spec.args:
         first = spec.args[0]
         chain = first if isinstance(first, int) else None
-    return Entry(spec.jid, serial, chain, spec.fun == RESUME)
+    work = None if chain is None else Work("chain", chain)
+    return Entry(spec.jid, serial, work, spec.fun == RESUME)
 
 
 def blocker(
-    entry: Entry, running: Sequence[Entry], before: Sequence[Entry], pending_chain: Optional[int]
+    entry: Entry, running: Sequence[Entry], before: Sequence[Entry], held_by: Optional[Work]
 ) -> str:
     """Return what a queued job waits for, for people.
 
@@ -49,7 +62,7 @@ def blocker(
         entry: the job.
         running: what runs.
         before: what was queued before it.
-        pending_chain: see `JobQueue.start`.
+        held_by: see `JobQueue.start`.
     """
     if not entry.serial:
         parallel = sum(1 for other in running if not other.serial)
@@ -59,9 +72,9 @@ def blocker(
     busy = [other for other in running if other.serial]
     if busy:
         return f"job {busy[0].key} runs, and state runs follow each other"
-    if _held(entry, pending_chain):
-        return f"chain {pending_chain} goes on first"
-    first = [other for other in before if other.serial and not _held(other, pending_chain)]
+    if _held(entry, held_by):
+        return f"{held_by} goes on first"
+    first = [other for other in before if other.serial and not _held(other, held_by)]
     return f"job {first[0].key} is before it" if first else "it begins next"
 
 
@@ -113,11 +126,35 @@ class JobQueue:
         """Whether one of those runs, or waits."""
         return self.serial_running or any(entry.serial for entry in self._waiting)
 
-    def position(self, key: str) -> int:
-        """Return how many come before *key*; 0 when it runs, is next, or is unknown."""
-        mine = next((entry for entry in self._waiting if entry.key == key), None)
+    def position(self, key: str, held_by: Optional[Work] = None) -> int:
+        """Return how many come before *key*; 0 when it runs, is next, or is unknown.
+
+        Args:
+            key: the entry.
+            held_by: work that waits on this host, as for `start`; it counts where it holds *key*.
+        """
+        mine = self._find(key)
         if mine is None:
             return 0
+        return self._ahead(mine) + _held(mine, held_by)
+
+    def behind(self, key: str, held_by: Optional[Work] = None) -> str:
+        """Return what *key* waits for, in words; "" when it runs, is next, or is unknown.
+
+        Args:
+            key: the entry.
+            held_by: as for `position`.
+        """
+        mine = self._find(key)
+        if mine is None or not self.position(key, held_by):
+            return ""
+        return blocker(mine, list(self._running.values()), self._before(key), held_by)
+
+    def _find(self, key: str) -> Optional[Entry]:
+        return next((entry for entry in self._waiting if entry.key == key), None)
+
+    def _ahead(self, mine: Entry) -> int:
+        key = mine.key
         ahead = [entry for entry in self._running.values() if entry.serial]
         if not mine.serial:
             ahead = [entry for entry in self._running.values() if not entry.serial]
@@ -126,24 +163,24 @@ class JobQueue:
             return max(0, len(before) + 1 - free)
         return len(ahead) + sum(1 for entry in self._before(key) if entry.serial)
 
-    def start(self, pending_chain: Optional[int] = None) -> List[str]:
+    def start(self, held_by: Optional[Work] = None) -> List[str]:
         """Move everything that may start now to the running ones and return it.
 
         Args:
-            pending_chain: a chain that waits on this host for its next boot or resume. The start
-                of another chain is held back behind it; resuming goes first.
+            held_by: work that waits on this host, as a chain for its next boot. The start of
+                other work is held back until it has ended; resuming goes first.
         """
-        chosen = self._chosen(self._waiting, pending_chain)
+        chosen = self._chosen(self._waiting, held_by)
         for entry in chosen:
             self._waiting.remove(entry)
             self._running[entry.key] = entry
         return [entry.key for entry in chosen]
 
-    def starts(self, entry: Entry, pending_chain: Optional[int] = None) -> bool:
+    def starts(self, entry: Entry, held_by: Optional[Work] = None) -> bool:
         """Return whether *entry* would start now, were it added; as `start` decides."""
-        return entry in self._chosen([*self._waiting, entry], pending_chain)
+        return entry in self._chosen([*self._waiting, entry], held_by)
 
-    def _chosen(self, waiting: List[Entry], pending_chain: Optional[int]) -> List[Entry]:
+    def _chosen(self, waiting: List[Entry], held_by: Optional[Work]) -> List[Entry]:
         if not waiting:
             return []
         serial_free = not self.serial_running
@@ -151,7 +188,7 @@ class JobQueue:
         chosen: List[Entry] = []
         for entry in sorted(waiting, key=lambda item: not item.resumes):
             if entry.serial:
-                if not serial_free or _held(entry, pending_chain):
+                if not serial_free or _held(entry, held_by):
                     continue
                 serial_free = False
             elif parallel >= self._limit:
@@ -166,7 +203,7 @@ class JobQueue:
         return self._waiting[: keys.index(key)]
 
 
-def _held(entry: Entry, pending_chain: Optional[int]) -> bool:
-    if pending_chain is None or entry.chain is None or entry.resumes:
+def _held(entry: Entry, held_by: Optional[Work]) -> bool:
+    if held_by is None or entry.work is None or entry.resumes:
         return False
-    return entry.chain != pending_chain
+    return entry.work != held_by

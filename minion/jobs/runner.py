@@ -21,7 +21,7 @@ from catena.minion.jobs.decide import Leftover, Next
 from catena.minion.jobs.lifecycle import MACHINE, OPEN, Cause, Stage
 from catena.minion.jobs.outcomes import Outcomes
 from catena.minion.jobs.ports import Listener, MakeProcesses
-from catena.minion.jobs.queue import Entry, JobQueue, entry_of
+from catena.minion.jobs.queue import Entry, JobQueue, Work, entry_of
 from catena.minion.jobs.record import Job, JobTable, Parts
 from catena.minion.jobs.seen import REFUSALS, SeenJobs, expiry
 from catena.minion.jobs.starter import Starter
@@ -59,8 +59,8 @@ class JobRunner:
         self.processes = processes(self.boot_id, self)
         self.store = JobStore(first.cache_dir, self.boot_id)
         self.queue = JobQueue()
-        #: Chain that waits on this host for its boot or resume; None: none.
-        self.pending_chain: Optional[int] = None
+        #: Work that waits on this host, as a chain for its boot or resume; None: none.
+        self.held_by: Optional[Work] = None
         self._jobs, self._calls = JobTable(), QueuedCalls()
         self._parts = Parts(
             self._jobs, self.queue, self.store, self.processes, listener, clock, log, self.boot_id
@@ -160,11 +160,11 @@ class JobRunner:
         entry, job = entry_of(spec), Job(spec.jid)
         job.begin_by = self._clock.monotonic() + left if spec.not_after else None
         job.not_after = spec.not_after
-        self._starter.keep(job, spec, self.queue.starts(entry, self.pending_chain))
+        self._starter.keep(job, spec, self.queue.starts(entry, self.held_by))
         self._jobs.add(job)
         self.queue.add(entry)
         # The receipt says the position; it is sent again only when it changes.
-        job.position = self.queue.position(spec.jid)
+        job.position = self.position(spec.jid)
         self._log.info(f"job {spec.jid}: {spec.fun} for {spec.user}")
         return ""
 
@@ -175,11 +175,15 @@ class JobRunner:
 
     def position(self, jid: str) -> int:
         """Return how many jobs come before *jid*; 0 when it runs or is done."""
-        return self.queue.position(jid)
+        return self.queue.position(jid, self.held_by)
+
+    def behind(self, jid: str) -> str:
+        """Return what *jid* waits for, in words; "" when it runs or is done."""
+        return self.queue.behind(jid, self.held_by)
 
     def start_next(self) -> None:
         """Start whatever may start now, and report new positions in the queue."""
-        chosen = self.queue.start(self.pending_chain)
+        chosen = self.queue.start(self.held_by)
         while chosen:
             for key in chosen:
                 if key in self._calls:
@@ -187,9 +191,9 @@ class JobRunner:
                 else:
                     self._starter.begin(key)
             # A job that could not begin has left its place to the next one.
-            chosen = self.queue.start(self.pending_chain)
+            chosen = self.queue.start(self.held_by)
         for key in self.queue.waiting():
-            self._report_position(key, self.queue.position(key))
+            self._report_position(key, self.position(key))
 
     def _report_position(self, key: str, position: int) -> None:
         if key in self._calls:
@@ -294,7 +298,8 @@ class JobRunner:
             "ret": "",
             "pid": work.process.pid if work and work.process else 0,
             "state": self._state(jid, job),
-            "position": self.queue.position(jid),
+            "position": self.position(jid),
+            "behind": self.behind(jid),
         }
         return [row]
 

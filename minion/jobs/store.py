@@ -168,8 +168,8 @@ class JobStore:
             return True
         if not folder.is_postponed():
             return False
-        chain = entry_of(spec).chain
-        return chain is None or (self._folder.parent / "chains" / str(chain)).exists()
+        work = entry_of(spec).work
+        return work is None or (self._folder.parent / "chains" / str(work.number)).exists()
 
     def mend(self, jid: str) -> None:
         """Make the folder that *jid* needs to begin, where it lies in the log alone.

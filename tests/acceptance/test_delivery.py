@@ -160,7 +160,7 @@ def test_state_runs_of_one_minion_wait_in_a_line_that_is_seen(fleet: Fleet) -> N
     reaches(fleet, first, "one", "running")
     for position, jid in enumerate(others, 1):
         assert reaches(fleet, jid, "one", "received")["detail"].startswith(
-            f"waits behind {position}"
+            f"waits behind {position}: job {first}"
         )
     # It would wait for the gate behind them.
     assert fleet.catena("run", "one", "test.ping").returncode == 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
 from catena.core.job import JobProgress, JobReturn, JobSpec
+from catena.core.records import LATER
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class JobReceived:
     position: int
     #: Its process has been at work for a while; said again with this.
     runs: bool = False
+    #: What it waits for, in words; only masters of NAMED_QUEUE know this field.
+    behind: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,14 @@ TRANSACTIONAL_CHUNKS = 3
 #: The first number of an agent that sends the output of running jobs.
 JOB_OUTPUT = 4
 
+#: What this master understands beyond the first wire, as the number that its Welcome says to
+#: agents of at least JOB_OUTPUT.
+#:
+#: 2: a JobReceived that says what a job waits for.
+MASTER_WIRE = 2
+#: The first number of a master that takes what a queued job waits for.
+NAMED_QUEUE = 2
+
 
 @dataclass(frozen=True)
 class Hello:
@@ -58,6 +66,8 @@ class Welcome:
     output_per_second: int = field(default=0, metadata=LATER)
     #: Bytes of output that the master keeps of one job of one minion.
     output_limit: int = field(default=0, metadata=LATER)
+    #: What the master understands (MASTER_WIRE); only agents of JOB_OUTPUT know this field.
+    wire: int = field(default=1, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ from catena import modules
 from catena.core.marks import QUEUED, RESUMABLE
 from catena.core.plugins import FunctionMark, Registry
 from catena.minion.jobs.inline import INLINE
-from catena.minion.jobs.queue import PARALLEL_LIMIT, Entry, JobQueue, blocker
+from catena.minion.jobs.queue import PARALLEL_LIMIT, Entry, JobQueue, Work, blocker
 from catena.runtime import functions as runtime_functions
 from catena.states import functions as state_functions
 
+CHAIN = Work("chain", 1)
+
 
 def serial(key: str, chain: int | None = None, resumes: bool = False) -> Entry:
-    return Entry(key, True, chain, resumes)
+    return Entry(key, True, Work("chain", chain) if chain else None, resumes)
 
 
 def test_state_runs_go_one_at_a_time_and_in_order() -> None:
@@ -34,8 +36,8 @@ def test_blocker_names_what_a_job_waits_for() -> None:
     runs, chain = serial("a"), serial("c", chain=2)
     assert blocker(serial("b"), [runs], [], None) == "job a runs, and state runs follow each other"
     assert blocker(serial("b"), [], [serial("a")], None) == "job a is before it"
-    assert blocker(chain, [], [], 1) == "chain 1 goes on first"
-    assert blocker(serial("b"), [], [chain], 1) == "it begins next"
+    assert blocker(chain, [], [], CHAIN) == "chain 1 goes on first"
+    assert blocker(serial("b"), [], [chain], CHAIN) == "it begins next"
     many = [Entry(str(number), False) for number in range(PARALLEL_LIMIT)]
     assert (
         blocker(Entry("p", False), many, [], None) == "32 jobs run, as many as may run at a time"
@@ -59,18 +61,18 @@ def test_the_start_of_another_chain_waits_for_the_one_that_waits_for_its_boot() 
     line.add(serial("other", chain=2))
     line.add(serial("apply"))
     line.add(serial("resume", resumes=True))
-    assert line.start(pending_chain=1) == ["resume"]
+    assert line.start(held_by=CHAIN) == ["resume"]
     line.drop("resume")
-    assert line.start(pending_chain=1) == ["apply"]
+    assert line.start(held_by=CHAIN) == ["apply"]
     line.drop("apply")
-    assert line.start(pending_chain=1) == []
-    assert line.start(pending_chain=None) == ["other"]
+    assert line.start(held_by=CHAIN) == []
+    assert line.start(held_by=None) == ["other"]
 
 
 def test_the_same_chain_is_not_held_back_by_itself() -> None:
     line = JobQueue()
     line.add(serial("again", chain=1))
-    assert line.start(pending_chain=1) == ["again"]
+    assert line.start(held_by=CHAIN) == ["again"]
 
 
 def test_what_is_dropped_is_gone() -> None:
@@ -115,3 +117,31 @@ def test_every_name_of_the_tables_is_a_function() -> None:
     index = {**state_functions.INDEX, **runtime_functions.INDEX, "test": modules.INDEX["test"]}
     registry = Registry("function", index, FunctionMark)
     assert [name for name in {*QUEUED, *RESUMABLE, *INLINE} if name not in registry] == []
+
+
+def test_held_job_and_queued_jobs_say_what_they_wait_for() -> None:
+    line = JobQueue()
+    line.add(serial("other", chain=2))
+    assert (line.position("other", CHAIN), line.behind("other", CHAIN)) == (
+        1,
+        "chain 1 goes on first",
+    )
+    assert (line.position("other"), line.behind("other")) == (0, "")
+    line.start()
+    line.add(serial("apply"))
+    line.add(serial("last"))
+    assert (line.position("apply"), line.behind("apply")) == (
+        1,
+        "job other runs, and state runs follow each other",
+    )
+    assert (line.position("last"), line.behind("last")) == (
+        2,
+        "job other runs, and state runs follow each other",
+    )
+    line.drop("other")
+    line.start()
+    assert (line.position("last"), line.behind("last")) == (
+        1,
+        "job apply runs, and state runs follow each other",
+    )
+    assert line.behind("apply") == line.behind("nobody") == ""

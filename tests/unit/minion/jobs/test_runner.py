@@ -16,6 +16,7 @@ from catena.core.job import JobSpec
 from catena.minion.jobs.folder import Aside, Claim, JobFolder
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.processes import ProcessRef
+from catena.minion.jobs.queue import Work
 from catena.minion.jobs.runner import JobRunner
 from catena.minion.jobs.store import JobStore
 from catena.minion.jobs.supervisor import LOOK_SECONDS
@@ -136,7 +137,7 @@ def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
 
 def waiting(runner: JobRunner, seconds: float, wall: float) -> None:
     """Order a chain that has to wait behind another one, *seconds* at most."""
-    runner.pending_chain = 7
+    runner.held_by = Work("chain", 7)
     spec = JobSpec(JID, "mgractionchains.start", (8,), not_after=wall + seconds)
     assert runner.order(spec) == ""
     runner.start_next()
@@ -191,7 +192,7 @@ def test_job_behind_one_that_waited_too_long_starts_at_once(tmp_path: Path) -> N
     behind = JobSpec(f"{JID[:-1]}9", "mgractionchains.start", (9,))
     assert runner.order(behind) == ""
     clock.advance(61.0)
-    runner.pending_chain = None
+    runner.held_by = None
     runner.start_next()
     assert told.done == [JID] and made.jids == [behind.jid]
 
