@@ -27,6 +27,8 @@ KEY_LIMIT = 1000
 DEPTH_LIMIT = 100
 _STEP = 4
 _ITEM = "-".ljust(_STEP)
+#: Names, paths and ids, most of what a chunk file holds: none of the rules below is about them.
+_SIMPLE = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]*[A-Za-z0-9_])?\Z")
 #: What ends or begins something else than text, wherever it stands: ": ", " #", a ":" or a blank
 #: at the end, and the marks between documents.
 _NOT_PLAIN = re.compile(r": | #|[: ]\Z|(?:---|\.\.\.)(?: |\Z)")
@@ -146,6 +148,8 @@ def _quoted_word(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
+    if _SIMPLE.match(text) and text.lower() not in _RESERVED:
+        return text
     if not text.isprintable() or _JINJA.search(text):
         return '"' + "".join(_escaped(text)) + '"'
     if _is_plain(text):

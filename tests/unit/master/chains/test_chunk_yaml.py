@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -124,6 +125,12 @@ def test_the_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, 
 )
 def test_text_is_quoted_only_where_it_must_be(text: str, written: str) -> None:
     assert chunk_yaml.quoted(text) == written
+
+
+def test_quick_look_at_names_keeps_the_rules_for_plain_text() -> None:
+    parts = ("a", "Z", "_", "/", ".", "...", "---", "~", "=", "1", "e", "no", " ")
+    for text in map("".join, itertools.product(parts, repeat=4)):
+        assert (chunk_yaml.quoted(text) == text) == chunk_yaml._is_plain(text), text
 
 
 @pytest.mark.parametrize(
