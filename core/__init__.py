@@ -1,1 +1,1 @@
-"""The ground floor: records, names, events, targets, durable files. Only standard library."""
+"""What every package uses: records, names, events, targets, durable files; standard library."""

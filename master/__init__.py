@@ -1,1 +1,1 @@
-"""The master: store, jobs, chains, gateway, presence."""
+"""The master daemon; `daemon.py` is its composition root."""

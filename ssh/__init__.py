@@ -1,1 +1,1 @@
-"""Hosts that are reached over SSH alone: how to connect to one, and how a job is pushed there."""
+"""Hosts without an agent, over SSH: connections, and pushing a job."""

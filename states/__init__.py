@@ -1,4 +1,4 @@
-"""State modules: how a thing should be, and what was changed to make it so."""
+"""State modules: bring one thing of the host into its wanted state and report changes."""
 
 from __future__ import annotations
 

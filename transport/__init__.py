@@ -1,1 +1,1 @@
-"""How bytes travel: the wire codec, keys, and the ZeroMQ sockets of master and minion."""
+"""The wire codec, keys, and the ZeroMQ sockets of master and minion."""

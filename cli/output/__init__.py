@@ -1,4 +1,4 @@
-"""How answers look: one function per --out, all of them from data to text."""
+"""Formats answers of the commands: one function per --out, from data to text."""
 
 from __future__ import annotations
 

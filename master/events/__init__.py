@@ -1,1 +1,1 @@
-"""The event table, those who follow it, and what the reactor does about it."""
+"""The event table and its bus, the subscribers, and the store of the reactor."""

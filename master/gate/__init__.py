@@ -1,1 +1,1 @@
-"""What minions say to the master, and what it shows of them."""
+"""Receives the messages of minions: presence, pillar requests, returns; shows minions."""

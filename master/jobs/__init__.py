@@ -1,1 +1,1 @@
-"""Jobs: stored, handed over, answered, shown."""
+"""Jobs and their deliveries: stored, sent to minions, returned, shown."""

@@ -1,1 +1,1 @@
-"""Who may come in: enrolment, keys, tokens."""
+"""Keys of minions: enrolment, decisions, tokens, rotation."""

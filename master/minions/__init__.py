@@ -1,1 +1,1 @@
-"""Minions: who is up, what they say, how people see them."""
+"""What the master knows of minions: facts, sessions, rate limits, rows."""

@@ -1,1 +1,1 @@
-"""The master as a process of its host: its log, its memory, its chores, who reaches its socket."""
+"""The master as a process of its host: log, memory, clocks, housekeeping, socket access."""

@@ -1,1 +1,1 @@
-"""Jobs and chains on hosts that SSH alone reaches: visits, and who makes them when."""
+"""Jobs and chains on hosts without an agent: plans and makes visits over SSH."""

@@ -1,1 +1,1 @@
-"""The door: what clients ask, who may ask it, and each request carried out once."""
+"""Requests of clients: rights, dispatcher, handlers by verb; each request takes effect once."""

@@ -1,1 +1,1 @@
-"""Processes for what costs CPU."""
+"""Worker processes that compile pillar and render, with time limits."""

@@ -1,1 +1,1 @@
-"""What goes to the master and to the processes of this host, and what comes from there."""
+"""Connections of the agent: to the master, and to other processes of this host."""

@@ -1,1 +1,1 @@
-"""Files of records that survive a power cut."""
+"""Record files that survive a power failure."""

@@ -1,1 +1,1 @@
-"""What an agent finds out before it serves: settings, names, places."""
+"""Start of an agent: settings, identity, folders."""

@@ -1,1 +1,1 @@
-"""What several execution modules work with, and what is none itself."""
+"""Code that several execution modules use; it imports none of them."""

@@ -1,1 +1,1 @@
-"""What runs on a host that is reached over SSH, and the words in which it is spoken to."""
+"""The part of the runtime that SSH ships to a host, and its protocol with the master."""

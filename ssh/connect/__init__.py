@@ -1,1 +1,1 @@
-"""From a roster to an authenticated connection with one host, and the commands that it runs."""
+"""Roster, keys and authenticated connections to one host, and commands there."""

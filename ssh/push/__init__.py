@@ -1,1 +1,1 @@
-"""One job on a host without an agent: what it needs is put together here, sent, run, collected."""
+"""One job on a host without an agent: compile, bundle, send, run, collect."""

@@ -1,1 +1,1 @@
-"""Short cuts of the store for what comes a thousand times a second."""
+"""Fast paths of the SQLite store for statements that run a thousand times a second."""
