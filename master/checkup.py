@@ -14,13 +14,14 @@ from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master.chains import findings as chain_findings
-from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.executions.lifecycle import OPEN
 from catena.master.jobs import findings as job_findings
 from catena.master.process import cli_access
 from catena.master.push.lifecycle import HostState
 from catena.master.store import growth, lock, schema, sole, upkeep
-from catena.master.store.chain_tables import CHAINS, EXECUTIONS
+from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import database_url
+from catena.master.store.execution_tables import EXECUTIONS
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import (
     CURSORS,
@@ -36,7 +37,6 @@ LAG = 1000
 #: How long the report of a damaged file is shown.
 DAMAGE_SECONDS = 7 * 24 * 3600.0
 _SHOWN = 5
-_OPEN = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
 
 
 def check(settings: MasterSettings) -> Iterator[Finding]:
@@ -152,8 +152,8 @@ def _ssh_hosts(conn: sa.Connection) -> Iterator[Finding]:
         sa.select(SSH_HOSTS.c.id, SSH_HOSTS.c.state, SSH_HOSTS.c.detail)
         .add_columns(CHAINS.c.id.label("chain"), CHAINS.c.label)
         .join(EXECUTIONS, EXECUTIONS.c.minion == SSH_HOSTS.c.id)
-        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
-        .where(SSH_HOSTS.c.state.in_(stuck), EXECUTIONS.c.state.in_(_OPEN))
+        .join(CHAINS, CHAINS.c.run == EXECUTIONS.c.run)
+        .where(SSH_HOSTS.c.state.in_(stuck), EXECUTIONS.c.status.in_(OPEN))
         .where(CHAINS.c.dispatched == sa.true())
         .distinct()
         .order_by(SSH_HOSTS.c.id)

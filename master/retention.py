@@ -17,8 +17,11 @@ from typing import Protocol, TypeVar
 import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
+from catena.master.chains import cleanup
+from catena.master.chains import rows as chain_rows
 from catena.master.events import return_events
-from catena.master.store.chain_tables import CHAINS, RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS, CHAINS
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.lists import padded
 from catena.master.store.tables import CURSORS, EVENTS, JOBS, MINIONS, REQUESTS, RETURNS, SESSIONS
 from catena.master.store.upkeep import used_bytes
@@ -152,7 +155,7 @@ def _drop(conn: sa.Connection, kept: Limits) -> Dropped:
 
 def _drop_jobs(conn: sa.Connection, kept: Limits) -> Dropped:
     # A chain that is under way may still be asked what its jobs returned.
-    running = sa.select(RUNS.c.jid).where(RUNS.c.open == sa.true())
+    running = sa.select(CHAIN_MINIONS.c.jid).where(chain_rows.OPEN_RUNS)
     old = sa.select(JOBS.c.jid).where(JOBS.c.ended < kept.jobs_before, JOBS.c.jid.not_in(running))
     jids = conn.execute(old.order_by(JOBS.c.ended).limit(BATCH["jobs"])).scalars().all()
     if not jids:
@@ -203,14 +206,11 @@ def _drop_events(conn: sa.Connection, before: float) -> int:
 
 
 def _drop_chains(conn: sa.Connection, before: float) -> int:
-    rule = (CHAINS.c.archived == sa.true()) & (CHAINS.c.ended < before)
-    ids = conn.execute(
-        sa.select(CHAINS.c.id).where(rule).order_by(CHAINS.c.ended).limit(BATCH["chains"])
-    )
-    found = ids.scalars().all()
-    if not found:
-        return 0
-    return conn.execute(sa.delete(CHAINS).where(CHAINS.c.id.in_(padded(found)))).rowcount
+    rule = (CHAINS.c.archived == sa.true()) & (RUNS.c.ended < before)
+    old = sa.select(CHAINS.c.id).join(RUNS, RUNS.c.id == CHAINS.c.run).where(rule)
+    found = conn.execute(old.order_by(RUNS.c.ended).limit(BATCH["chains"])).scalars().all()
+    cleanup.forget(conn, found)
+    return len(found)
 
 
 def _drop_sessions(conn: sa.Connection, before: float) -> int:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from catena.core.job import ActionKind, Boundary, ChainManifest
-from catena.master.chains.lifecycle import EXECUTION, ChainEvent, ExecutionEvent, ExecutionState
+from catena.master.chains.lifecycle import ChainEvent
+from catena.master.executions.lifecycle import EXECUTION, ExecutionEvent, ExecutionState
 from catena.master.process.clocks import ClockReading, passed
 
 PREREQUISITE_FAILED = "Prerequisite failed"

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event, Stretch
+from catena.core.fsm import Actor
 from catena.core.job import BOUNDARY_SECONDS
 from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ChainLedger
 from catena.master.events.bus import NewEvent
 from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
 from catena.master.minions.facts import Facts
@@ -187,14 +188,15 @@ class ChainParts:
     #: The request of a client that is being carried out.
     once: Once = UNKEYED
 
-    async def change(self, fn: Callable[[Ledger], T], by: str = "") -> T:
+    async def change(self, fn: Callable[[ChainLedger], T], by: str = "") -> T:
         """Run *fn* with a ledger in one transaction, record its events, wake the scheduler.
 
         The value of *fn* is the answer of the request, which a repetition of it gets too.
         """
 
         def run(conn: sa.Connection) -> T:
-            ledger = Ledger(conn, self.clocks.read(), by)
+            actor = Actor.api if by else Actor.system
+            ledger = ChainLedger(conn, self.clocks.read(), actor, by)
             value = fn(ledger)
             self.record_all(conn, ledger.events)
             return value

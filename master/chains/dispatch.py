@@ -14,13 +14,14 @@ from catena.core.job import BOUNDARY_SECONDS, ChainManifest
 from catena.master.chains import claims, decide, rows
 from catena.master.chains.claims import Draft, Host
 from catena.master.chains.dependencies import ChainParts, ChainRules, SshHosts
-from catena.master.chains.ledger import ConflictError, Ledger
+from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
 )
 from catena.master.chains.render import ChainPlan, RenderedChain, render
 from catena.master.chains.run_jobs import START
+from catena.master.executions.ledger import ConflictError
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Packed, Ready
@@ -57,7 +58,7 @@ def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
     """
     row = rows.chain(conn, chain_id)
     entries = rows.entries(conn, chain_id)
-    open_now = {each.action_id for each in rows.waiting(conn, chain_id, row.epoch)}
+    open_now = {each.action_id for each in rows.waiting(conn, row.run)}
     if row.state != ChainState.draft.value and open_now:
         entries = [entry for entry in entries if entry.action_id in open_now]
     plans = rows.planned(entries)
@@ -163,7 +164,7 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     _show(parts, found, rendering)
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
-        ledger = Ledger(conn, parts.clocks.read())
+        ledger = ChainLedger(conn, parts.clocks.read())
         _claim(ledger, found, rendering, submitted.jid)
         parts.record_all(conn, ledger.events)
 
@@ -253,13 +254,14 @@ def _told(manifest: ChainManifest, rules: ChainRules) -> ChainManifest:
     return replace(manifest, boundary_seconds=int(rules.boundary_seconds))
 
 
-def _claim(ledger: Ledger, found: Draft, rendering: Rendering, jid: str) -> None:
+def _claim(ledger: ChainLedger, found: Draft, rendering: Rendering, jid: str) -> None:
     """Store that the chain is dispatched, with what was rendered for whom."""
     row = found.row
     reason = f"{len(rendering.refused)} minions can't take it" if rendering.refused else ""
-    ledger.move_chain(row, ChainEvent.dispatch, reason, dispatched=True)
+    ledger.move_chain(row, ChainEvent.dispatch, reason)
     claims.claim(ledger, found, rendering.chains, jid)
+    claims.await_hosts(ledger, found, rendering.awaited)
     for minion, text in rendering.refused.items():
-        some = rows.executions(ledger.conn, row.id, minion, row.epoch)
-        ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
+        some = rows.executions(ledger.conn, row.run, minion)
+        ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text))
     ledger.settle(row.id, ())

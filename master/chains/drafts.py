@@ -5,26 +5,30 @@ Every function works in the transaction of its ledger; the service calls them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
 import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainAction, ChainSchedule
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.chains import actions, decide, rows
 from catena.master.chains.actions import ActionPlan
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
     ChainEvent,
     ChainState,
-    ExecutionEvent,
-    ExecutionState,
 )
+from catena.master.chains.model import ChainExecution, ChainRecord
+from catena.master.executions import approvals
+from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
-from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES, EXECUTIONS
+from catena.master.store.chain_tables import ACTIONS, CHAINS, ENTRIES
+from catena.master.store.execution_tables import EXECUTIONS, RUNS
 from catena.master.store.fast.serials import insert_many
 from catena.master.store.metadata import Ready
 
@@ -32,16 +36,31 @@ _INSERT_ENTRY = sa.insert(ENTRIES)
 _INSERT_EXECUTION = sa.insert(EXECUTIONS)
 #: One for each entry of a chain, without a way through this process: a fleet's are many.
 _INSERT_EVERY_EXECUTION = _INSERT_EXECUTION.from_select(
-    ["chain_id", "action_id", "epoch", "minion", "sort_order", "state", "created"],
+    [
+        "run",
+        "engine",
+        "kind",
+        "ref",
+        "epoch",
+        "minion",
+        "position",
+        "state",
+        "status",
+        "created",
+    ],
     sa.select(
-        ENTRIES.c.chain_id,
-        ENTRIES.c.action_id,
+        sa.bindparam("b_run", type_=sa.BigInteger),
+        sa.literal(rows.ENGINE, sa.String),
+        ACTIONS.c.repeat,
+        sa.cast(ENTRIES.c.action_id, sa.String(64)),
         sa.bindparam("b_epoch", type_=sa.Integer),
         ENTRIES.c.minion,
         ENTRIES.c.sort_order,
         sa.bindparam("b_state", type_=sa.String),
+        sa.bindparam("b_state", type_=sa.String),
         sa.bindparam("b_now", type_=sa.Double),
     )
+    .join(ACTIONS, ACTIONS.c.id == ENTRIES.c.action_id)
     .where(ENTRIES.c.chain_id == sa.bindparam("b_chain"))
     .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion),
 )
@@ -74,17 +93,17 @@ class Step:
     minions: tuple[str, ...]
 
 
-def draft(conn: sa.Connection, label: str) -> sa.Row[Any] | None:
+def draft(conn: sa.Connection, label: str) -> ChainRecord | None:
     """Return the draft of a label, or None."""
-    return _newest(conn, label, CHAINS.c.state == ChainState.draft.value)
+    return _newest(conn, label, CHAINS.c.run.is_(None))
 
 
-def _newest(conn: sa.Connection, label: str, rule: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
-    query = sa.select(CHAINS).where(CHAINS.c.label == label, rule)
-    return conn.execute(query.order_by(CHAINS.c.id.desc()).limit(1)).first()
+def _newest(conn: sa.Connection, label: str, rule: sa.ColumnElement[bool]) -> ChainRecord | None:
+    query = rows.CHAIN_ROWS.where(CHAINS.c.label == label, rule)
+    return next(iter(rows.chains(conn, query.order_by(CHAINS.c.id.desc()).limit(1))), None)
 
 
-def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
+def editable(conn: sa.Connection, ref: str) -> ChainRecord:
     """Return a chain that may be edited: a draft of that label, else the chain that *ref* names.
 
     Raises:
@@ -96,11 +115,11 @@ def editable(conn: sa.Connection, ref: str) -> sa.Row[Any]:
     except NotFoundError as error:
         raise NotFoundError(f"{error}; a new one: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
-        raise InvalidStateError(f"{rows.title(row)} is {row.state}; only a draft can be edited")
+        raise InvalidStateError(f"{row.title} is {row.state}; only a draft can be edited")
     return row
 
 
-def create(ledger: Ledger, label: str, again: bool = False) -> int:
+def create(ledger: ChainLedger, label: str, again: bool = False) -> int:
     """Make an empty draft; return its id.
 
     Args:
@@ -114,30 +133,29 @@ def create(ledger: Ledger, label: str, again: bool = False) -> int:
     """
     known = draft(ledger.conn, label)
     if known is not None:
-        raise UsageError(f"there is already {rows.title(known)}, which is {known.state}")
-    unended = CHAINS.c.state.not_in([state.value for state in ENDED_CHAINS])
+        raise UsageError(f"there is already {known.title}, which is {known.state}")
+    ended = [state.value for state in ENDED_CHAINS]
+    unended = CHAINS.c.run.is_(None) | RUNS.c.state.not_in(ended)
     known = None if again else _newest(ledger.conn, label, unended)
     if known is not None:
         raise UsageError(
-            f"{rows.title(known)} is {known.state}: it was taken already, see catena chain show "
+            f"{known.title} is {known.state}: it was taken already, see catena chain show "
             f"{known.id}; --again makes another chain of this label"
         )
     values = {
         "label": label,
-        "user": ledger.by,
-        "state": ChainState.draft.value,
+        "user": ledger.who,
         "created": ledger.now.wall,
-        "modified": ledger.now.wall,
         "dispatched": False,
         "archived": False,
     }
     key = ledger.conn.execute(sa.insert(CHAINS).values(values)).inserted_primary_key
     assert key is not None
-    ledger.note(rows.chain(ledger.conn, key[0]), "created")
+    ledger.note_chain(rows.chain(ledger.conn, key[0]), "created")
     return int(key[0])
 
 
-def append(ledger: Ledger, row: sa.Row[Any], steps: Sequence[Step]) -> list[dict[str, Any]]:
+def append(ledger: ChainLedger, row: ChainRecord, steps: Sequence[Step]) -> list[dict[str, Any]]:
     """Put actions behind the last one of a draft; return sort order, minions, ids of each.
 
     Raises:
@@ -155,11 +173,11 @@ def append(ledger: Ledger, row: sa.Row[Any], steps: Sequence[Step]) -> list[dict
             {"sort_order": order, "minions": list(step.minions), "action_ids": action_ids}
         )
         names = ", ".join(step.minions[:3]) + (", …" if len(step.minions) > 3 else "")
-        ledger.note(row, "added", f"{order}: {actions.title(step.plan)} on {names}")
+        ledger.note_chain(row, "added", f"{order}: {actions.title(step.plan)} on {names}")
     return added
 
 
-def _insert(ledger: Ledger, row: sa.Row[Any], step: Step, order: int) -> list[int]:
+def _insert(ledger: ChainLedger, row: ChainRecord, step: Step, order: int) -> list[int]:
     """Store an action and an entry for each minion of a step; return the actions' ids."""
     values = {
         "chain_id": row.id,
@@ -179,13 +197,13 @@ def _insert(ledger: Ledger, row: sa.Row[Any], step: Step, order: int) -> list[in
     return list(keys)
 
 
-def orders(conn: sa.Connection, row: sa.Row[Any]) -> list[int]:
+def orders(conn: sa.Connection, row: ChainRecord) -> list[int]:
     """Return the sort orders of a chain that have entries, ascending."""
     query = sa.select(ENTRIES.c.sort_order).where(ENTRIES.c.chain_id == row.id).distinct()
     return sorted(conn.execute(query).scalars())
 
 
-def entries_at(conn: sa.Connection, row: sa.Row[Any], order: int) -> Sequence[sa.Row[Any]]:
+def entries_at(conn: sa.Connection, row: ChainRecord, order: int) -> Sequence[sa.Row[Any]]:
     """Return the entries at a sort order.
 
     Raises:
@@ -194,11 +212,11 @@ def entries_at(conn: sa.Connection, row: sa.Row[Any], order: int) -> Sequence[sa
     rule = (ENTRIES.c.chain_id == row.id) & (ENTRIES.c.sort_order == order)
     found = conn.execute(sa.select(ENTRIES).where(rule)).all()
     if not found:
-        raise NotFoundError(f"{rows.title(row)} has no action with sort order {order}")
+        raise NotFoundError(f"{row.title} has no action with sort order {order}")
     return found
 
 
-def reorder(conn: sa.Connection, row: sa.Row[Any], orders: Sequence[int]) -> None:
+def reorder(conn: sa.Connection, row: ChainRecord, orders: Sequence[int]) -> None:
     """Number the entries anew: those at orders[n] get n.
 
     Through negative numbers, because no two entries of a minion may share a sort order at any
@@ -212,14 +230,14 @@ def reorder(conn: sa.Connection, row: sa.Row[Any], orders: Sequence[int]) -> Non
             conn.execute(sa.update(ENTRIES).where(rule).values(sort_order=target))
 
 
-def due_now(ledger: Ledger, at: float = 0.0) -> dict[str, Any]:
-    """Return the columns of a chain that is due at *at* (0: now), with the clocks as they are."""
+def due_now(ledger: ChainLedger, at: float = 0.0) -> dict[str, Any]:
+    """Return the columns of a run that is due at *at* (0: now), with the clocks as they are."""
     now = ledger.now
     anchor = {"anchor_wall": now.wall, "anchor_mono": now.mono, "anchor_boot": now.boot}
     return {"due": at or now.wall, **anchor}
 
 
-def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
+def schedule(ledger: ChainLedger, row: ChainRecord, request: ChainSchedule) -> int:
     """Give a draft its time and make its executions; return its id.
 
     Raises:
@@ -227,43 +245,71 @@ def schedule(ledger: Ledger, row: sa.Row[Any], request: ChainSchedule) -> int:
         InvalidStateError: it is no draft.
     """
     if not rows.has_entries(ledger.conn, row.id):
-        raise UsageError(f"{rows.title(row)} has no actions")
+        raise UsageError(f"{row.title} has no actions")
     event = ChainEvent.ask_approval if request.approve_required else ChainEvent.schedule
     epoch = next_epoch(ledger.conn, row.epoch)
-    ledger.move_chain(row, event, epoch=epoch, **due_now(ledger, request.at))
+    chain = ledger.open_run(row, event, epoch, due_now(ledger, request.at))
+    if request.approve_required and chain.run is not None:
+        approvals.ask(ledger, chain.run, _content(ledger.conn, row.id))
     state = (
         ExecutionState.PENDING_APPROVE
         if request.approve_required
         else ExecutionState.PENDING_SCHEDULE
     )
-    every = {"b_chain": row.id, "b_epoch": epoch, "b_state": state.value, "b_now": ledger.now.wall}
+    every = {
+        "b_chain": row.id,
+        "b_run": chain.run,
+        "b_epoch": epoch,
+        "b_state": state.value,
+        "b_now": ledger.now.wall,
+    }
     ledger.conn.execute(_INSERT_EVERY_EXECUTION, every)
     return int(row.id)
 
 
+def _content(conn: sa.Connection, chain_id: int) -> str:
+    """Return the SHA-256 of what a chain is to do, and where."""
+    query = (
+        sa.select(ENTRIES.c.minion, ENTRIES.c.sort_order, ACTIONS.c.kind)
+        .add_columns(sa.type_coerce(ACTIONS.c.data, sa.LargeBinary), ACTIONS.c.repeat)
+        .join(ACTIONS, ACTIONS.c.id == ENTRIES.c.action_id)
+        .where(ENTRIES.c.chain_id == chain_id)
+        .order_by(ENTRIES.c.sort_order, ENTRIES.c.minion)
+    )
+    digest = hashlib.sha256()
+    for row in conn.execute(query):
+        digest.update(msgpack.packb(tuple(row)))
+    return digest.hexdigest()
+
+
 def add_executions(
-    ledger: Ledger, row: sa.Row[Any], entries: Iterable[Any], state: ExecutionState, epoch: int
+    ledger: ChainLedger, chain: ChainRecord, again: Iterable[ChainExecution]
 ) -> None:
-    """Store that actions of a chain are to run: *entries* say which, on which minion, when."""
+    """Store that actions of a chain are to run again, in its newest run."""
     values = [
         {
-            "chain_id": row.id,
-            "action_id": entry.action_id,
-            "epoch": epoch,
-            "minion": entry.minion,
-            "sort_order": entry.sort_order,
-            "state": state.value,
+            "run": chain.run,
+            "engine": rows.ENGINE,
+            "kind": row.kind,
+            "ref": str(row.action_id),
+            "epoch": chain.epoch,
+            "minion": row.minion,
+            "position": row.sort_order,
+            "state": ExecutionState.PENDING_SCHEDULE.value,
+            "status": ExecutionState.PENDING_SCHEDULE.value,
             "created": ledger.now.wall,
         }
-        for entry in entries
+        for row in again
     ]
     if values:
         ledger.conn.execute(_INSERT_EXECUTION, values)
 
 
-def move_open(ledger: Ledger, row: sa.Row[Any], event: ExecutionEvent, reason: str = "") -> None:
+def move_open(
+    ledger: ChainLedger, row: ChainRecord, event: ExecutionEvent, reason: str = ""
+) -> None:
     """Move every open execution of a chain's newest run."""
-    for execution in rows.executions(ledger.conn, row.id, epoch=row.epoch):
+    for execution in rows.executions(ledger.conn, row.run):
         if rows.fact(execution).is_open:
             change = decide.Change(execution.action_id, event, reason)
             ledger.move_execution(execution, change)

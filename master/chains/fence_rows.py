@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from catena.core.job import JobReturn
 from catena.core.run_ref import RunRef
+from catena.master.chains import rows
 from catena.master.chains.fence_rules import Fence
-from catena.master.store.chain_tables import CHAINS, RUNS
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.lifecycle import MinionEvent, MinionState
+from catena.master.chains.model import ChainMinion
+from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
 _WHY_LIMIT = 2000
-_OWED = RUNS.c.fence == sa.true()
+_OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
+_FENCED = rows.MINION_ROWS.where(_OWED)
+_OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
 
 
 def _fences() -> sa.Select[Any]:
     """Return the query for fences, with what each minion's agent understands."""
-    newer = RUNS.alias()
+    newer = CHAIN_MINIONS.alias()
+    newer_run = RUNS.alias()
     replaced = (
-        sa.exists()
-        .where(newer.c.chain_id == RUNS.c.chain_id, newer.c.minion == RUNS.c.minion)
-        .where(newer.c.epoch > RUNS.c.epoch)
+        sa.select(newer.c.id)
+        .join(newer_run, newer_run.c.id == newer.c.run)
+        .where(newer.c.minion == CHAIN_MINIONS.c.minion)
+        .where(newer_run.c.engine == RUNS.c.engine, newer_run.c.ref == RUNS.c.ref)
+        .where(newer_run.c.epoch > RUNS.c.epoch)
+        .exists()
     )
     return (
-        sa.select(RUNS, sa.func.coalesce(MINIONS.c.wire, 1).label("wire"))
+        _FENCED.add_columns(sa.func.coalesce(MINIONS.c.wire, 1).label("wire"))
         .add_columns(replaced.label("replaced"))
-        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
-        .where(_OWED)
+        .outerjoin(MINIONS, MINIONS.c.id == CHAIN_MINIONS.c.minion)
     )
 
 
 # Built once: every tick of the scheduler asks, and building costs more than running it.
 _FENCES = _fences()
-
-
-def of_run(run: RunRef, minion: str) -> sa.ColumnElement[bool]:
-    """Return the rule that picks a run of a minion."""
-    rule = (RUNS.c.chain_id == run.chain_id) & (RUNS.c.epoch == run.epoch)
-    return rule & (RUNS.c.minion == minion)
-
-
-def owe(conn: sa.Connection, rule: sa.ColumnElement[bool]) -> None:
-    """Have the minions of the runs that *rule* picks forget them."""
-    conn.execute(sa.update(RUNS).where(rule).values(fence=True))
 
 
 def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
@@ -61,73 +61,102 @@ def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
     return dict(found)
 
 
+def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
+    """Have a minion forget a run that has ended here, however it came back there."""
+    found = rows.run_of(ledger.conn, run, minion)
+    if found is not None and found.over:
+        ledger.fence(found)
+
+
+def forget_job(ledger: ChainLedger, jid: str, minion: str) -> None:
+    """Have a minion forget the run that a job starts, if the job starts one."""
+    found = rows.run_by_jid(ledger.conn, jid, minion)
+    if found is not None:
+        ledger.fence(found)
+
+
 def sent(conn: sa.Connection, fence: Fence, jid: str) -> None:
     """Keep that job *jid* is to make a minion forget a run."""
-    conn.execute(sa.update(RUNS).where(of_run(fence.run, fence.minion)).values(fence_jid=jid))
+    run = rows.run_of(conn, fence.run, fence.minion)
+    if run is not None:
+        _set(conn, [run], fence_jid=jid)
 
 
-def drop(conn: sa.Connection, fence: Fence) -> None:
+def drop(ledger: ChainLedger, fence: Fence) -> None:
     """Give a fence up: nobody is left to be told, or something else ends the run there."""
-    _settle(conn, of_run(fence.run, fence.minion))
+    run = rows.run_of(ledger.conn, fence.run, fence.minion)
+    if run is not None and run.state == MinionState.fenced:
+        _forgotten(ledger, run)
 
 
-def returned(conn: sa.Connection, minion: str, ret: JobReturn, why: str, now: float) -> None:
+def returned(ledger: ChainLedger, minion: str, ret: JobReturn, why: str) -> None:
     """Take in the return of a job that ended runs on a minion.
 
     Args:
-        conn: the running transaction.
+        ledger: of the running transaction.
         minion: who returned.
         ret: what came.
         why: why it failed, for people.
-        now: wall clock.
     """
-    rule = _OWED & (RUNS.c.minion == minion)
-    mine = rule & (RUNS.c.fence_jid == ret.jid)
-    if ret.success:
-        _settle(conn, mine)
-        # Somebody may have cured what hindered the others, by hand.
-        again(conn, minion)
+    mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == ret.jid]
+    if not ret.success:
+        _fail(ledger, mine, why)
         return
-    _fail(conn, mine, why, now)
+    for run in mine:
+        _forgotten(ledger, run)
+    # Somebody may have cured what hindered the others, by hand.
+    again(ledger.conn, minion)
 
 
-def undelivered(conn: sa.Connection, minion: str, jid: str, why: str, now: float) -> bool:
+def undelivered(ledger: ChainLedger, minion: str, jid: str, why: str) -> bool:
     """Take in that a job ended without a return; return whether it was a fence's."""
-    rule = _OWED & (RUNS.c.minion == minion) & (RUNS.c.fence_jid == jid)
-    return _fail(conn, rule, why, now)
+    mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == jid]
+    _fail(ledger, mine, why)
+    return bool(mine)
 
 
 def again(conn: sa.Connection, minion: str) -> None:
     """Have the failed fences of a minion tried at once: something has changed there."""
-    rule = _OWED & (RUNS.c.minion == minion) & (RUNS.c.fence_tries > 0)
-    conn.execute(sa.update(RUNS).where(rule).values(fence_tries=0))
+    rule = _OWED & (CHAIN_MINIONS.c.minion == minion) & (CHAIN_MINIONS.c.fence_tries > 0)
+    conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(fence_tries=0))
+
+
+def of_chain(conn: sa.Connection, chain_id: int) -> list[ChainMinion]:
+    """Return the runs of a chain that minions have to forget, the oldest first."""
+    query = _FENCED.where(RUNS.c.engine == rows.ENGINE, RUNS.c.ref == str(chain_id))
+    return rows.minion_runs(conn, query.order_by(RUNS.c.epoch))
 
 
 def unsent(chain_id: int, conn: sa.Connection) -> bool:
     """Return whether no job is stored yet that makes a minion forget its run of a chain."""
-    rule = _OWED & (RUNS.c.chain_id == chain_id) & (RUNS.c.fence_jid == "")
-    return conn.execute(sa.select(RUNS.c.minion).where(rule).limit(1)).first() is not None
+    return any(not run.fence_jid for run in of_chain(conn, chain_id))
 
 
-def failed(conn: sa.Connection, chain_id: int = 0) -> list[sa.Row[Any]]:
-    """Return the runs (of one chain) that their minions could not forget, with their labels."""
-    query = (
-        sa.select(RUNS, CHAINS.c.label)
-        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
-        .where(_OWED, RUNS.c.fence_why != "")
-        .order_by(RUNS.c.chain_id, RUNS.c.epoch, RUNS.c.minion)
-    )
+def failed(conn: sa.Connection, chain_id: int = 0) -> list[ChainMinion]:
+    """Return the runs (of one chain) that their minions could not forget."""
+    query = _FENCED.where(CHAIN_MINIONS.c.fence_why != "")
     if chain_id:
-        query = query.where(RUNS.c.chain_id == chain_id)
-    return list(conn.execute(query).all())
+        query = query.where(RUNS.c.engine == rows.ENGINE, RUNS.c.ref == str(chain_id))
+    return rows.minion_runs(conn, query.order_by(RUNS.c.id, CHAIN_MINIONS.c.minion))
 
 
-def _settle(conn: sa.Connection, rule: sa.ColumnElement[bool]) -> None:
-    values = {"fence": False, "fence_jid": "", "fence_tries": 0, "fence_at": 0.0, "fence_why": ""}
-    conn.execute(sa.update(RUNS).where(rule).values(values))
+def _of(conn: sa.Connection, minion: str) -> list[ChainMinion]:
+    return rows.minion_runs(conn, _OF_MINION, {"b_minion": minion})
 
 
-def _fail(conn: sa.Connection, rule: sa.ColumnElement[bool], why: str, now: float) -> bool:
-    values: dict[str, Any] = {"fence_jid": "", "fence_at": now, "fence_why": why[:_WHY_LIMIT]}
-    values["fence_tries"] = RUNS.c.fence_tries + 1
-    return conn.execute(sa.update(RUNS).where(rule).values(values)).rowcount > 0
+def _forgotten(ledger: ChainLedger, run: ChainMinion) -> None:
+    nothing = {"fence_jid": "", "fence_tries": 0, "fence_at": 0.0, "fence_why": ""}
+    ledger.move_minion(run, MinionEvent.forget, nothing)
+
+
+def _fail(ledger: ChainLedger, runs: Sequence[ChainMinion], why: str) -> None:
+    values: dict[str, Any] = {"fence_jid": "", "fence_at": ledger.now.wall}
+    values["fence_why"] = why[:_WHY_LIMIT]
+    values["fence_tries"] = CHAIN_MINIONS.c.fence_tries + 1
+    _set(ledger.conn, runs, **values)
+
+
+def _set(conn: sa.Connection, runs: Sequence[ChainMinion], **values: Any) -> None:
+    for run in runs:
+        rule = CHAIN_MINIONS.c.id == run.id
+        conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(values))

@@ -12,6 +12,7 @@ from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, fence_rules, run_jobs
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fence_rules import Fence, FenceStep
+from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.run_jobs import CLEAN
 from catena.master.jobs.model import JobRequest, Submitted
 
@@ -45,7 +46,7 @@ class Fences:
         for fence, step in fence_rules.steps(fences, waited):
             await self._stop_jobs(fence)
             if step is FenceStep.drop:
-                await self._parts.store.write(partial(_drop, fence))
+                await self._parts.change(partial(_drop, fence))
             elif step is FenceStep.send:
                 await self._send(fence)
 
@@ -76,11 +77,11 @@ class Fences:
             await self._parts.jobs.submit(request, within)
         except NotFoundError:
             # A minion whose key is gone can't be told, and can't report either.
-            await self._parts.store.write(partial(_drop, fence))
+            await self._parts.change(partial(_drop, fence))
 
 
-def _drop(fence: Fence, conn: sa.Connection) -> None:
-    fence_rows.drop(conn, fence)
+def _drop(fence: Fence, ledger: ChainLedger) -> None:
+    fence_rows.drop(ledger, fence)
 
 
 def _failure(fence: Fence) -> _Failure:

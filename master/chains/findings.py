@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,9 +12,12 @@ from catena.core.checkup import Finding, Level
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, rows, run_jobs, wait_rows
-from catena.master.chains.lifecycle import ChainState, ExecutionState
+from catena.master.chains.lifecycle import ChainState
+from catena.master.chains.model import ChainMinion
 from catena.master.chains.retry import INTERRUPTED
-from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
+from catena.master.executions.lifecycle import ExecutionState
+from catena.master.store.chain_tables import CHAINS
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import MINIONS
 
 #: Findings of one kind that are told; the others are counted.
@@ -49,46 +51,42 @@ def _some(found: Iterable[Finding]) -> Iterator[Finding]:
 
 def _held(conn: sa.Connection) -> Iterator[Finding]:
     held = (ChainState.waiting.value, ChainState.pending_approval.value)
-    query = sa.select(CHAINS).where(CHAINS.c.state.in_(held)).order_by(CHAINS.c.id)
-    for row in conn.execute(query):
+    query = rows.RUNNING_CHAINS.where(RUNS.c.state.in_(held)).order_by(CHAINS.c.id)
+    for row in rows.chains(conn, query):
         if row.state == ChainState.pending_approval.value:
             advice = f"catena chain approve {row.id}, or cancel {row.id}"
-            yield Finding(_PART, Level.note, f"{rows.title(row)} waits for approval", advice)
+            yield Finding(_PART, Level.note, f"{row.title} waits for approval", advice)
             continue
         advice = f"catena chain release {row.id}, or cancel {row.id}"
-        yield Finding(_PART, Level.warning, f"{rows.title(row)} is held: {row.reason}", advice)
+        yield Finding(_PART, Level.warning, f"{row.title} is held: {row.reason}", advice)
 
 
 def _late(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    rule = (CHAINS.c.state == ChainState.scheduled.value) & (CHAINS.c.due < now - LATE_SECONDS)
-    for row in conn.execute(sa.select(CHAINS).where(rule).order_by(CHAINS.c.due)):
-        text = f"{rows.title(row)} was due at {_clock(row.due)} and has not started"
+    rule = (RUNS.c.state == ChainState.scheduled.value) & (RUNS.c.due < now - LATE_SECONDS)
+    for row in rows.chains(conn, rows.RUNNING_CHAINS.where(rule).order_by(RUNS.c.due)):
+        text = f"{row.title} was due at {_clock(row.due or 0.0)} and has not started"
         advice = "does the master run? Its log says what hinders the chain"
         yield Finding(_PART, Level.warning, text, advice)
 
 
 def _cut(conn: sa.Connection) -> Iterator[Finding]:
-    newest = sa.select(sa.func.max(EXECUTIONS.c.id)).group_by(EXECUTIONS.c.action_id)
-    query = (
-        sa.select(CHAINS.c.id, CHAINS.c.label)
-        .join(EXECUTIONS, EXECUTIONS.c.chain_id == CHAINS.c.id)
-        .where(CHAINS.c.state == ChainState.failed.value, CHAINS.c.archived == sa.false())
-        .where(EXECUTIONS.c.reason == INTERRUPTED, EXECUTIONS.c.id.in_(newest))
-        .distinct()
-        .order_by(CHAINS.c.id)
-    )
-    for row in conn.execute(query):
-        text = f"{rows.title(row)} has an action whose outcome nobody knows"
+    failed = RUNS.c.state == ChainState.failed.value
+    query = rows.CHAIN_ROWS.where(failed, CHAINS.c.archived == sa.false())
+    for row in rows.chains(conn, query.order_by(CHAINS.c.id)):
+        newest = rows.newest(conn, row.id).values()
+        if not any(execution.reason == INTERRUPTED for execution in newest):
+            continue
+        text = f"{row.title} has an action whose outcome nobody knows"
         advice = f"look at the host, then: catena chain resolve {row.id}"
         yield Finding(_PART, Level.warning, text, advice)
 
 
 def _failed(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    rule = (CHAINS.c.state == ChainState.failed.value) & (CHAINS.c.archived == sa.false())
-    query = sa.select(CHAINS).where(rule, CHAINS.c.ended > now - FAILED_SECONDS)
-    for row in conn.execute(query.order_by(CHAINS.c.id.desc())):
+    rule = (RUNS.c.state == ChainState.failed.value) & (CHAINS.c.archived == sa.false())
+    query = rows.CHAIN_ROWS.where(rule, RUNS.c.ended > now - FAILED_SECONDS)
+    for row in rows.chains(conn, query.order_by(CHAINS.c.id.desc())):
         reason = f": {row.reason}" if row.reason else ""
-        text = f"{rows.title(row)} failed at {_clock(row.ended)}{reason}"
+        text = f"{row.title} failed at {_clock(row.ended or 0.0)}{reason}"
         advice = (
             f"catena chain show {row.id}; then: catena chain retry {row.id}, or cancel {row.id}"
         )
@@ -104,21 +102,20 @@ def _unfenced(conn: sa.Connection) -> Iterator[Finding]:
 
 def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield the runs that wait for a minion that is away, or on which nobody works."""
-    query = (
-        sa.select(RUNS, CHAINS.c.id, CHAINS.c.label, MINIONS.c.up, MINIONS.c.last_seen)
-        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
-        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
-        .where(RUNS.c.open == sa.true(), RUNS.c.over_ssh == sa.false())
-        .order_by(RUNS.c.jid)
-    )
-    for run in conn.execute(query).all():
+    query = sa.select(MINIONS.c.id, MINIONS.c.up, MINIONS.c.last_seen)
+    known = {row.id: row for row in conn.execute(query)}
+    for run in rows.open_runs(conn):
+        if run.over_ssh:
+            continue
+        minion = known.get(run.minion)
+        up = minion is not None and minion.up
         show = f"catena chain show {run.chain_id}"
-        what = f"{rows.title(run)} on {run.minion}"
-        seen = run.last_seen or 0.0
+        what = f"{run.title} on {run.minion}"
+        seen = (minion.last_seen or 0.0) if minion is not None else 0.0
         if run.disowned:
             text = f"{what} is given up soon: {run.disowned}"
             yield Finding(_PART, Level.warning, text, show)
-        elif not run.up and seen < now - AWAY_SECONDS:
+        elif not up and seen < now - AWAY_SECONDS:
             at = f"not connected since {_clock(seen)}" if seen else "never connected"
             text = f"{what} waits: {run.minion} is {at}"
             cancel = f"start that host, or: catena chain cancel {run.chain_id}"
@@ -127,18 +124,18 @@ def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:
             yield from _hanging(conn, run, what, show)
 
 
-def _hanging(conn: sa.Connection, run: Any, what: str, show: str) -> Iterator[Finding]:
+def _hanging(conn: sa.Connection, run: ChainMinion, what: str, show: str) -> Iterator[Finding]:
     """Yield a run that waits for a boundary, or for a resume that nobody has ordered."""
     if run_jobs.is_open(conn, run.jid, run.minion):
         return
     jobs = run_jobs.open_jobs(conn, run.minion)
     if run_jobs.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
         return
-    executions = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+    executions = rows.executions(conn, run.run, run.minion)
     picked = [e for e in executions if e.picked_up and e.state == ExecutionState.RUNNING.value]
     if picked:
         proof = "the new agent" if picked[0].waits_for == Boundary.agent_upgrade.value else "boot"
-        text = f"{what} waits for {proof} since {_clock(picked[0].picked_up)}"
+        text = f"{what} waits for {proof} since {_clock(picked[0].picked_up or 0.0)}"
         yield Finding(_PART, Level.note, text, show)
         return
     text = f"{what} hangs: no job works on it; it is given up after an hour of silence"

@@ -18,20 +18,8 @@ from catena.master.chains import claims, decide, dispatch, rows
 from catena.master.chains.claims import Draft
 from catena.master.chains.dependencies import ChainParts, KnownHost
 from catena.master.chains.dispatch import Rendering
-from catena.master.chains.ledger import Ledger
-from catena.master.chains.lifecycle import ACTIVE_CHAINS, ExecutionState
+from catena.master.chains.ledger import ChainLedger
 from catena.master.jobs.model import Submitted
-from catena.master.process.clocks import ClockReading
-from catena.master.store.chain_tables import CHAINS, EXECUTIONS
-
-# Built once: every tick of the scheduler asks, and building costs more than running it.
-_AWAITED = (
-    sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.minion)
-    .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
-    .where(EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
-    .where(CHAINS.c.state.in_([state.value for state in ACTIVE_CHAINS]))
-    .distinct()
-)
 
 _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
 
@@ -47,9 +35,9 @@ async def join(parts: ChainParts) -> None:
 
 
 def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
-    """Return who has open actions in a chain that was dispatched, and none of them dispatched."""
+    """Return the minions that join a chain once they were looked at, by chain."""
     found: defaultdict[int, list[str]] = defaultdict(list)
-    for row in conn.execute(_AWAITED):
+    for row in rows.pending(conn):
         found[row.chain_id].append(row.minion)
     return dict(found)
 
@@ -71,8 +59,7 @@ async def _given_up(parts: ChainParts, found: Draft, rendering: Rendering) -> di
     known = await parts.store.read(lambda conn: parts.ssh.known(conn, rendering.awaited))
     late = parts.rules.due.late_seconds
     row = found.row
-    scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
-    over = decide.waited_since(row.due or 0.0, scheduled, parts.clocks.read()) > late
+    over = decide.waited_since(row.due or 0.0, row.scheduled, parts.clocks.read()) > late
     given_up = {}
     for name in rendering.awaited:
         host = known.get(name, KnownHost())
@@ -84,10 +71,10 @@ async def _given_up(parts: ChainParts, found: Draft, rendering: Rendering) -> di
     return given_up
 
 
-def _fail(found: Draft, minion: str, text: str, ledger: Ledger) -> None:
-    some = rows.executions(ledger.conn, found.row.id, minion, found.row.epoch)
-    ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text), "")
-    ledger.settle(found.row.id, ())
+def _fail(found: Draft, minion: str, text: str, ledger: ChainLedger) -> None:
+    some = rows.executions(ledger.conn, found.row.run, minion)
+    ledger.apply(some, decide.fail_open([rows.fact(e) for e in some], text))
+    ledger.settle(found.row.id, (minion,))
 
 
 async def _start(parts: ChainParts, found: Draft, rendering: Rendering, minion: str) -> None:
@@ -95,8 +82,8 @@ async def _start(parts: ChainParts, found: Draft, rendering: Rendering, minion: 
     await dispatch.expose(parts, found, rendering)
 
     def within(conn: sa.Connection, submitted: Submitted) -> None:
-        ledger = Ledger(conn, parts.clocks.read())
-        claims.claim(ledger, found, {minion: rendering.chains[minion]}, submitted.jid)
+        ledger = ChainLedger(conn, parts.clocks.read())
+        claims.join(ledger, found, minion, rendering.chains[minion], submitted.jid)
         parts.record_all(conn, ledger.events)
 
     key = f"chain/{found.row.id}/{found.row.epoch}/{minion}"

@@ -1,126 +1,81 @@
-"""Moves chains, executions and chunks: compare-and-set, history row, event. Nothing else does.
+"""The moves of chains, their executions, runs on minions and chunks, with their events.
 
-Every move is checked against its life cycle and stored only if the thing still stands where the
-decision saw it, so that two masters on one database can't both make it. Events are collected and
-recorded by the caller in the same transaction.
+`executions.ledger` stores each move. Here stand the columns and events that belong to it, and what
+follows from it: a run ends with its last execution, a chain with its last run on a minion.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from catena.core import events
-from catena.core.errors import InvalidStateError, TryLaterError
+from catena.core.errors import InvalidStateError
 from catena.core.fsm import Actor
 from catena.core.records import encode
-from catena.master.chains import decide, fence_rows, rows
+from catena.master.chains import decide, rows
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.lifecycle import (
     ACTIVE_CHAINS,
     CHAIN,
     CHUNK,
-    EXECUTION,
+    ENDED_CHAINS,
+    MINION,
+    STATUSES,
     ChainEvent,
     ChainState,
     ChunkEvent,
     ChunkState,
-    ExecutionEvent,
-    ExecutionState,
-    status,
+    MinionEvent,
+    MinionState,
 )
-from catena.master.jobs.model import EventItem
-from catena.master.process.clocks import ClockReading
-from catena.master.store.chain_tables import CHAINS, CHUNKS, EXECUTIONS, HISTORY, RUNS
-from catena.master.store.lists import padded, slices
+from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord, Chunk
+from catena.master.executions.ledger import TEXT_LIMIT, ConflictError, Ledger, LifeCycle
+from catena.master.executions.lifecycle import EXECUTION, ExecutionEvent, ExecutionState, status
+from catena.master.executions.model import Movable
+from catena.master.store.chain_tables import CHAIN_EXECUTIONS, CHAIN_MINIONS, CHAINS, CHUNKS
+from catena.master.store.execution_tables import EXECUTIONS, RUNS
+from catena.master.store.fast.many_rows import ManyRows
 
-_INSERT_HISTORY = sa.insert(HISTORY)
-_THESE = EXECUTIONS.c.id.in_(sa.bindparam("b_ids", expanding=True))
-_DISPATCHED = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch)
-_DISPATCH = (
-    sa.update(EXECUTIONS)
-    .where(_THESE, EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
+CHAIN_CYCLE = LifeCycle("run", RUNS, CHAIN, STATUSES)
+EXECUTION_CYCLE = LifeCycle(
+    "execution", EXECUTIONS, EXECUTION, {state: state.value for state in ExecutionState}
+)
+MINION_CYCLE = LifeCycle("chain_minion", CHAIN_MINIONS, MINION)
+CHUNK_CYCLE = LifeCycle("chain_chunk", CHUNKS, CHUNK)
+
+_PLACES = ManyRows(
+    sa.insert(CHAIN_EXECUTIONS), ("execution", "chunk", "boundary", "delay_seconds")
+)
+_PICK_UP = ManyRows(
+    sa.update(CHAIN_EXECUTIONS)
+    .where(CHAIN_EXECUTIONS.c.execution == sa.bindparam("b_execution"))
     .values(
-        state=_DISPATCHED.value,
-        chunk=sa.bindparam("b_chunk"),
-        waits_for=sa.bindparam("b_waits_for"),
-        delay_seconds=sa.bindparam("b_delay"),
-    )
+        picked_up=sa.bindparam("b_wall"),
+        picked_mono=sa.bindparam("b_mono"),
+        picked_host_boot=sa.bindparam("b_host_boot"),
+        picked_host=sa.bindparam("b_host"),
+        boot_id=sa.bindparam("b_boot"),
+    ),
+    ("b_wall", "b_mono", "b_host_boot", "b_host", "b_boot", "b_execution"),
 )
-_THERE = sa.and_(
-    CHUNKS.c.chain_id == sa.bindparam("b_chain"),
-    CHUNKS.c.epoch == sa.bindparam("b_epoch"),
-    CHUNKS.c.minion.in_(sa.bindparam("b_minions", expanding=True)),
-)
-_SHIPPED = CHUNK.next(ChunkState.rendered, ChunkEvent.ship)
-_SHIP = sa.update(CHUNKS).where(_THERE).values(state=_SHIPPED.value)
 
-
-def _history_of(
-    table: sa.Table, number: sa.Column[Any], what: tuple[str, str, str, str]
-) -> sa.Select[Any]:
-    """Return rows of the history, a row of *table* each: it has the same move behind it in all."""
-    subject, source, event, target = (sa.literal(word, sa.String) for word in what)
-    by, at = sa.bindparam("b_by", type_=sa.String), sa.bindparam("b_now", type_=sa.Double)
-    return sa.select(
-        table.c.chain_id, subject, number, table.c.minion, table.c.epoch, source, event, target,
-        by, sa.literal("", sa.String), at,
-    )  # fmt: skip
-
-
-_HISTORY_COLUMNS = (
-    "chain_id", "subject", "number", "minion", "epoch", "source", "event", "target",
-    "by", "reason", "at",
-)  # fmt: skip
-_TELL_DISPATCH = _INSERT_HISTORY.from_select(
-    _HISTORY_COLUMNS,
-    _history_of(
-        EXECUTIONS,
-        EXECUTIONS.c.action_id,
-        (
-            "action",
-            ExecutionState.PENDING_SCHEDULE.value,
-            ExecutionEvent.dispatch.value,
-            _DISPATCHED.value,
-        ),
-    )
-    .where(_THESE)
-    .order_by(EXECUTIONS.c.id),
-)
-_TELL_SHIP = _INSERT_HISTORY.from_select(
-    _HISTORY_COLUMNS,
-    _history_of(
-        CHUNKS,
-        CHUNKS.c.number,
-        ("chunk", ChunkState.rendered.value, ChunkEvent.ship.value, _SHIPPED.value),
-    )
-    .where(_THERE)
-    .order_by(CHUNKS.c.minion, CHUNKS.c.number),
-)
-#: Executions, or minions, in one statement.
-_SLICE = 4096
-
-COMMENT_LIMIT = 64 * 1024
+COMMENT_LIMIT = TEXT_LIMIT
 CHANGES_LIMIT = 1024 * 1024
 
 
-def _not_now(row: sa.Row[Any], source: ChainState, event: ChainEvent) -> str:
+def _not_now(row: ChainRecord, source: ChainState, event: ChainEvent) -> str:
     """Return why a chain can't take *event*, and what a person can do with it as it stands."""
     open_to_people = [
         other.value
         for (state, other), rule in CHAIN.rows.items()
-        if state is source and rule.actor is Actor.api and other is not ChainEvent.ask_approval
+        if state is source and Actor.api in rule.actors and other is not ChainEvent.ask_approval
     ]
     possible = f"; possible now: {', '.join(open_to_people)}" if open_to_people else ""
-    return f"can't {event.value} {rows.title(row)}: it is {source.value}{possible}"
-
-
-class ConflictError(TryLaterError):
-    """Somebody else moved it in the same moment; ask again."""
+    return f"can't {event.value} {row.title}: it is {source.value}{possible}"
 
 
 class Place(NamedTuple):
@@ -150,57 +105,111 @@ class Shipment:
     chunks: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """One row of the history."""
-
-    chain_id: int
-    epoch: int
-    #: Source state, event, target state.
-    what: tuple[str, str, str]
-    reason: str = ""
-    subject: str = "chain"
-    number: int = 0
-    minion: str = ""
-
-
-class Ledger:
-    """The moves of one transaction.
-
-    Args:
-        conn: inside `Store.write` or an observer.
-        now: both clocks.
-        by: a user's name, a minion's id, or "" for the master itself.
-    """
-
-    def __init__(self, conn: sa.Connection, now: ClockReading, by: str = "") -> None:
-        self.conn = conn
-        self.now = now
-        self.by = by
-        self.events: list[EventItem] = []
+class ChainLedger(Ledger):
+    """The moves of one transaction, as chains make them."""
 
     # -- chains --------------------------------------------------------------------------------
 
     def move_chain(
-        self, row: sa.Row[Any], event: ChainEvent, reason: str = "", **values: Any
+        self,
+        row: ChainRecord,
+        event: ChainEvent,
+        reason: str = "",
+        *,
+        actor: Actor | None = None,
+        **values: Any,
     ) -> ChainState:
-        """Move the chain of *row*; *values* are stored with it.
+        """Move a chain's newest run.
 
         Raises:
             InvalidStateError: the life cycle has no such row.
-            ConflictError: it no longer stands where *row* says.
+            ConflictError: it is no longer in the state that *row* says.
         """
         source = ChainState(row.state)
         if not CHAIN.allows(source, event):
             raise InvalidStateError(_not_now(row, source, event))
-        target = CHAIN.next(source, event)
-        found = {"state": target.value, "reason": reason, "modified": self.now.wall, **values}
-        if target in (ChainState.done, ChainState.failed, ChainState.cancelled):
-            found["ended"] = self.now.wall
-        rule = (CHAINS.c.id == row.id) & (CHAINS.c.state == source.value)
-        self._store(sa.update(CHAINS).where(rule).values(found))
-        epoch = values.get("epoch", row.epoch)
-        self._write(_Moved(row.id, epoch, (source.value, event.value, target.value), reason))
+        values["reason"] = reason
+        if CHAIN.next(source, event) in ENDED_CHAINS:
+            values["ended"] = self.now.wall
+        if event is ChainEvent.dispatch:
+            values["started"] = self.now.wall
+            self._set(row, dispatched=True)
+        target = self.move(CHAIN_CYCLE, row.subject, event, reason, actor=actor, values=values)
+        self._tell_chain(row, event, target, row.epoch, reason)
+        return target
+
+    def open_run(
+        self,
+        row: ChainRecord,
+        event: ChainEvent,
+        epoch: int,
+        times: Mapping[str, Any] | None = None,
+    ) -> ChainRecord:
+        """Begin the next run of a chain; return the chain with it.
+
+        Args:
+            row: the chain with its last run, or a draft.
+            event: leads from its state to that of the new run.
+            epoch: of the new run.
+            times: the columns that say when it is due.
+
+        Raises:
+            InvalidStateError: the life cycle has no such row.
+            ConflictError: somebody else began one.
+        """
+        source = ChainState(row.state)
+        if not CHAIN.allows(source, event):
+            raise InvalidStateError(_not_now(row, source, event))
+        state = CHAIN.next(source, event, self.actor)
+        run = self._insert_run(row, state, epoch, "", times or {})
+        self.open(CHAIN_CYCLE, Movable(run, run, row.state), event)
+        self._tell_chain(row, event, state, epoch, "")
+        return rows.chain(self.conn, row.id)
+
+    def keep_failed(self, row: ChainRecord, epoch: int, event: str) -> ChainRecord:
+        """Begin a run that fails as the last one did: a person vouched for some of its actions."""
+        run = self._insert_run(row, ChainState.failed, epoch, row.reason, {})
+        self.note("run", Movable(run, run, row.state), event)
+        self._tell_note(row, event, "")
+        return rows.chain(self.conn, row.id)
+
+    def _insert_run(
+        self,
+        row: ChainRecord,
+        state: ChainState,
+        epoch: int,
+        reason: str,
+        times: Mapping[str, Any],
+    ) -> int:
+        values = {
+            "engine": rows.ENGINE,
+            "ref": str(row.id),
+            "label": row.label,
+            "owner": row.user,
+            "state": state.value,
+            "status": STATUSES[state].value,
+            "reason": reason,
+            "epoch": epoch,
+            "created": self.now.wall,
+            # What was agreed to once runs again from the failed action.
+            "approval": row.approval,
+            "ended": self.now.wall if state in ENDED_CHAINS else None,
+            **times,
+        }
+        key = self.conn.execute(sa.insert(RUNS).values(values)).inserted_primary_key
+        assert key is not None
+        rule = CHAINS.c.run.is_(None) if row.run is None else CHAINS.c.run == row.run
+        update = sa.update(CHAINS).where(CHAINS.c.id == row.id, rule).values(run=key[0])
+        if self.conn.execute(update).rowcount != 1:
+            raise ConflictError
+        return int(key[0])
+
+    def _set(self, row: ChainRecord, **values: Any) -> None:
+        self.conn.execute(sa.update(CHAINS).where(CHAINS.c.id == row.id).values(values))
+
+    def _tell_chain(
+        self, row: ChainRecord, event: ChainEvent, target: ChainState, epoch: int, reason: str
+    ) -> None:
         data = {
             "chain": row.id,
             "label": row.label,
@@ -208,16 +217,21 @@ class Ledger:
             "event": event.value,
             "epoch": epoch,
             "reason": reason,
-            "by": self.by,
+            "by": self.who,
         }
         self.events.append((events.chain(row.id, target.value), data))
-        return target
 
-    def note(self, row: sa.Row[Any], event: str, reason: str = "") -> None:
+    def note_chain(self, row: ChainRecord, event: str, reason: str = "") -> None:
         """Put something that is no transition into the history and on the bus (an edit)."""
-        self._write(_Moved(row.id, row.epoch, (row.state, event, row.state), reason))
+        if row.run is None:
+            self.note("chain", Movable(row.id, None, row.state), event, reason)
+        else:
+            self.note("run", row.subject, event, reason)
+        self._tell_note(row, event, reason)
+
+    def _tell_note(self, row: ChainRecord, event: str, reason: str) -> None:
         data = {"chain": row.id, "label": row.label, "event": event, "reason": reason}
-        self.events.append((events.chain(row.id, event), {**data, "by": self.by}))
+        self.events.append((events.chain(row.id, event), {**data, "by": self.who}))
 
     def settle(self, chain_id: int, minions: Iterable[str]) -> None:
         """End the runs on *minions* that have ended, and with the last of all the chain.
@@ -227,80 +241,109 @@ class Ledger:
         """
         for minion in minions:
             run = rows.newest_run(self.conn, chain_id, minion)
-            if run is not None and run.open and not rows.has_open(self.conn, chain_id, minion):
-                self.conn.execute(sa.update(RUNS).where(rows.of_run(RUNS, run)).values(open=False))
-                self._close_chunks(run)
+            if run is not None and not run.over and not rows.has_open(self.conn, run.run, minion):
+                self._end_minion(run)
         row = rows.chain(self.conn, chain_id)
-        if ChainState(row.state) not in ACTIVE_CHAINS or rows.has_open(self.conn, chain_id):
+        if ChainState(row.state) not in ACTIVE_CHAINS or rows.has_open(self.conn, row.run):
             return
         newest = rows.newest(self.conn, chain_id)
-        event = decide.settle(_state(execution) for execution in newest.values())
+        event = decide.settle(ExecutionState(execution.state) for execution in newest.values())
         if event is not None:
             failed = sum(1 for e in newest.values() if e.state != ExecutionState.DONE.value)
             reason = f"{failed} of {len(newest)} actions failed" if failed else ""
-            self.move_chain(row, event, reason)
+            self.move_chain(row, event, reason, actor=Actor.system)
 
-    def fence(self, run: sa.Row[Any]) -> None:
-        """Have the scheduler stop a run on its minion, which may believe that it goes on."""
-        fence_rows.owe(self.conn, rows.of_run(RUNS, run))
+    # -- runs on minions -----------------------------------------------------------------------
 
-    def _close_chunks(self, run: sa.Row[Any]) -> None:
-        """End the chunks of a run that is over; progress may have told all before the return."""
-        found = rows.executions(self.conn, run.chain_id, run.minion, run.epoch)
+    def move_minion(
+        self,
+        run: ChainMinion,
+        event: MinionEvent,
+        values: Mapping[str, Any] | None = None,
+        *,
+        actor: Actor | None = None,
+    ) -> ChainMinion:
+        """Move a run on a minion; return it as it is now."""
+        state = self.move(MINION_CYCLE, run.subject, event, actor=actor, values=values)
+        return run._replace(state=state.value)
+
+    def fence(self, run: ChainMinion) -> ChainMinion:
+        """Have the scheduler stop a run on its minion, which may believe that it continues."""
+        if run.state in (MinionState.fenced, MinionState.pending):
+            return run
+        return self.move_minion(run, MinionEvent.fence)
+
+    def _end_minion(self, run: ChainMinion) -> None:
+        """End a run on a minion, and its chunks; progress may have told all before the return."""
+        found = rows.executions(self.conn, run.run, run.minion)
+        if run.state != MinionState.fenced:
+            lost = run.open and any(row.state == ExecutionState.LOST.value for row in found)
+            actor = Actor.system if lost else None
+            self.move_minion(run, MinionEvent.lose if lost else MinionEvent.end, actor=actor)
         bad = {row.chunk for row in found if row.state != ExecutionState.DONE.value}
         for chunk in rows.chunks(self.conn, run):
             reached = not bad or chunk.number < min(bad)
             event = ChunkEvent.apply if reached else ChunkEvent.fail
             if CHUNK.allows(ChunkState(chunk.state), event):
-                self.move_chunk(chunk, event)
+                self.move_chunk(chunk, event, Actor.system)
 
     # -- executions ----------------------------------------------------------------------------
 
-    def apply(self, run_rows: Sequence[sa.Row[Any]], changes: Iterable[Change], boot: str) -> None:
+    def report(
+        self,
+        run: ChainMinion,
+        found: Sequence[ChainExecution],
+        changes: Sequence[Change],
+        boot: str = "",
+    ) -> ChainMinion:
+        """Make the changes that a minion's report means; return how far the minion is then."""
+        self.apply(found, changes, boot)
+        if not changes or not run.open:
+            return run
+        moved = {change.action_id: change for change in changes}
+        event = MinionEvent.wait if _waits(found, moved) else MinionEvent.begin
+        if event is MinionEvent.begin and run.state == MinionState.waiting:
+            event = MinionEvent.go_on
+        if not MINION.allows(MinionState(run.state), event):
+            return run
+        return self.move_minion(run, event)
+
+    def apply(
+        self, found: Sequence[ChainExecution], changes: Iterable[Change], boot: str = ""
+    ) -> None:
         """Make decided changes.
 
         Args:
-            run_rows: the executions that the decision saw.
+            found: the executions that the decision saw.
             changes: what it decided.
             boot: boot of the minion under which a reported success happened.
         """
-        by_action = {row.action_id: row for row in run_rows}
+        by_action = {row.action_id: row for row in found}
         for change in changes:
             self.move_execution(by_action[change.action_id], change, boot)
 
-    def move_execution(self, row: sa.Row[Any], change: Change, boot: str = "") -> None:
+    def move_execution(self, row: ChainExecution, change: Change, boot: str = "") -> None:
         """Make one decided change.
 
         Raises:
             InvalidStateError: the life cycle has no such row.
-            ConflictError: it no longer stands where *row* says.
+            ConflictError: it is no longer in the state that *row* says.
         """
-        source = ExecutionState(row.state)
-        values = self._values_of(row, change, boot)
-        rule = (EXECUTIONS.c.id == row.id) & (EXECUTIONS.c.state == source.value)
-        stays = change.picked_up and source is ExecutionState.RUNNING
-        target = source if stays else EXECUTION.next(source, change.event)
-        values["state"] = target.value
+        source, event = ExecutionState(row.state), change.event
+        if change.picked_up and source is ExecutionState.RUNNING:
+            event = ExecutionEvent.pick_up
+        values = self._values_of(row, change)
         ended = values.pop("ended", 0.0)
-        if EXECUTION.is_final(target):
+        if EXECUTION.is_final(EXECUTION.next(source, event)):
             values["ended"] = ended or self.now.wall
-        self._store(sa.update(EXECUTIONS).where(rule).values(values))
-        what = (source.value, "pick_up" if stays else change.event.value, target.value)
-        number, minion = row.action_id, row.minion
-        moved = _Moved(row.chain_id, row.epoch, what, change.reason, "action", number, minion)
-        self._write(moved)
-        self._tell_execution(row, what[1], target, values)
-
-    def _values_of(self, row: sa.Row[Any], change: Change, boot: str) -> dict[str, Any]:
-        values: dict[str, Any] = {"reason": change.reason[:COMMENT_LIMIT]}
+        target = self.move(EXECUTION_CYCLE, row.subject, event, change.reason, values=values)
         if change.picked_up:
-            values |= {
-                "picked_up": self.now.wall,
-                "picked_mono": self.now.mono,
-                "picked_host_boot": self.now.boot,
-                "picked_host": self.now.host,
-                "boot_id": boot,
-            }
+            now = self.now
+            _PICK_UP.run(self.conn, [(now.wall, now.mono, now.boot, now.host, boot, row.id)])
+        self._tell_execution(row, event.value, target, values)
+
+    def _values_of(self, row: ChainExecution, change: Change) -> dict[str, Any]:
+        values: dict[str, Any] = {"reason": change.reason[:COMMENT_LIMIT]}
         if change.event is ExecutionEvent.succeed:
             values["retcode"] = 0
         elif change.event in (ExecutionEvent.fail, ExecutionEvent.reject):
@@ -313,9 +356,11 @@ class Ledger:
             values.setdefault("started", self.now.wall)
         if row.started is not None:
             values.pop("started", None)
+        elif "started" in values:
+            values["attempts"] = 1
         return values
 
-    def fill(self, row: sa.Row[Any], outcome: Outcome) -> None:
+    def fill(self, row: ChainExecution, outcome: Outcome) -> None:
         """Add to an execution that has ended what its return says beyond its progress."""
         values = details(outcome)
         values.pop("ended", None)
@@ -325,7 +370,7 @@ class Ledger:
         self.conn.execute(sa.update(EXECUTIONS).where(rule).values(values))
 
     def _tell_execution(
-        self, row: sa.Row[Any], event: str, target: ExecutionState, values: dict[str, Any]
+        self, row: ChainExecution, event: str, target: ExecutionState, values: dict[str, Any]
     ) -> None:
         data = {
             "chain": row.chain_id,
@@ -343,15 +388,9 @@ class Ledger:
 
     # -- chunks --------------------------------------------------------------------------------
 
-    def move_chunk(self, row: sa.Row[Any], event: ChunkEvent) -> None:
+    def move_chunk(self, row: Chunk, event: ChunkEvent, actor: Actor | None = None) -> None:
         """Move one chunk file of one minion."""
-        source = ChunkState(row.state)
-        target = CHUNK.next(source, event)
-        rule = rows.of_run(CHUNKS, row) & (CHUNKS.c.number == row.number)
-        rule = rule & (CHUNKS.c.state == source.value)
-        self._store(sa.update(CHUNKS).where(rule).values(state=target.value))
-        what = (source.value, event.value, target.value)
-        self._write(_Moved(row.chain_id, row.epoch, what, "", "chunk", row.number, row.minion))
+        target = self.move(CHUNK_CYCLE, row.subject, event, actor=actor)
         data = {
             "chain": row.chain_id,
             "minion": row.minion,
@@ -364,87 +403,65 @@ class Ledger:
 
     # -- dispatch ------------------------------------------------------------------------------
 
-    def ship(self, chain_id: int, epoch: int, shipments: Sequence[Shipment]) -> None:
+    def ship(
+        self, chain: ChainRecord, shipments: Sequence[Shipment], chunks: Sequence[int]
+    ) -> None:
         """Dispatch executions and chunks of minions, with one event for each minion.
 
         A chain of many minions dispatches thousands at once; they are moved in bulk.
 
+        Args:
+            chain: with the run that is dispatched.
+            shipments: what goes to whom.
+            chunks: ids of all their chunks.
+
         Raises:
-            ConflictError: one of the executions no longer stands where it was read.
+            ConflictError: one of the executions is no longer in the state in which it was read.
         """
-        ids: defaultdict[Place, list[int]] = defaultdict(list)
+        placed = [each for shipped in shipments for each in shipped.placed]
+        places = [(each.id, *each.place) for each in placed]
+        _PLACES.run(self.conn, places)
+        waits, event = ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch
+        self.move_all(EXECUTION_CYCLE, [each.id for each in placed], waits, event)
+        self.move_all(CHUNK_CYCLE, chunks, ChunkState.rendered, ChunkEvent.ship)
         for shipped in shipments:
-            for placed in shipped.placed:
-                ids[placed.place].append(placed.id)
-            self._tell_shipment(chain_id, epoch, shipped)
-        for place, every in ids.items():
-            for some in slices(every, _SLICE):
-                self._dispatch(place, some)
-        said = {"b_chain": chain_id, "b_epoch": epoch, "b_by": self.by, "b_now": self.now.wall}
-        for minions in slices([shipped.minion for shipped in shipments], _SLICE):
-            chosen = {**said, "b_minions": padded(minions)}
-            self.conn.execute(_SHIP, chosen)
-            self.conn.execute(_TELL_SHIP, chosen)
+            self._tell_shipment(chain, shipped)
 
-    def _dispatch(self, place: Place, ids: Sequence[int]) -> None:
-        """Dispatch executions that have the same place, and put each into the history."""
-        chosen: dict[str, Any] = {"b_ids": padded(ids)}
-        values = {
-            "b_chunk": place.chunk,
-            "b_waits_for": place.waits_for,
-            "b_delay": place.delay_seconds,
-        }
-        if self.conn.execute(_DISPATCH, {**chosen, **values}).rowcount != len(ids):
-            raise ConflictError
-        self.conn.execute(_TELL_DISPATCH, {**chosen, "b_by": self.by, "b_now": self.now.wall})
-
-    def _tell_shipment(self, chain_id: int, epoch: int, shipped: Shipment) -> None:
+    def _tell_shipment(self, chain: ChainRecord, shipped: Shipment) -> None:
         event = ExecutionEvent.dispatch
         state = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, event)
         data = {
-            "chain": chain_id,
+            "chain": chain.id,
             "minion": shipped.minion,
-            "epoch": epoch,
+            "epoch": chain.epoch,
             "event": event.value,
             "state": state.value,
             "status": status(state).value,
             "actions": [placed.action_id for placed in shipped.placed],
             "chunks": list(shipped.chunks),
         }
-        self.events.append((events.chain(chain_id, f"minion/{shipped.minion}/dispatch"), data))
+        self.events.append((events.chain(chain.id, f"minion/{shipped.minion}/dispatch"), data))
 
-    # -- history -------------------------------------------------------------------------------
+    # -- late reports --------------------------------------------------------------------------
 
-    def late(self, run: sa.Row[Any], jid: str) -> None:
+    def late(self, run: ChainMinion, jid: str) -> None:
         """Keep that a minion reported on a run that is over; nothing else changes."""
         reason = f"job {jid} reported on a run that is over"
-        what = ("", "late", "")
-        self._write(_Moved(run.chain_id, run.epoch, what, reason, "late", 0, run.minion))
+        self.note("chain_minion", Movable(run.id, run.run, ""), "late", reason)
         data = {"chain": run.chain_id, "minion": run.minion, "jid": jid, "epoch": run.epoch}
         self.events.append((events.chain(run.chain_id, "late"), data))
 
-    def _store(self, update: sa.Update) -> None:
-        if self.conn.execute(update).rowcount != 1:
-            raise ConflictError
 
-    def _write(self, moved: _Moved) -> None:
-        self.conn.execute(_INSERT_HISTORY, self._row(moved))
-
-    def _row(self, moved: _Moved) -> dict[str, Any]:
-        source, event, target = moved.what
-        return {
-            "chain_id": moved.chain_id,
-            "subject": moved.subject,
-            "number": moved.number,
-            "minion": moved.minion,
-            "epoch": moved.epoch,
-            "source": source,
-            "event": event,
-            "target": target,
-            "by": self.by,
-            "reason": moved.reason[:COMMENT_LIMIT],
-            "at": self.now.wall,
-        }
+def _waits(found: Sequence[ChainExecution], moved: Mapping[int, Change]) -> bool:
+    """Return whether after *moved* an action waits for the proof of a boundary."""
+    for row in found:
+        change = moved.get(row.action_id)
+        if change is not None and change.picked_up:
+            return True
+        picked = row.picked_up is not None and row.state == ExecutionState.RUNNING.value
+        if change is None and picked:
+            return True
+    return False
 
 
 def details(outcome: Outcome) -> dict[str, Any]:
@@ -464,7 +481,3 @@ def _bounded(changes: Any) -> Any:
     if size <= CHANGES_LIMIT:
         return changes
     return {"truncated": f"{size} characters; the job's return has them all"}
-
-
-def _state(row: sa.Row[Any]) -> ExecutionState:
-    return ExecutionState(row.state)

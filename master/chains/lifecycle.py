@@ -1,10 +1,11 @@
-"""The life cycles of chains, executions and chunks, as tables (`semantics/one-model.md`)."""
+"""The life cycles of chains, of their runs on minions, and of chunks, as tables."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from catena.core.fsm import Actor, Kind, Machine, Row
+from catena.master.executions.lifecycle import ExecutionState, check_statuses
 
 
 class ChainState(StrEnum):
@@ -38,33 +39,6 @@ class ChainEvent(StrEnum):
     resolve = "resolve"
 
 
-class ExecutionState(StrEnum):
-    """Where one action on one minion stands; stored as is."""
-
-    PENDING_APPROVE = "PENDING_APPROVE"
-    PENDING_SCHEDULE = "PENDING_SCHEDULE"
-    NEW = "NEW"
-    RUNNING = "RUNNING"
-    DONE = "DONE"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-    LOST = "LOST"
-
-
-class ExecutionEvent(StrEnum):
-    """What can happen to an execution."""
-
-    approve = "approve"
-    dispatch = "dispatch"
-    begin = "begin"
-    succeed = "succeed"
-    fail = "fail"
-    reject = "reject"
-    vouch = "vouch"
-    cancel = "cancel"
-    lose = "lose"
-
-
 class ChunkState(StrEnum):
     """Where one chunk file of one minion stands."""
 
@@ -84,21 +58,35 @@ class ChunkEvent(StrEnum):
     remove = "remove"
 
 
-class Status(StrEnum):
-    """The four-status view of an execution."""
+class MinionState(StrEnum):
+    """How far a minion is with a run of a chain; stored as is."""
 
-    queued = "Queued"
-    picked_up = "Picked Up"
-    completed = "Completed"
-    failed = "Failed"
+    pending = "pending"
+    sent = "sent"
+    running = "running"
+    waiting = "waiting"
+    fenced = "fenced"
+    ended = "ended"
+    lost = "lost"
 
 
-#: What a minion reports, and what the master concludes from reports, clocks and silence.
-_REPORT = (Actor.agent, Actor.system)
-#: A request cancels, and so does a minion on which a person has cleared the chain.
-_CANCEL = (Actor.api, Actor.agent)
+class MinionEvent(StrEnum):
+    """What can happen to a run of a chain on one minion."""
+
+    send = "send"
+    begin = "begin"
+    wait = "wait"
+    go_on = "go_on"
+    end = "end"
+    lose = "lose"
+    fence = "fence"
+    forget = "forget"
+
 
 _C, _CE = ChainState, ChainEvent
+#: What a minion reports, and what the master concludes from reports, clocks and silence.
+_REPORT = (Actor.agent, Actor.system)
+_ANYBODY = (Actor.api, Actor.system, Actor.agent)
 
 CHAIN = Machine(
     "chain",
@@ -110,7 +98,7 @@ CHAIN = Machine(
         _C.dispatched: Kind.working,
         _C.running: Kind.working,
         _C.done: Kind.final,
-        # A failed chain is kept so that it can be retried from the failed action.
+        # Not final: it is kept so that it can be retried from the failed action.
         _C.failed: Kind.failure,
         _C.cancelled: Kind.final,
     },
@@ -140,39 +128,64 @@ CHAIN = Machine(
     failures=[_CE.fail],
 )
 
-_E, _EE = ExecutionState, ExecutionEvent
-
-EXECUTION = Machine(
-    "execution",
+_S = ExecutionState
+#: The common status of each state that a run of a chain can have.
+STATUSES = check_statuses(
+    CHAIN,
     {
-        _E.PENDING_APPROVE: Kind.hold,
-        _E.PENDING_SCHEDULE: Kind.wait,
-        _E.NEW: Kind.wait,
-        _E.RUNNING: Kind.working,
-        _E.DONE: Kind.final,
-        _E.FAILED: Kind.final,
-        _E.CANCELLED: Kind.final,
-        _E.LOST: Kind.final,
+        _C.pending_approval: _S.PENDING_APPROVE,
+        _C.scheduled: _S.PENDING_SCHEDULE,
+        _C.waiting: _S.PENDING_SCHEDULE,
+        _C.dispatched: _S.NEW,
+        _C.running: _S.RUNNING,
+        _C.done: _S.DONE,
+        _C.failed: _S.FAILED,
+        _C.cancelled: _S.CANCELLED,
     },
-    [_E.PENDING_APPROVE, _E.PENDING_SCHEDULE],
+    opening=(_CE.schedule, _CE.ask_approval, _CE.retry, _CE.resolve),
+)
+
+_M, _ME = MinionState, MinionEvent
+_OVER = "All its actions ended."
+_LOST = "Its job ended without a word, or nobody has heard of it for too long."
+_FENCED = "It ended here and may still run there."
+
+MINION = Machine(
+    "run of a chain on a minion",
+    {
+        _M.pending: Kind.wait,
+        _M.sent: Kind.wait,
+        _M.running: Kind.working,
+        _M.waiting: Kind.wait,
+        # Retried until the minion confirms it; nothing else can end it.
+        _M.fenced: Kind.working,
+        # Not final: a minion that comes back with an ended run has to forget it.
+        _M.ended: Kind.stable,
+        _M.lost: Kind.failure,
+    },
+    [_M.pending, _M.sent],
     [
-        Row(_E.PENDING_APPROVE, _EE.approve, _E.PENDING_SCHEDULE, Actor.api, "The chain was."),
-        Row(_E.PENDING_APPROVE, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
-        Row(_E.PENDING_SCHEDULE, _EE.dispatch, _E.NEW, Actor.system, "The chain was."),
-        Row(_E.PENDING_SCHEDULE, _EE.vouch, _E.DONE, Actor.api, "A person says that it was done."),
-        Row(_E.PENDING_SCHEDULE, _EE.reject, _E.FAILED, Actor.system, "Too late, or no minion."),
-        Row(_E.PENDING_SCHEDULE, _EE.cancel, _E.CANCELLED, Actor.api, "The chain was."),
-        Row(_E.NEW, _EE.begin, _E.RUNNING, Actor.agent, "Its begin is durable on the minion."),
-        Row(_E.NEW, _EE.succeed, _E.DONE, Actor.agent, "Its result came before word of a begin."),
-        Row(_E.NEW, _EE.fail, _E.FAILED, _REPORT, "It failed, or one before it did."),
-        Row(_E.NEW, _EE.cancel, _E.CANCELLED, _CANCEL, "The chain was."),
-        Row(_E.NEW, _EE.lose, _E.LOST, _REPORT, "The job ended without a word of it."),
-        Row(_E.RUNNING, _EE.succeed, _E.DONE, Actor.agent, "Its result, or the proof, came."),
-        Row(_E.RUNNING, _EE.fail, _E.FAILED, _REPORT, "It failed, or its deadline passed."),
-        Row(_E.RUNNING, _EE.cancel, _E.CANCELLED, _CANCEL, "The chain was."),
-        Row(_E.RUNNING, _EE.lose, _E.LOST, _REPORT, "The job ended without a word of it."),
+        Row(_M.pending, _ME.send, _M.sent, Actor.system, "The host is known: its job is stored."),
+        Row(_M.pending, _ME.end, _M.ended, _ANYBODY, "It can't be used, or nobody wants it."),
+        Row(_M.sent, _ME.begin, _M.running, _REPORT, "Its first report came."),
+        Row(_M.sent, _ME.wait, _M.waiting, _REPORT, "Its first report was that it reboots."),
+        Row(_M.sent, _ME.end, _M.ended, _ANYBODY, _OVER),
+        Row(_M.sent, _ME.lose, _M.lost, _REPORT, _LOST),
+        Row(_M.sent, _ME.fence, _M.fenced, _ANYBODY, _FENCED),
+        Row(_M.running, _ME.wait, _M.waiting, _REPORT, "It reboots, or gets a new agent."),
+        Row(_M.running, _ME.end, _M.ended, _ANYBODY, _OVER),
+        Row(_M.running, _ME.lose, _M.lost, _REPORT, _LOST),
+        Row(_M.running, _ME.fence, _M.fenced, _ANYBODY, _FENCED),
+        Row(_M.waiting, _ME.go_on, _M.running, _REPORT, "The boot is proven; actions are left."),
+        Row(_M.waiting, _ME.end, _M.ended, _ANYBODY, _OVER),
+        Row(_M.waiting, _ME.lose, _M.lost, _REPORT, _LOST),
+        Row(_M.waiting, _ME.fence, _M.fenced, _ANYBODY, _FENCED),
+        Row(_M.fenced, _ME.forget, _M.ended, _REPORT, "The minion forgot it, or nobody is left."),
+        Row(_M.ended, _ME.fence, _M.fenced, _ANYBODY, "The minion came back with it."),
+        Row(_M.lost, _ME.fence, _M.fenced, _ANYBODY, "The minion came back with it."),
     ],
-    failures=[_EE.fail, _EE.reject, _EE.lose],
+    failures=[_ME.lose, _ME.end],
+    unfailing={_M.fenced: "It is tried until the minion confirms it."},
 )
 
 _K, _KE = ChunkState, ChunkEvent
@@ -189,7 +202,7 @@ CHUNK = Machine(
     [_K.rendered],
     [
         Row(_K.rendered, _KE.ship, _K.shipped, Actor.system, "The job that names it is stored."),
-        Row(_K.rendered, _KE.fail, _K.failed, Actor.system, "The chain ended before it was sent."),
+        Row(_K.rendered, _KE.fail, _K.failed, _REPORT, "The chain ended before it was sent."),
         Row(_K.shipped, _KE.apply, _K.applied, _REPORT, "Its results came."),
         Row(_K.shipped, _KE.fail, _K.failed, _REPORT, "It, or one before it, failed."),
         Row(_K.applied, _KE.remove, _K.removed, Actor.system, "Its file is gone."),
@@ -200,19 +213,3 @@ CHUNK = Machine(
 
 ACTIVE_CHAINS = frozenset({_C.dispatched, _C.running})
 ENDED_CHAINS = frozenset({_C.done, _C.failed, _C.cancelled})
-
-_STATUS = {
-    _E.PENDING_APPROVE: Status.queued,
-    _E.PENDING_SCHEDULE: Status.queued,
-    _E.NEW: Status.queued,
-    _E.RUNNING: Status.picked_up,
-    _E.DONE: Status.completed,
-    _E.FAILED: Status.failed,
-    _E.CANCELLED: Status.failed,
-    _E.LOST: Status.failed,
-}
-
-
-def status(state: ExecutionState) -> Status:
-    """Return the four-status view of *state*."""
-    return _STATUS[state]

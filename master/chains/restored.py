@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from catena.master.chains import decide, rows
 from catena.master.chains.dependencies import ChainParts
-from catena.master.chains.ledger import Ledger
-from catena.master.chains.lifecycle import (
-    ACTIVE_CHAINS,
-    ChainEvent,
-    ChainState,
-    ExecutionState,
-)
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.lifecycle import ChainEvent, ChainState
+from catena.master.chains.model import ChainMinion
 from catena.master.store import restored
-from catena.master.store.chain_tables import CHAINS, EXECUTIONS
+from catena.master.store.execution_tables import RUNS
 
 
 async def settle(parts: ChainParts) -> None:
@@ -31,31 +26,26 @@ async def settle(parts: ChainParts) -> None:
         await parts.change(lambda ledger: _settle(ledger, at))
 
 
-def _settle(ledger: Ledger, at: float) -> None:
-    for chain in ledger.conn.execute(_was_due(at)).all():
-        found = rows.executions(ledger.conn, chain.id, epoch=chain.epoch)
+def _settle(ledger: ChainLedger, at: float) -> None:
+    for chain in rows.chains(ledger.conn, _was_due(at)):
+        found = rows.executions(ledger.conn, chain.run)
         facts = [rows.fact(row) for row in found]
-        ledger.apply(found, decide.fail_open(facts, restored.REASON), "")
+        ledger.apply(found, decide.fail_open(facts, restored.REASON))
         ledger.move_chain(chain, ChainEvent.fail, restored.REASON)
-    for chain_id, minion in _never_reached(ledger.conn, at):
-        found = rows.executions(ledger.conn, chain_id, minion)
+    for run in _never_reached(ledger.conn, at):
+        found = rows.executions(ledger.conn, run.run, run.minion)
         facts = [rows.fact(row) for row in found]
-        ledger.apply(found, decide.lose_open(facts, restored.REASON), "")
-        ledger.settle(chain_id, (minion,))
+        ledger.apply(found, decide.fail_open(facts, restored.REASON))
+        ledger.settle(run.chain_id, (run.minion,))
 
 
 def _was_due(at: float) -> sa.Select[Any]:
-    rule = (CHAINS.c.state == ChainState.scheduled.value) & (CHAINS.c.due <= at)
-    return sa.select(CHAINS).where(rule).order_by(CHAINS.c.id)
+    rule = (RUNS.c.state == ChainState.scheduled.value) & (RUNS.c.due <= at)
+    return rows.RUNNING_CHAINS.where(rule).order_by(RUNS.c.id)
 
 
-def _never_reached(conn: sa.Connection, at: float) -> Sequence[tuple[int, str]]:
+def _never_reached(conn: sa.Connection, at: float) -> list[ChainMinion]:
     """Return the hosts of chains under way that had not been dispatched to before the restore."""
-    query = (
-        sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.minion)
-        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
-        .where(EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value)
-        .where(CHAINS.c.state.in_([state.value for state in ACTIVE_CHAINS]), CHAINS.c.due <= at)
-        .distinct()
-    )
-    return [(row.chain_id, row.minion) for row in conn.execute(query)]
+    due = sa.select(RUNS.c.id).where(RUNS.c.due <= at, RUNS.c.ended.is_(None))
+    early = set(conn.execute(due).scalars())
+    return [run for run in rows.pending(conn) if run.run in early]

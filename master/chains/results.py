@@ -7,27 +7,28 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.core.fsm import Actor
 from catena.core.job import Boundary, JobProgress, JobReturn
 from catena.core.run_ref import RunRef
 from catena.master.chains import decide, fence_rows, returned, rows, run_jobs
 from catena.master.chains.decide import Change, Outcome
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     CHUNK,
     ChainEvent,
     ChainState,
     ChunkEvent,
     ChunkState,
-    ExecutionEvent,
-    ExecutionState,
 )
+from catena.master.chains.model import ChainExecution, ChainMinion
 from catena.master.chains.returned import ChainResult
 from catena.master.chains.run_jobs import CLEAN, RESUME, START, RunJob
+from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem
 from catena.master.process.clocks import HostClocks
-from catena.master.store.chain_tables import RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.master.store.database import after_commit
 from catena.master.store.tables import JOBS, MINIONS
 
@@ -57,7 +58,7 @@ class ChainResults:
         """A job returned: move the executions that it speaks of."""
         if ret.fun not in (START, RESUME, CLEAN):
             return ()
-        ledger = Ledger(conn, self._clocks.read(), minion)
+        ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         if ret.fun == CLEAN:
             self._cleaned(ledger, minion, ret)
             return ledger.events
@@ -78,20 +79,20 @@ class ChainResults:
             after_commit(conn, self._wake)
         return ledger.events
 
-    def _cleaned(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+    def _cleaned(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         """A minion was told to forget a run, by the master or by a person."""
         why = "" if ret.success else returned.error_text(ret)
-        fence_rows.returned(ledger.conn, minion, ret, why, ledger.now.wall)
+        fence_rows.returned(ledger, minion, ret, why)
         for ref in returned.given_up(ret):
             run = rows.run_of(ledger.conn, ref, minion)
             if run is not None and run.open:
                 text = f"given up on the minion by mgractionchains.clean (job {ret.jid})"
-                found = rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
-                ledger.apply(found, decide.cancel_open([rows.fact(e) for e in found], text), "")
+                found = rows.executions(ledger.conn, run.run, minion)
+                ledger.apply(found, decide.cancel_open([rows.fact(e) for e in found], text))
                 ledger.settle(run.chain_id, (minion,))
         after_commit(ledger.conn, self._wake)
 
-    def _not_resumed(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+    def _not_resumed(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         """A resume ran nothing: it failed, its run waits on, or the minion knows of no such run.
 
         What the minion does not know is given up after a while (`silence`).
@@ -115,29 +116,26 @@ class ChainResults:
             mine = RunRef(run.chain_id, run.epoch)
             if ref not in (None, mine) or run_jobs.is_worked_on(mine, jobs):
                 continue
-            facts = [
-                rows.fact(row)
-                for row in rows.executions(ledger.conn, run.chain_id, minion, run.epoch)
-            ]
+            facts = [rows.fact(row) for row in rows.executions(ledger.conn, run.run, minion)]
             # One that waits for its last reboot needs no resume.
             if _is_current(run, ret.jid) and any(f.is_open and not f.picked_up for f in facts):
-                values = {"disowned": f"{minion}: {disowned}"}
-                change = sa.update(RUNS).where(rows.of_run(RUNS, run))
-                ledger.conn.execute(change.values(values))
+                _set(ledger.conn, run, disowned=f"{minion}: {disowned}")
 
-    def _take(self, ledger: Ledger, run: sa.Row[Any], result: ChainResult, ret: JobReturn) -> None:
+    def _take(
+        self, ledger: ChainLedger, run: ChainMinion, result: ChainResult, ret: JobReturn
+    ) -> None:
         if not _is_current(run, ret.jid, ret.epochs.get(str(run.chain_id))):
             ledger.late(run, ret.jid)
             return
         _own(ledger.conn, run)
-        found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+        found = rows.executions(ledger.conn, run.run, run.minion)
         known = frozenset(row.action_id for row in found)
         now = _boot_of(ledger.conn, run.minion) or run.boot_id
         boot = getattr(ret, "boot_id", "") or now
         report = result.report(known, boot, now)
         self._begin_chain(ledger, run.chain_id)
         changes = decide.judge_report([rows.fact(row) for row in found], report)
-        ledger.apply(found, changes, boot)
+        ledger.report(run, found, changes, boot)
         moved = {change.action_id for change in changes}
         for row in found:
             if row.action_id in report.outcomes and row.action_id not in moved:
@@ -145,19 +143,19 @@ class ChainResults:
         self._end_chunks(ledger, run, report.chunks)
         ledger.settle(run.chain_id, (run.minion,))
 
-    def _failed_whole(self, ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
+    def _failed_whole(self, ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
         """The chain's job came to an error: no pillar, a chunk that does not render, no module."""
         if not _is_current(run, ret.jid) or not run.open:
             self._failed_late(ledger, run, ret)
             return
-        found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+        found = rows.executions(ledger.conn, run.run, run.minion)
         facts = [rows.fact(row) for row in found]
         # There it may stand in the midst of a chunk, and would go on when it is asked again.
         ledger.fence(run)
-        ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)), run.boot_id)
+        ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)))
         ledger.settle(run.chain_id, (run.minion,))
 
-    def _failed_resume(self, ledger: Ledger, minion: str, ret: JobReturn) -> None:
+    def _failed_resume(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         """A resume failed before it ran anything: its run has failed there.
 
         Where a job without arguments does not say which run that is (a damaged resume file), it is
@@ -181,14 +179,14 @@ class ChainResults:
         if not run.open or not _is_current(run, ret.jid):
             self._failed_late(ledger, run, ret)
             return
-        facts = rows.executions(conn, run.chain_id, minion, run.epoch)
+        facts = rows.executions(conn, run.run, minion)
         ledger.fence(run)
         text = returned.error_text(ret)
-        ledger.apply(facts, decide.fail_open([rows.fact(row) for row in facts], text), "")
+        ledger.apply(facts, decide.fail_open([rows.fact(row) for row in facts], text))
         ledger.settle(run.chain_id, (run.minion,))
 
     @staticmethod
-    def _failed_late(ledger: Ledger, run: sa.Row[Any], ret: JobReturn) -> None:
+    def _failed_late(ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
         """Take in a failed job whose run has ended here, perhaps by progress alone.
 
         Its minion could not record the end of the chunk (a folder that it can't write to). The run
@@ -198,9 +196,9 @@ class ChainResults:
         if _is_current(run, ret.jid):
             ledger.fence(run)
 
-    def _end_chunks(self, ledger: Ledger, run: sa.Row[Any], numbers: frozenset[int]) -> None:
+    def _end_chunks(self, ledger: ChainLedger, run: ChainMinion, numbers: frozenset[int]) -> None:
         failed = set()
-        for row in rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch):
+        for row in rows.executions(ledger.conn, run.run, run.minion):
             if row.state in (ExecutionState.FAILED.value, ExecutionState.LOST.value):
                 failed.add(row.chunk)
         for chunk in rows.chunks(ledger.conn, run):
@@ -225,22 +223,22 @@ class ChainResults:
             return ()
         if not _is_current(run, progress.jid, data.get("epoch")):
             return ()
-        found = rows.executions(conn, chain_id, minion, run.epoch)
+        found = rows.executions(conn, run.run, minion)
         row = next((row for row in found if row.action_id == action_id), None)
         change = _change_of(row, progress) if row is not None else None
         if row is None or change is None:
             return ()
-        ledger = Ledger(conn, self._clocks.read(), minion)
+        ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         _own(conn, run)
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
-        ledger.apply(found, decide.prove_by_progress(facts, change), "")
-        ledger.move_execution(row, change, _boot_of(conn, minion) or run.boot_id)
+        changes = [*decide.prove_by_progress(facts, change), change]
+        ledger.report(run, found, changes, _boot_of(conn, minion) or run.boot_id)
         if change.event is not ExecutionEvent.begin:
             ledger.settle(chain_id, (minion,))
         return ledger.events
 
-    def _begin_chain(self, ledger: Ledger, chain_id: int) -> None:
+    def _begin_chain(self, ledger: ChainLedger, chain_id: int) -> None:
         chain = rows.chain(ledger.conn, chain_id)
         if chain.state == ChainState.dispatched.value:
             ledger.move_chain(chain, ChainEvent.start)
@@ -253,9 +251,9 @@ class ChainResults:
         """A delivery moved: where it ended without a return, so did the run on that minion."""
         if state is Delivery.done or not DELIVERY.is_final(state):
             return ()
-        ledger = Ledger(conn, self._clocks.read(), minion)
+        ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         why = detail or state.value
-        if fence_rows.undelivered(conn, minion, jid, why, ledger.now.wall):
+        if fence_rows.undelivered(ledger, minion, jid, why):
             after_commit(conn, self._wake)
             return ()
         run = rows.run_by_jid(conn, jid, minion)
@@ -263,7 +261,7 @@ class ChainResults:
             run = _resumed_by(conn, jid, minion)
         if run is None or not run.open:
             return ()
-        found = rows.executions(conn, run.chain_id, minion, run.epoch)
+        found = rows.executions(conn, run.run, minion)
         facts = [rows.fact(row) for row in found]
         if state is Delivery.lost:
             # The reference's words first: tools look for them.
@@ -276,7 +274,7 @@ class ChainResults:
                 ledger.fence(run)
         else:
             changes = decide.fail_open(facts, detail or state.value)
-        ledger.apply(found, changes, "")
+        ledger.apply(found, changes)
         ledger.settle(run.chain_id, (run.minion,))
         after_commit(conn, self._wake)
         return ledger.events
@@ -297,27 +295,24 @@ class ChainResults:
             waits: the run that waits there, as the minion says.
         """
         fence_rows.again(conn, minion)
+        ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         if waits is not None:
-            # A run that has ended here must not go on there, however it came back.
-            ended = fence_rows.of_run(waits, minion) & (RUNS.c.open == sa.false())
-            fence_rows.owe(conn, ended)
+            fence_rows.forget(ledger, waits, minion)
         boot_id = _boot_of(conn, minion) or boot_id
         if not boot_id:
             return ()
-        ledger = Ledger(conn, self._clocks.read(), minion)
         for run in rows.open_runs(conn, minion):
-            rule = rows.of_run(RUNS, run)
-            conn.execute(sa.update(RUNS).where(rule).values(boot_id=boot_id[:64]))
-            found = rows.executions(conn, run.chain_id, minion, run.epoch)
+            _set(conn, run, boot_id=boot_id[:64])
+            found = rows.executions(conn, run.run, minion)
             changes = decide.prove_boot([rows.fact(row) for row in found], boot_id)
             if changes:
-                ledger.apply(found, changes, "")
+                ledger.report(run, found, changes)
                 ledger.settle(run.chain_id, (run.minion,))
         after_commit(conn, self._wake)
         return ledger.events
 
 
-def _is_current(run: sa.Row[Any], jid: str, epoch: Any = None) -> bool:
+def _is_current(run: ChainMinion, jid: str, epoch: Any = None) -> bool:
     """Return whether what a job says is about *run*, and not about an older one.
 
     Args:
@@ -330,13 +325,18 @@ def _is_current(run: sa.Row[Any], jid: str, epoch: Any = None) -> bool:
     return bool(run.jid) and jid >= run.jid
 
 
-def _own(conn: sa.Connection, run: sa.Row[Any]) -> None:
+def _own(conn: sa.Connection, run: ChainMinion) -> None:
     """Note that a minion knows a run that it disowned before: its word was on the way."""
     if run.disowned:
-        conn.execute(sa.update(RUNS).where(rows.of_run(RUNS, run)).values(disowned=""))
+        _set(conn, run, disowned="")
 
 
-def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | None:
+def _set(conn: sa.Connection, run: ChainMinion, **values: Any) -> None:
+    rule = CHAIN_MINIONS.c.id == run.id
+    conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(values))
+
+
+def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
     """Return the run that job *jid* resumes, where it is a resume and says which."""
     if conn.execute(sa.select(JOBS.c.fun).where(JOBS.c.jid == jid)).scalar() != RESUME:
         return None
@@ -344,11 +344,11 @@ def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> sa.Row[Any] | Non
     return rows.run_of(conn, ref, minion) if ref is not None else None
 
 
-def _waits_idle(conn: sa.Connection, run: sa.Row[Any], jobs: Sequence[RunJob]) -> bool:
+def _waits_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[RunJob]) -> bool:
     """Return whether a run has begun, and no job works on it that says so."""
     if RunRef(run.chain_id, run.epoch) in {job.run for job in jobs}:
         return False
-    found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+    found = rows.executions(conn, run.run, run.minion)
     begun = (ExecutionState.DONE, ExecutionState.RUNNING)
     return any(rows.fact(row).state in begun for row in found)
 
@@ -359,7 +359,7 @@ def _boot_of(conn: sa.Connection, minion: str) -> str:
     return str(conn.execute(query).scalar() or "")
 
 
-def _change_of(row: sa.Row[Any], progress: JobProgress) -> Change | None:
+def _change_of(row: ChainExecution, progress: JobProgress) -> Change | None:
     """Return what a progress message changes, or None."""
     data, state = progress.data, ExecutionState(row.state)
     if state not in (ExecutionState.NEW, ExecutionState.RUNNING):
@@ -372,7 +372,7 @@ def _change_of(row: sa.Row[Any], progress: JobProgress) -> Change | None:
     return _end_of(row, data) if data.get("event") == "end" else None
 
 
-def _end_of(row: sa.Row[Any], data: dict[str, Any]) -> Change | None:
+def _end_of(row: ChainExecution, data: dict[str, Any]) -> Change | None:
     outcome, waits = data.get("outcome"), Boundary(row.waits_for)
     result = data.get("result")
     said = Outcome(row.chunk, result is True or result is None, str(data.get("comment", "")))

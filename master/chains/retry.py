@@ -7,19 +7,17 @@ executions under the next epoch; how a chain ends follows from the newest of eac
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainResolve
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
 from catena.master.chains import decide, rows
 from catena.master.chains.drafts import add_executions, due_now
-from catena.master.chains.ledger import Ledger
-from catena.master.chains.lifecycle import ChainEvent, ExecutionEvent, ExecutionState
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.lifecycle import ChainEvent
+from catena.master.chains.model import ChainExecution, ChainRecord
+from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
-from catena.master.store.chain_tables import CHAINS
 
 #: Reason of an execution whose outcome nobody knows: the power went between its begin and end.
 INTERRUPTED = "interrupted"
@@ -27,7 +25,7 @@ INTERRUPTED = "interrupted"
 MARK_DONE, RETRY, CANCEL = VERDICTS = ("mark_done", "retry", "cancel")
 
 
-def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
+def retry(ledger: ChainLedger, row: ChainRecord) -> None:
     """Schedule what a failed chain has not done, now, under the next epoch.
 
     Raises:
@@ -35,11 +33,11 @@ def retry(ledger: Ledger, row: sa.Row[Any]) -> None:
     """
     unfinished = _unfinished(ledger, row)
     if not unfinished:
-        raise UsageError(f"every action of {rows.title(row)} is done")
+        raise UsageError(f"every action of {row.title} is done")
     _go_on(ledger, row, unfinished, ())
 
 
-def resolve(ledger: Ledger, row: sa.Row[Any], request: ChainResolve) -> None:
+def resolve(ledger: ChainLedger, row: ChainRecord, request: ChainResolve) -> None:
     """Do what a person decided about interrupted actions; `cancel` is the service's.
 
     Raises:
@@ -52,13 +50,13 @@ def resolve(ledger: Ledger, row: sa.Row[Any], request: ChainResolve) -> None:
     strangers = [minion for minion in request.minions if minion not in found]
     if strangers or not found:
         where = f" on {strangers[0]}, only on {', '.join(sorted(found))}" if found else ""
-        raise NotFoundError(f"no action of {rows.title(row)} is interrupted{where}")
+        raise NotFoundError(f"no action of {row.title} is interrupted{where}")
     chosen = {minion: found[minion] for minion in request.minions or found}
     vouched = [some[0].action_id for some in chosen.values()]
     _go_on(ledger, row, chosen, vouched if request.verdict == MARK_DONE else ())
 
 
-def interrupted(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]]:
+def interrupted(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainExecution]]:
     """Return what is unfinished of each minion whose next action is an interrupted one."""
     return {
         minion: some
@@ -67,7 +65,7 @@ def interrupted(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]
     }
 
 
-def _unfinished(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]]:
+def _unfinished(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainExecution]]:
     """Return, per minion, the newest executions from the first that is not done on."""
     newest = rows.newest(ledger.conn, row.id)
     facts: dict[str, list[decide.ExecutionFact]] = {}
@@ -82,27 +80,31 @@ def _unfinished(ledger: Ledger, row: sa.Row[Any]) -> dict[str, list[sa.Row[Any]]
 
 
 def _go_on(
-    ledger: Ledger,
-    row: sa.Row[Any],
-    unfinished: Mapping[str, Sequence[sa.Row[Any]]],
+    ledger: ChainLedger,
+    row: ChainRecord,
+    unfinished: Mapping[str, Sequence[ChainExecution]],
     vouched: Collection[int],
 ) -> None:
     """Make the executions of the next epoch; schedule the chain when any of them has to run."""
     epoch = next_epoch(ledger.conn, row.epoch)
     again = [execution for some in unfinished.values() for execution in some]
-    add_executions(ledger, row, again, ExecutionState.PENDING_SCHEDULE, epoch)
-    for execution in rows.executions(ledger.conn, row.id, epoch=epoch):
+    open_again = {execution.action_id for execution in again}
+    newest = rows.newest(ledger.conn, row.id).values()
+    rest_done = all(
+        execution.state == ExecutionState.DONE.value
+        for execution in newest
+        if execution.action_id not in open_again
+    )
+    if len(again) > len(vouched):
+        chain = ledger.open_run(row, ChainEvent.retry, epoch, due_now(ledger))
+    elif rest_done:
+        chain = ledger.open_run(row, ChainEvent.resolve, epoch)
+    else:
+        # Other minions have failed otherwise: it stays failed, and the next retry is theirs.
+        chain = ledger.keep_failed(row, epoch, ChainEvent.resolve.value)
+    add_executions(ledger, chain, again)
+    for execution in rows.executions(ledger.conn, chain.run):
         if execution.action_id in vouched:
-            text = f"marked done by {ledger.by}"
+            text = f"marked done by {ledger.who}"
             change = decide.Change(execution.action_id, ExecutionEvent.vouch, text)
             ledger.move_execution(execution, change)
-    if len(again) > len(vouched):
-        ledger.move_chain(row, ChainEvent.retry, epoch=epoch, ended=None, **due_now(ledger))
-        return
-    newest = rows.newest(ledger.conn, row.id).values()
-    if all(execution.state == ExecutionState.DONE.value for execution in newest):
-        ledger.move_chain(row, ChainEvent.resolve, epoch=epoch)
-        return
-    # Other minions have failed otherwise: it stays failed, and the next retry is theirs.
-    ledger.conn.execute(sa.update(CHAINS).where(CHAINS.c.id == row.id).values(epoch=epoch))
-    ledger.note(row, ChainEvent.resolve.value)

@@ -3,74 +3,109 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from catena.core.errors import NotFoundError
-from catena.core.job import Boundary, ChainManifest
-from catena.core.records import decode
+from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
 from catena.master.chains import actions
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.decide import ExecutionFact
-from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.chains.lifecycle import ChainState, MinionState
+from catena.master.chains.model import (
+    OPEN_MINIONS,
+    ChainExecution,
+    ChainMinion,
+    ChainRecord,
+    Chunk,
+)
 from catena.master.chains.render import PlannedAction
+from catena.master.executions.lifecycle import OPEN, ExecutionState
 from catena.master.process.clocks import ClockReading, rebased, same_host
 from catena.master.store.chain_tables import (
     ACTIONS,
+    CHAIN_EXECUTIONS,
+    CHAIN_MINIONS,
     CHAINS,
     CHUNKS,
     ENTRIES,
-    EXECUTIONS,
-    HISTORY,
-    RUNS,
+    LIVE,
 )
+from catena.master.store.execution_tables import EXECUTIONS, RUNS
 from catena.master.store.fast.lookup import Lookup
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Packed
 
+#: The name of this engine in the tables that all share.
+ENGINE = "chains"
 #: Rows asked for at once; SQLite takes at most 32 766 parameters.
 SLICE = 500
 #: Names looked at to suggest the right one.
 _SUGGESTED_FROM = 200
-_MINIONS = RUNS.c.minion.in_(sa.bindparam("b_minions", expanding=True))
-#: Two selects: each has an index of its own.
-_WITH_WORK = sa.union_all(
-    sa.select(RUNS.c.minion).where(_MINIONS, RUNS.c.open == sa.true()),
-    sa.select(RUNS.c.minion).where(_MINIONS, RUNS.c.fence == sa.true()),
+OURS = RUNS.c.engine == sa.literal_column(f"'{ENGINE}'")
+CHAIN_ID = sa.cast(RUNS.c.ref, sa.BigInteger).label("chain_id")
+#: States in which a minion has something to do for a run.
+_WITH_WORK = [state.value for state in (*OPEN_MINIONS, MinionState.fenced)]
+_IS_OPEN = CHAIN_MINIONS.c.state.in_([state.value for state in OPEN_MINIONS])
+#: Open runs on minions, by the index that has no others.
+OPEN_RUNS = LIVE & _IS_OPEN
+
+# -- chains ------------------------------------------------------------------------------------
+
+#: Chains as `ChainRecord`s.
+CHAIN_ROWS: sa.Select[Any] = sa.select(
+    CHAINS.c.id,
+    CHAINS.c.label,
+    CHAINS.c.user,
+    CHAINS.c.created,
+    CHAINS.c.dispatched,
+    CHAINS.c.archived,
+    CHAINS.c.run,
+    sa.func.coalesce(RUNS.c.state, ChainState.draft.value).label("state"),
+    sa.func.coalesce(RUNS.c.reason, "").label("reason"),
+    sa.func.coalesce(RUNS.c.epoch, 0).label("epoch"),
+    RUNS.c.due,
+    sa.func.coalesce(RUNS.c.anchor_wall, 0.0).label("anchor_wall"),
+    sa.func.coalesce(RUNS.c.anchor_mono, 0.0).label("anchor_mono"),
+    sa.func.coalesce(RUNS.c.anchor_boot, "").label("anchor_boot"),
+    RUNS.c.approval,
+    RUNS.c.ended,
+).outerjoin_from(CHAINS, RUNS, RUNS.c.id == CHAINS.c.run)
+#: The same by the state of the run, for those that have not ended.
+RUNNING_CHAINS: sa.Select[Any] = (
+    sa.select(*CHAIN_ROWS.selected_columns)
+    .join_from(RUNS, CHAINS, CHAINS.c.run == RUNS.c.id)
+    .where(OURS, RUNS.c.ended.is_(None))
 )
-#: Asked with every return that may be of a chain.
-_BY_JID = Lookup(
-    sa.select(RUNS).where(
-        RUNS.c.jid == sa.bindparam("b_jid"), RUNS.c.minion == sa.bindparam("b_minion")
-    )
-)
-_OPEN = tuple(state.value for state in ExecutionState if not EXECUTION.is_final(state))
+_CHAIN = CHAIN_ROWS.where(CHAINS.c.id == sa.bindparam("b_chain"))
 
 
-def chain(conn: sa.Connection, chain_id: int) -> sa.Row[Any]:
+def chain(conn: sa.Connection, chain_id: int) -> ChainRecord:
     """Return a chain by its id.
 
     Raises:
         NotFoundError: there is none.
     """
-    row = conn.execute(sa.select(CHAINS).where(CHAINS.c.id == chain_id)).first()
+    row = conn.execute(_CHAIN, {"b_chain": chain_id}).first()
     if row is None:
         raise NotFoundError(f"there is no chain {chain_id}")
-    return row
+    return ChainRecord._make(row)
 
 
-def title(row: Any) -> str:
-    """Return how a message names the chain of a row; two of one label differ by their number."""
-    return f"chain {row.label!r} ({row.id})"
+def chains(
+    conn: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any] | None = None
+) -> list[ChainRecord]:
+    """Return the chains of a query that is made from CHAIN_ROWS or RUNNING_CHAINS."""
+    return [ChainRecord._make(row) for row in conn.execute(query, values or {})]
 
 
-def find_chain(conn: sa.Connection, ref: str) -> sa.Row[Any]:
+def find_chain(conn: sa.Connection, ref: str) -> ChainRecord:
     """Return a chain by its label (the newest one) or its id.
 
     A label wins over an id, so that a chain named "12" can be reached.
@@ -78,14 +113,25 @@ def find_chain(conn: sa.Connection, ref: str) -> sa.Row[Any]:
     Raises:
         NotFoundError: there is none; the message names the nearest label.
     """
-    newest = sa.select(CHAINS).where(CHAINS.c.label == ref).order_by(CHAINS.c.id.desc()).limit(1)
+    newest = CHAIN_ROWS.where(CHAINS.c.label == ref).order_by(CHAINS.c.id.desc()).limit(1)
     row = conn.execute(newest).first()
     if row is None and ref.isascii() and ref.isdigit() and len(ref) < 19:
-        row = conn.execute(sa.select(CHAINS).where(CHAINS.c.id == int(ref))).first()
+        row = conn.execute(_CHAIN, {"b_chain": int(ref)}).first()
     if row is None:
         labels = sa.select(CHAINS.c.label).order_by(CHAINS.c.id.desc()).limit(_SUGGESTED_FROM)
         raise NotFoundError(unknown("chain", ref[:80], list(conn.execute(labels).scalars())))
-    return row
+    return ChainRecord._make(row)
+
+
+def listed(conn: sa.Connection, limit: int, *, archived: bool) -> list[ChainRecord]:
+    """Return the newest chains, those that are off the list only with *archived*."""
+    query = CHAIN_ROWS.order_by(CHAINS.c.id.desc()).limit(limit)
+    if not archived:
+        query = query.where(CHAINS.c.archived == sa.false())
+    return chains(conn, query)
+
+
+# -- entries -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,55 +194,131 @@ def planned(entries: Iterable[Entry]) -> dict[str, list[PlannedAction]]:
     return dict(found)
 
 
-def executions(
-    conn: sa.Connection, chain_id: int, minion: str = "", epoch: int = 0
-) -> Sequence[sa.Row[Any]]:
-    """Return executions of a chain, oldest run first, by sort order; of one minion or run."""
-    query = sa.select(EXECUTIONS).where(EXECUTIONS.c.chain_id == chain_id)
+# -- executions --------------------------------------------------------------------------------
+
+#: Executions as `ChainExecution`s.
+EXECUTION_ROWS: sa.Select[Any] = (
+    sa.select(
+        EXECUTIONS.c.id,
+        EXECUTIONS.c.run,
+        CHAIN_ID,
+        sa.cast(EXECUTIONS.c.ref, sa.BigInteger).label("action_id"),
+        EXECUTIONS.c.epoch,
+        EXECUTIONS.c.kind,
+        EXECUTIONS.c.minion,
+        EXECUTIONS.c.position,
+        EXECUTIONS.c.state,
+        EXECUTIONS.c.reason,
+        EXECUTIONS.c.started,
+        EXECUTIONS.c.ended,
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.chunk, 0).label("chunk"),
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.boundary, Boundary.none.value).label("waits_for"),
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.delay_seconds, 0.0).label("delay_seconds"),
+        CHAIN_EXECUTIONS.c.picked_up,
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.picked_mono, 0.0).label("picked_mono"),
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.picked_host_boot, "").label("picked_host_boot"),
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.picked_host, "").label("picked_host"),
+        sa.func.coalesce(CHAIN_EXECUTIONS.c.boot_id, "").label("boot_id"),
+    )
+    .join_from(EXECUTIONS, RUNS, RUNS.c.id == EXECUTIONS.c.run)
+    .outerjoin(CHAIN_EXECUTIONS, CHAIN_EXECUTIONS.c.execution == EXECUTIONS.c.id)
+)
+_ORDER = (EXECUTIONS.c.epoch, EXECUTIONS.c.position, EXECUTIONS.c.minion)
+_OF_CHAIN = EXECUTION_ROWS.where(OURS, RUNS.c.ref == sa.bindparam("b_ref")).order_by(*_ORDER)
+_OF_RUN = EXECUTION_ROWS.where(EXECUTIONS.c.run == sa.bindparam("b_run")).order_by(*_ORDER)
+_OF_MINION = _OF_RUN.where(EXECUTIONS.c.minion == sa.bindparam("b_minion"))
+_PICKED_UP = (
+    EXECUTION_ROWS.join(
+        CHAIN_MINIONS,
+        (CHAIN_MINIONS.c.run == EXECUTIONS.c.run)
+        & (CHAIN_MINIONS.c.minion == EXECUTIONS.c.minion),
+    )
+    .where(LIVE, CHAIN_MINIONS.c.state == MinionState.waiting.value)
+    .where(EXECUTIONS.c.state == ExecutionState.RUNNING.value)
+    .where(CHAIN_EXECUTIONS.c.picked_up.is_not(None))
+    .order_by(EXECUTIONS.c.position.desc())
+)
+
+
+def executions(conn: sa.Connection, run: int | None, minion: str = "") -> list[ChainExecution]:
+    """Return the executions of a run, or those on one minion, by sort order and minion."""
     if minion:
-        query = query.where(EXECUTIONS.c.minion == minion)
-    if epoch:
-        query = query.where(EXECUTIONS.c.epoch == epoch)
-    order = (EXECUTIONS.c.epoch, EXECUTIONS.c.sort_order, EXECUTIONS.c.minion)
-    return conn.execute(query.order_by(*order)).all()
+        found = conn.execute(_OF_MINION, {"b_run": run, "b_minion": minion})
+    else:
+        found = conn.execute(_OF_RUN, {"b_run": run})
+    return [ChainExecution._make(row) for row in found]
+
+
+def waiting_for_proof(conn: sa.Connection) -> list[ChainExecution]:
+    """Return the executions that wait for the proof of a boundary, the last actions first."""
+    return [ChainExecution._make(row) for row in conn.execute(_PICKED_UP)]
+
+
+class Waiting(NamedTuple):
+    """An execution that waits to be dispatched."""
+
+    id: int
+    action_id: int
+    minion: str
 
 
 _WAITING: sa.Select[Any] = (
-    sa.select(EXECUTIONS.c.id, EXECUTIONS.c.action_id, EXECUTIONS.c.minion)
+    sa.select(
+        EXECUTIONS.c.id,
+        sa.cast(EXECUTIONS.c.ref, sa.BigInteger).label("action_id"),
+        EXECUTIONS.c.minion,
+    )
     .where(
-        EXECUTIONS.c.chain_id == sa.bindparam("b_chain"),
-        EXECUTIONS.c.epoch == sa.bindparam("b_epoch"),
+        EXECUTIONS.c.run == sa.bindparam("b_run"),
         EXECUTIONS.c.state == ExecutionState.PENDING_SCHEDULE.value,
     )
-    .order_by(EXECUTIONS.c.sort_order, EXECUTIONS.c.minion)
+    .order_by(EXECUTIONS.c.position, EXECUTIONS.c.minion)
 )
 _WAITING_OF: sa.Select[Any] = _WAITING.where(EXECUTIONS.c.minion == sa.bindparam("b_minion"))
 
 
-def waiting(
-    conn: sa.Connection, chain_id: int, epoch: int, minion: str = ""
-) -> Sequence[sa.Row[Any]]:
-    """Return id, action and minion of the executions of a run that wait to be dispatched."""
-    asked: dict[str, Any] = {"b_chain": chain_id, "b_epoch": epoch}
+def waiting(conn: sa.Connection, run: int | None, minion: str = "") -> list[Waiting]:
+    """Return the executions of a run that wait to be dispatched, by sort order and minion."""
+    asked: dict[str, Any] = {"b_run": run}
+    query = _WAITING
     if minion:
-        return conn.execute(_WAITING_OF, {**asked, "b_minion": minion}).all()
-    return conn.execute(_WAITING, asked).all()
+        query = _WAITING_OF
+        asked["b_minion"] = minion
+    return [Waiting._make(row) for row in conn.execute(query, asked)]
 
 
-def newest(conn: sa.Connection, chain_id: int) -> dict[int, sa.Row[Any]]:
+def newest(conn: sa.Connection, chain_id: int) -> dict[int, ChainExecution]:
     """Return the newest execution of each action of a chain, by action id."""
-    return {row.action_id: row for row in executions(conn, chain_id)}
+    found = map(ChainExecution._make, conn.execute(_OF_CHAIN, {"b_ref": str(chain_id)}))
+    return {row.action_id: row for row in found}
 
 
-def has_open(conn: sa.Connection, chain_id: int, minion: str = "") -> bool:
-    """Return whether an execution of a chain (on one minion) has not ended."""
-    rule = (EXECUTIONS.c.chain_id == chain_id) & EXECUTIONS.c.state.in_(_OPEN)
+_ANY_OPEN = (
+    sa.select(EXECUTIONS.c.id)
+    .where(EXECUTIONS.c.run == sa.bindparam("b_run"), EXECUTIONS.c.status.in_(OPEN))
+    .limit(1)
+)
+_ANY_OPEN_OF = (
+    sa.select(EXECUTIONS.c.id)
+    .where(
+        EXECUTIONS.c.run == sa.bindparam("b_run"),
+        EXECUTIONS.c.minion == sa.bindparam("b_minion"),
+        EXECUTIONS.c.ended.is_(None),
+    )
+    .limit(1)
+)
+
+
+def has_open(conn: sa.Connection, run: int | None, minion: str = "") -> bool:
+    """Return whether an execution of a run (on one minion) has not ended."""
     if minion:
-        rule = rule & (EXECUTIONS.c.minion == minion)
-    return conn.execute(sa.select(EXECUTIONS.c.id).where(rule).limit(1)).first() is not None
+        found = conn.execute(_ANY_OPEN_OF, {"b_run": run, "b_minion": minion})
+    else:
+        found = conn.execute(_ANY_OPEN, {"b_run": run})
+    return found.first() is not None
 
 
-def fact(row: sa.Row[Any]) -> ExecutionFact:
+def fact(row: ChainExecution) -> ExecutionFact:
     """Return an execution as the decisions see it."""
     return ExecutionFact(
         action_id=row.action_id,
@@ -209,9 +331,10 @@ def fact(row: sa.Row[Any]) -> ExecutionFact:
     )
 
 
-def picked_up(row: sa.Row[Any]) -> ClockReading:
+def picked_up(row: ChainExecution) -> ClockReading:
     """Return when an execution was picked up, by the clocks of the master's host at that time."""
-    return ClockReading(row.picked_up, row.picked_mono, row.picked_host_boot, row.picked_host)
+    at = row.picked_up or 0.0
+    return ClockReading(at, row.picked_mono, row.picked_host_boot, row.picked_host)
 
 
 def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> None:
@@ -224,9 +347,7 @@ def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> N
         now: the clocks of this host.
         boundary_seconds: the time that a boundary is allowed, without its own delay.
     """
-    running = EXECUTIONS.c.state == ExecutionState.RUNNING.value
-    query = sa.select(EXECUTIONS).where(running, EXECUTIONS.c.picked_up.is_not(None))
-    for row in conn.execute(query).all():
+    for row in waiting_for_proof(conn):
         then = picked_up(row)
         if same_host(then, now):
             continue
@@ -236,144 +357,151 @@ def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> N
             "picked_host_boot": here.boot,
             "picked_host": here.host,
         }
-        conn.execute(sa.update(EXECUTIONS).where(EXECUTIONS.c.id == row.id).values(values))
+        rule = CHAIN_EXECUTIONS.c.execution == row.id
+        conn.execute(sa.update(CHAIN_EXECUTIONS).where(rule).values(values))
 
 
-def runs(conn: sa.Connection, chain_id: int, epoch: int) -> Sequence[sa.Row[Any]]:
-    """Return what was sent to each minion in one run of a chain."""
-    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.epoch == epoch)
-    return conn.execute(sa.select(RUNS).where(rule).order_by(RUNS.c.minion)).all()
+# -- runs on minions ---------------------------------------------------------------------------
+
+#: Runs on minions as `ChainMinion`s.
+MINION_ROWS: sa.Select[Any] = sa.select(
+    CHAIN_MINIONS.c.id,
+    CHAIN_MINIONS.c.run,
+    CHAIN_ID,
+    RUNS.c.label,
+    RUNS.c.epoch,
+    CHAIN_MINIONS.c.minion,
+    CHAIN_MINIONS.c.jid,
+    CHAIN_MINIONS.c.boot_id,
+    CHAIN_MINIONS.c.state,
+    CHAIN_MINIONS.c.fence_jid,
+    CHAIN_MINIONS.c.fence_tries,
+    CHAIN_MINIONS.c.fence_why,
+    CHAIN_MINIONS.c.disowned,
+    CHAIN_MINIONS.c.over_ssh,
+).join_from(CHAIN_MINIONS, RUNS, RUNS.c.id == CHAIN_MINIONS.c.run)
+#: Asked with every return that may be of a chain.
+_BY_JID = Lookup(
+    MINION_ROWS.where(
+        CHAIN_MINIONS.c.jid == sa.bindparam("b_jid"),
+        CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"),
+    )
+)
+_BY_REF = MINION_ROWS.where(
+    OURS,
+    RUNS.c.ref == sa.bindparam("b_ref"),
+    CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"),
+)
+_BY_EPOCH = _BY_REF.where(RUNS.c.epoch == sa.bindparam("b_epoch"))
+_NEWEST = _BY_REF.order_by(RUNS.c.epoch.desc()).limit(1)
+_BY_RUN = MINION_ROWS.where(
+    CHAIN_MINIONS.c.run == sa.bindparam("b_run"),
+    CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"),
+)
+_OPEN_RUNS = MINION_ROWS.where(OPEN_RUNS).order_by(CHAIN_MINIONS.c.jid)
+_OPEN_RUNS_OF = _OPEN_RUNS.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
 
 
-def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> Any:
-    """Return the run that a job started on a minion, or None."""
-    return _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
+def minion_runs(
+    conn: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any] | None = None
+) -> list[ChainMinion]:
+    """Return the runs on minions of a query that is made from MINION_ROWS."""
+    return [ChainMinion._make(row) for row in conn.execute(query, values or {})]
 
 
-def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> sa.Row[Any] | None:
+def _one(
+    conn: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
+) -> ChainMinion | None:
+    row = conn.execute(query, values).first()
+    return None if row is None else ChainMinion._make(row)
+
+
+def runs(conn: sa.Connection, chain_id: int, epoch: int = 0) -> list[ChainMinion]:
+    """Return what was sent to each minion in all runs of a chain, or in one of them."""
+    query = MINION_ROWS.where(OURS, RUNS.c.ref == str(chain_id))
+    if epoch:
+        query = query.where(RUNS.c.epoch == epoch)
+    return minion_runs(conn, query.order_by(RUNS.c.epoch, CHAIN_MINIONS.c.minion))
+
+
+def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
+    """Return the run that a job started on a minion."""
+    row = _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
+    return None if row is None else ChainMinion._make(row)
+
+
+def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> ChainMinion | None:
     """Return a run of a chain on a minion by its number."""
-    rule = (RUNS.c.chain_id == ref.chain_id) & (RUNS.c.epoch == ref.epoch)
-    return conn.execute(sa.select(RUNS).where(rule & (RUNS.c.minion == minion))).first()
+    asked = {"b_ref": str(ref.chain_id), "b_epoch": ref.epoch, "b_minion": minion}
+    return _one(conn, _BY_EPOCH, asked)
 
 
-def newest_run(conn: sa.Connection, chain_id: int, minion: str) -> sa.Row[Any] | None:
+def newest_run(conn: sa.Connection, chain_id: int, minion: str) -> ChainMinion | None:
     """Return the newest run of a chain on a minion."""
-    rule = (RUNS.c.chain_id == chain_id) & (RUNS.c.minion == minion)
-    query = sa.select(RUNS).where(rule).order_by(RUNS.c.epoch.desc()).limit(1)
-    return conn.execute(query).first()
+    return _one(conn, _NEWEST, {"b_ref": str(chain_id), "b_minion": minion})
 
 
-def open_runs(conn: sa.Connection, minion: str = "") -> Sequence[sa.Row[Any]]:
-    """Return the runs that are under way, on one minion or all."""
-    query = sa.select(RUNS).where(RUNS.c.open == sa.true())
+def on_minion(conn: sa.Connection, run: int | None, minion: str) -> ChainMinion | None:
+    """Return how far a minion is with a run."""
+    return _one(conn, _BY_RUN, {"b_run": run, "b_minion": minion})
+
+
+def open_runs(conn: sa.Connection, minion: str = "") -> list[ChainMinion]:
+    """Return the runs that are under way, on one minion or all, in the order of their jobs."""
     if minion:
-        query = query.where(RUNS.c.minion == minion)
-    return conn.execute(query.order_by(RUNS.c.jid)).all()
+        return minion_runs(conn, _OPEN_RUNS_OF, {"b_minion": minion})
+    return minion_runs(conn, _OPEN_RUNS)
 
 
 def with_work(minions: Collection[str], conn: sa.Connection) -> set[str]:
     """Return those of *minions* on which a run is under way, or that have one to forget."""
     found: set[str] = set()
     for some in slices(list(minions), SLICE):
-        found.update(conn.execute(_WITH_WORK, {"b_minions": padded(some)}).scalars())
+        query = sa.select(CHAIN_MINIONS.c.minion).where(CHAIN_MINIONS.c.minion.in_(padded(some)))
+        query = query.where(LIVE, CHAIN_MINIONS.c.state.in_(_WITH_WORK))
+        found.update(conn.execute(query).scalars())
     return found
 
 
-def ahead(conn: sa.Connection, chain_id: int) -> dict[str, str]:
-    """Return for each minion of a chain the title of the open chain right before it there."""
-    mine = RUNS.alias()
+def ahead(conn: sa.Connection, run: int | None) -> dict[str, str]:
+    """Return for each minion of a run the title of the open chain right before it there."""
+    mine = CHAIN_MINIONS.alias()
     query = (
-        sa.select(RUNS.c.minion, CHAINS.c.id, CHAINS.c.label)
-        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
-        .join(mine, mine.c.minion == RUNS.c.minion)
-        .where(mine.c.chain_id == chain_id, mine.c.open == sa.true())
-        .where(RUNS.c.open == sa.true(), RUNS.c.jid < mine.c.jid)
+        MINION_ROWS.join(mine, mine.c.minion == CHAIN_MINIONS.c.minion)
+        .where(mine.c.run == run, mine.c.state.in_([state.value for state in OPEN_MINIONS]))
+        .where(OPEN_RUNS, CHAIN_MINIONS.c.jid < mine.c.jid)
     )
-    return {row.minion: title(row) for row in conn.execute(query.order_by(RUNS.c.jid))}
+    found = minion_runs(conn, query.order_by(CHAIN_MINIONS.c.jid))
+    return {row.minion: row.title for row in found}
 
 
-def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
-    """Return whether an action that ended by progress waits for its return to say what changed."""
-    return any(
-        row.started is not None and row.changes is None
-        for row in newest(conn, chain_id).values()
-        if row.state in (ExecutionState.DONE.value, ExecutionState.FAILED.value)
-    )
+_PENDING = MINION_ROWS.where(LIVE, CHAIN_MINIONS.c.state == MinionState.pending.value)
 
 
-def manifest(run: sa.Row[Any]) -> ChainManifest:
-    """Return the manifest of a run."""
-    return decode(ChainManifest, run.manifest, "manifest")
+def pending(conn: sa.Connection) -> list[ChainMinion]:
+    """Return the hosts that join a chain once they were looked at."""
+    return minion_runs(conn, _PENDING)
 
 
-def chunks(conn: sa.Connection, run: sa.Row[Any]) -> Sequence[sa.Row[Any]]:
-    """Return the chunk files of a run, in order."""
-    query = sa.select(CHUNKS).where(of_run(CHUNKS, run)).order_by(CHUNKS.c.number)
-    return conn.execute(query).all()
+# -- chunks ------------------------------------------------------------------------------------
+
+#: Chunk files as `Chunk`s.
+CHUNK_ROWS: sa.Select[Any] = sa.select(
+    CHUNKS.c.id,
+    CHUNKS.c.run,
+    CHAIN_ID,
+    RUNS.c.epoch,
+    CHUNKS.c.minion,
+    CHUNKS.c.number,
+    CHUNKS.c.file,
+    CHUNKS.c.state,
+).join_from(CHUNKS, RUNS, RUNS.c.id == CHUNKS.c.run)
+_CHUNKS_OF = CHUNK_ROWS.where(
+    CHUNKS.c.run == sa.bindparam("b_run"), CHUNKS.c.minion == sa.bindparam("b_minion")
+).order_by(CHUNKS.c.number)
 
 
-def of_run(table: sa.Table, run: sa.Row[Any]) -> sa.ColumnElement[bool]:
-    """Return the rule that picks the rows of *run* in *table*."""
-    return sa.and_(
-        table.c.chain_id == run.chain_id,
-        table.c.epoch == run.epoch,
-        table.c.minion == run.minion,
-    )
-
-
-def history(conn: sa.Connection, chain_id: int, limit: int) -> Sequence[sa.Row[Any]]:
-    """Return the last *limit* rows of a chain's history, oldest first."""
-    query = sa.select(HISTORY).where(HISTORY.c.chain_id == chain_id)
-    found = conn.execute(query.order_by(HISTORY.c.id.desc()).limit(limit)).all()
-    return found[::-1]
-
-
-def count_states(
-    conn: sa.Connection, sizes: Mapping[int, tuple[int, int]]
-) -> Mapping[int, dict[str, int]]:
-    """Return, per chain, how many of its newest executions stand in each state.
-
-    Args:
-        conn: a snapshot.
-        sizes: of the chains, from `count_entries`.
-    """
-    every = sa.select(EXECUTIONS.c.chain_id, EXECUTIONS.c.state, sa.func.count())
-    found = _by_state(conn, every, list(sizes))
-    # One that was never retried has one for each entry, and an index alone has told them.
-    retried = [key for key, states in found.items() if sum(states.values()) > sizes[key][0]]
-    if not retried:
-        return found
-    last = (
-        sa.select(EXECUTIONS.c.action_id, sa.func.max(EXECUTIONS.c.epoch).label("epoch"))
-        .where(EXECUTIONS.c.chain_id.in_(padded(retried)))
-        .group_by(EXECUTIONS.c.action_id)
-        .subquery()
-    )
-    is_last = (last.c.action_id == EXECUTIONS.c.action_id) & (last.c.epoch == EXECUTIONS.c.epoch)
-    return {**found, **_by_state(conn, every.join(last, is_last), retried)}
-
-
-def _by_state(
-    conn: sa.Connection, query: sa.Select[Any], chain_ids: Sequence[int]
-) -> dict[int, dict[str, int]]:
-    query = query.where(EXECUTIONS.c.chain_id.in_(padded(chain_ids)))
-    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for chain_id, state, count in conn.execute(
-        query.group_by(EXECUTIONS.c.chain_id, EXECUTIONS.c.state)
-    ):
-        found[chain_id][state] = count
-    return found
-
-
-def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, tuple[int, int]]:
-    """Return, per chain, how many actions and how many minions it has."""
-    query = (
-        sa.select(
-            ENTRIES.c.chain_id,
-            sa.func.count(),
-            sa.func.count(ENTRIES.c.minion.distinct()),
-        )
-        .where(ENTRIES.c.chain_id.in_(padded(chain_ids)))
-        .group_by(ENTRIES.c.chain_id)
-    )
-    return {row[0]: (row[1], row[2]) for row in conn.execute(query)}
+def chunks(conn: sa.Connection, run: ChainMinion) -> list[Chunk]:
+    """Return the chunk files of a run on a minion, in order."""
+    found = conn.execute(_CHUNKS_OF, {"b_run": run.run, "b_minion": run.minion})
+    return [Chunk._make(row) for row in found]

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from catena.core import run_ref
 from catena.core.job import JobReturn
 from catena.core.run_ref import RunRef
+from catena.master.chains import rows
 from catena.master.jobs.delivery import OPEN
-from catena.master.store.chain_tables import RUNS
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
 
 START = "mgractionchains.start"
@@ -62,8 +62,7 @@ def is_open(conn: sa.Connection, jid: str, minion: str) -> bool:
 
 def run_of(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
     """Return the run that a job starts or resumes on *minion*; None: it has not said which."""
-    rule = (RUNS.c.jid == jid) & (RUNS.c.minion == minion)
-    started = conn.execute(sa.select(RUNS.c.chain_id, RUNS.c.epoch).where(rule)).first()
+    started = rows.run_by_jid(conn, jid, minion)
     if started is not None:
         return RunRef(started.chain_id, started.epoch)
     return run_ref.named(_given(conn, jid)) or _reported(conn, jid, minion)

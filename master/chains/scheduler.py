@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,12 +14,13 @@ from catena.master.chains import cleanup, decide, dispatch, late_joins, rows
 from catena.master.chains.decide import Due
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fences import Fences
-from catena.master.chains.ledger import Ledger
-from catena.master.chains.lifecycle import ChainEvent, ChainState, ExecutionState
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.lifecycle import ChainEvent, ChainState
+from catena.master.chains.model import ChainExecution, ChainRecord
 from catena.master.chains.silence import Silence
 from catena.master.chains.steps import each
 from catena.master.process.clocks import ClockReading
-from catena.master.store.chain_tables import CHAINS, CLOCKS, EXECUTIONS
+from catena.master.store.execution_tables import CLOCKS, RUNS
 
 LOG = logging.getLogger(__name__)
 
@@ -30,32 +30,25 @@ TICK_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
 
 # Statements of each tick are built once: building one costs more than running it.
-_SCHEDULED = CHAINS.c.state == ChainState.scheduled.value
-#: When the next chain is due after the last look.
-_NEXT = sa.select(sa.func.min(CHAINS.c.due)).where(
-    _SCHEDULED, CHAINS.c.due > sa.bindparam("b_looked")
+_SCHEDULED = sa.and_(
+    RUNS.c.engine == sa.literal_column(f"'{rows.ENGINE}'"),
+    RUNS.c.state == ChainState.scheduled.value,
+    RUNS.c.ended.is_(None),
 )
+#: When the next chain is due after the last look.
+_NEXT = sa.select(sa.func.min(RUNS.c.due)).where(_SCHEDULED, RUNS.c.due > sa.bindparam("b_looked"))
 #: The first reading of both clocks in a boot.
 _FIRST = sa.select(CLOCKS).where(CLOCKS.c.boot_id == sa.bindparam("b_boot"))
-_BY_BOOT_CLOCK = (
-    CHAINS.c.anchor_wall - CHAINS.c.anchor_mono + sa.bindparam("b_mono", type_=sa.Double)
-)
+_BY_BOOT_CLOCK = RUNS.c.anchor_wall - RUNS.c.anchor_mono + sa.bindparam("b_mono", type_=sa.Double)
 #: Chains that are due by either clock, and those that a clock set back would keep waiting.
 _DUE = (
-    sa.select(CHAINS)
-    .where(_SCHEDULED)
+    rows.RUNNING_CHAINS.where(_SCHEDULED)
     .where(
-        (CHAINS.c.due <= sa.bindparam("b_latest"))
-        | ((CHAINS.c.anchor_boot == sa.bindparam("b_boot")) & (CHAINS.c.due <= _BY_BOOT_CLOCK))
-        | (CHAINS.c.anchor_wall > sa.bindparam("b_wall"))
+        (RUNS.c.due <= sa.bindparam("b_latest"))
+        | ((RUNS.c.anchor_boot == sa.bindparam("b_boot")) & (RUNS.c.due <= _BY_BOOT_CLOCK))
+        | (RUNS.c.anchor_wall > sa.bindparam("b_wall"))
     )
-    .order_by(CHAINS.c.due, CHAINS.c.id)
-)
-#: Actions that wait for the proof of a boundary.
-_WAITING = (
-    sa.select(EXECUTIONS)
-    .where(EXECUTIONS.c.state == ExecutionState.RUNNING.value, EXECUTIONS.c.picked_up.is_not(None))
-    .order_by(EXECUTIONS.c.sort_order.desc())
+    .order_by(RUNS.c.due, RUNS.c.id)
 )
 
 _OVERDUE = {
@@ -138,7 +131,7 @@ class Scheduler:
         self._looked = now.wall
         due = await self._parts.store.read(lambda conn: _due(conn, now))
         for row, anchor in due:
-            verdict = decide.judge_due(row.due, anchor, now, self._parts.rules.due)
+            verdict = decide.judge_due(row.due or 0.0, anchor, now, self._parts.rules.due)
             try:
                 await self._act(row, verdict)
             except (CatenaError, OSError) as error:
@@ -147,13 +140,13 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001  # the edge: it is logged and shown
                 await self._give_up(row, error)
 
-    async def _give_up(self, row: sa.Row[Any], error: Exception) -> None:
+    async def _give_up(self, row: ChainRecord, error: Exception) -> None:
         """Fail a chain that meets a fault of ours: it would come again with every tick."""
         LOG.exception("chain %d (%s) can't be started", row.id, row.label)
         reason = f"the master could not start it ({error!r}); its log says where"
         await self._parts.change(lambda ledger: _reject(ledger, row, reason))
 
-    async def _act(self, row: sa.Row[Any], verdict: decide.DueVerdict) -> None:
+    async def _act(self, row: ChainRecord, verdict: decide.DueVerdict) -> None:
         if verdict.what is Due.fire:
             await dispatch.fire(self._parts, row.id)
         elif verdict.what is Due.hold:
@@ -166,7 +159,7 @@ class Scheduler:
     # -- boundaries ----------------------------------------------------------------------------
 
     async def _fail_overdue(self) -> None:
-        waiting = await self._parts.store.read(_waiting)
+        waiting = await self._parts.store.read(rows.waiting_for_proof)
         now = self._parts.clocks.read()
         overdue = {
             (row.chain_id, row.minion): row
@@ -181,15 +174,17 @@ class Scheduler:
             what = f"an overdue boundary (chain {row.chain_id} on {row.minion})"
             await each(what, [row], lambda row: self._parts.change(partial(self._overdue, row)))
 
-    def _overdue(self, row: sa.Row[Any], ledger: Ledger) -> None:
-        found = rows.executions(ledger.conn, row.chain_id, row.minion, row.epoch)
+    def _overdue(self, row: ChainExecution, ledger: ChainLedger) -> None:
+        found = rows.executions(ledger.conn, row.run, row.minion)
         facts = [rows.fact(execution) for execution in found]
         if not any(fact.action_id == row.action_id and fact.is_open for fact in facts):
             return
         minutes = self._parts.rules.boundary_seconds / 60
         text = _OVERDUE[Boundary(row.waits_for)].format(minutes=minutes)
-        ledger.fence(row)
-        ledger.apply(found, decide.fail_from(facts, row.action_id, text), "")
+        run = rows.on_minion(ledger.conn, row.run, row.minion)
+        if run is not None and run.open:
+            ledger.fence(run)
+        ledger.apply(found, decide.fail_from(facts, row.action_id, text))
         ledger.settle(row.chain_id, (row.minion,))
 
     async def _fence(self) -> None:
@@ -198,7 +193,7 @@ class Scheduler:
             await each(f"a run that {minion} has to forget", [fences], self._fences.act)
 
 
-def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], ClockReading | None]]:
+def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[ChainRecord, ClockReading | None]]:
     """Return chains that are due by either clock, each with its `decide.anchor_of`."""
     kept = conn.execute(_FIRST, {"b_boot": now.boot}).first()
     first = ClockReading(kept.wall, kept.mono, kept.boot_id) if kept else None
@@ -210,18 +205,13 @@ def _due(conn: sa.Connection, now: ClockReading) -> list[tuple[sa.Row[Any], Cloc
         "b_mono": now.mono,
         "b_boot": now.boot,
     }
-    found: list[tuple[sa.Row[Any], ClockReading | None]] = []
-    for row in conn.execute(_DUE, clocks).all():
-        scheduled = ClockReading(row.anchor_wall, row.anchor_mono, row.anchor_boot)
-        found.append((row, decide.anchor_of(row.due, scheduled, first, now)))
-    return found
+    return [
+        (row, decide.anchor_of(row.due or 0.0, row.scheduled, first, now))
+        for row in rows.chains(conn, _DUE, clocks)
+    ]
 
 
-def _reject(ledger: Ledger, row: sa.Row[Any], reason: str) -> None:
-    found = rows.executions(ledger.conn, row.id, epoch=row.epoch)
-    ledger.apply(found, decide.fail_open([rows.fact(e) for e in found], reason), "")
+def _reject(ledger: ChainLedger, row: ChainRecord, reason: str) -> None:
+    found = rows.executions(ledger.conn, row.run)
+    ledger.apply(found, decide.fail_open([rows.fact(e) for e in found], reason))
     ledger.move_chain(row, ChainEvent.fail, reason)
-
-
-def _waiting(conn: sa.Connection) -> list[Any]:
-    return list(conn.execute(_WAITING).all())

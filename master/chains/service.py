@@ -37,22 +37,25 @@ from catena.master.chains import (
     fence_rows,
     retry,
     rows,
+    view_rows,
     views,
 )
 from catena.master.chains.actions import ActionPlan
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import uploads
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
     ChainEvent,
     ChainState,
-    ExecutionEvent,
 )
+from catena.master.chains.model import ChainRecord
 from catena.master.chains.preview import preview
 from catena.master.chains.render import PlannedAction
+from catena.master.executions import approvals
+from catena.master.executions.lifecycle import ExecutionEvent
 from catena.master.jobs.model import JobRequest
-from catena.master.store.chain_tables import ACTIONS, CHAINS, RUNS
+from catena.master.store.chain_tables import ACTIONS
 
 #: A time that lies further back than this was meant otherwise.
 PAST_SECONDS = 60
@@ -83,7 +86,7 @@ class ChainService:
         """
         label = ids.label(request.label)
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             return {"id": drafts.create(ledger, label, request.again), "label": label}
 
         return await self._parts.change(run, user)
@@ -92,7 +95,7 @@ class ChainService:
         """Append an action for every minion of a target; all get the same sort order."""
         step = await self._step(request.action, request.tgt, request.tgt_type)
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = drafts.editable(ledger.conn, request.label)
             return drafts.append(ledger, row, [step])[0]
 
@@ -103,13 +106,13 @@ class ChainService:
         plan = actions.check(request.action)
         await self._keep_uploads(plan)
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = drafts.editable(ledger.conn, request.label)
             found = drafts.entries_at(ledger.conn, row, request.sort_order)
             values = {"kind": plan.type.value, "data": plan.stored(), "repeat": plan.repeat.value}
             rule = ACTIONS.c.id.in_([entry.action_id for entry in found])
             ledger.conn.execute(sa.update(ACTIONS).where(rule).values(values))
-            ledger.note(row, "edited", f"{request.sort_order}: {actions.title(plan)}")
+            ledger.note_chain(row, "edited", f"{request.sort_order}: {actions.title(plan)}")
             return {"sort_order": request.sort_order, "actions": len(found)}
 
         return await self._parts.change(run, user)
@@ -117,7 +120,7 @@ class ChainService:
     async def move(self, request: ChainMove, user: str) -> dict[str, Any]:
         """Move the entries at one sort order to another; the others close up."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = drafts.editable(ledger.conn, request.label)
             drafts.entries_at(ledger.conn, row, request.sort_order)
             orders = drafts.orders(ledger.conn, row)
@@ -126,7 +129,7 @@ class ChainService:
             orders.remove(request.sort_order)
             orders.insert(request.to, request.sort_order)
             drafts.reorder(ledger.conn, row, orders)
-            ledger.note(row, "moved", f"{request.sort_order} to {request.to}")
+            ledger.note_chain(row, "moved", f"{request.sort_order} to {request.to}")
             return {"sort_order": request.to}
 
         return await self._parts.change(run, user)
@@ -134,7 +137,7 @@ class ChainService:
     async def remove_entry(self, request: ChainRemoveEntry, user: str) -> dict[str, Any]:
         """Remove the entries at a sort order, for all minions or some; the others close up."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = drafts.editable(ledger.conn, request.label)
             found = drafts.entries_at(ledger.conn, row, request.sort_order)
             gone = [e for e in found if not request.minions or e.minion in request.minions]
@@ -143,7 +146,7 @@ class ChainService:
             rule = ACTIONS.c.id.in_([entry.action_id for entry in gone])
             ledger.conn.execute(sa.delete(ACTIONS).where(rule))
             drafts.reorder(ledger.conn, row, drafts.orders(ledger.conn, row))
-            ledger.note(row, "removed", f"{request.sort_order}, {len(gone)} minions")
+            ledger.note_chain(row, "removed", f"{request.sort_order}, {len(gone)} minions")
             return {"removed": len(gone)}
 
         return await self._parts.change(run, user)
@@ -162,7 +165,7 @@ class ChainService:
             given = decode(drafts.DocumentEntry, entry, f"entries[{index}]")
             steps.append(await self._step(given.action, given.tgt, given.tgt_type))
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             found = drafts.draft(ledger.conn, label)
             chain_id = drafts.create(ledger, label, request.again) if found is None else found.id
             row = rows.chain(ledger.conn, chain_id)
@@ -180,15 +183,15 @@ class ChainService:
             TryLaterError: it was cancelled and its minions are not told yet.
         """
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
-                raise InvalidStateError(f"{rows.title(row)} is {row.state}; cancel it first")
+                raise InvalidStateError(f"{row.title} is {row.state}; cancel it first")
             if fence_rows.unsent(row.id, ledger.conn):
                 raise TryLaterError(_being_stopped(ledger.conn, row))
-            ledger.note(row, "deleted")
-            cleanup.forget(ledger.conn, row)
+            ledger.note_chain(row, "deleted")
+            cleanup.forget(ledger.conn, [row.id])
             return {"deleted": row.id, "id": row.id, "label": row.label}
 
         # A moment for the scheduler: with the rows it would forget to stop what runs.
@@ -227,7 +230,7 @@ class ChainService:
         if request.at and not now - PAST_SECONDS <= request.at <= now + FUTURE_SECONDS:
             raise UsageError("that time has passed, or is more than ten years away")
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.label)
             return _line(ledger, drafts.schedule(ledger, row, request))
 
@@ -236,9 +239,11 @@ class ChainService:
     async def approve(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Approve a chain that waits for it."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
-            ledger.move_chain(row, ChainEvent.approve, approved_by=user)
+            ledger.move_chain(row, ChainEvent.approve)
+            if row.approval and row.run:
+                approvals.grant(ledger, row.approval, row.run)
             drafts.move_open(ledger, row, ExecutionEvent.approve)
             return _line(ledger, row.id)
 
@@ -247,7 +252,7 @@ class ChainService:
     async def release(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Start a chain that waits because the clocks disagree."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
             return _line(ledger, row.id)
@@ -257,16 +262,19 @@ class ChainService:
     async def cancel(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Cancel a chain: what has not begun never will, what runs is stopped."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             text = f"cancelled by {user}"
             ledger.move_chain(row, ChainEvent.cancel, text)
             drafts.move_open(ledger, row, ExecutionEvent.cancel, text)
-            minions = [run.minion for run in rows.runs(ledger.conn, row.id, row.epoch)]
-            rule = (RUNS.c.chain_id == row.id) & (RUNS.c.open == sa.true())
-            # The scheduler stops the jobs and tells the minions, however often it takes.
-            fence_rows.owe(ledger.conn, rule)
-            ledger.settle(row.id, minions)
+            if row.approval and row.run:
+                approvals.withdraw(ledger, row.approval, row.run)
+            runs = rows.runs(ledger.conn, row.id, row.epoch)
+            for run in runs:
+                # The scheduler stops the jobs and tells the minions, however often it takes.
+                if run.open:
+                    ledger.fence(run)
+            ledger.settle(row.id, [run.minion for run in runs])
             return _line(ledger, row.id)
 
         return await self._parts.change(run, user)
@@ -274,10 +282,10 @@ class ChainService:
     async def retry(self, request: ChainRef, user: str) -> dict[str, Any]:
         """Run a failed chain again, on each minion from the action that failed on."""
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
-                raise InvalidStateError(f"{rows.title(row)} is {row.state}; it has not failed")
+                raise InvalidStateError(f"{row.title} is {row.state}; it has not failed")
             retry.retry(ledger, row)
             return _line(ledger, row.id)
 
@@ -290,13 +298,13 @@ class ChainService:
                 raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
             return await self.cancel(ChainRef(request.chain), user)
 
-        def run(ledger: Ledger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> dict[str, Any]:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 why = "what is interrupted can be resolved when it has ended on every minion"
                 if ChainState(row.state) in ENDED_CHAINS:
                     why = "nothing of it is interrupted"
-                raise InvalidStateError(f"{rows.title(row)} is {row.state}; {why}")
+                raise InvalidStateError(f"{row.title} is {row.state}; {why}")
             retry.resolve(ledger, row, request)
             return _line(ledger, row.id)
 
@@ -306,12 +314,9 @@ class ChainService:
 
     async def list(self, request: ChainList, user: str) -> list[dict[str, Any]]:
         """Return chains, newest first."""
-        query = sa.select(CHAINS).order_by(CHAINS.c.id.desc())
-        if not request.all:
-            query = query.where(CHAINS.c.archived == sa.false())
-        query = query.limit(max(1, min(request.limit, 10_000)))
+        limit = max(1, min(request.limit, 10_000))
         found = await self._parts.store.read(
-            lambda conn: views.lines(conn, conn.execute(query).all())
+            lambda conn: views.lines(conn, rows.listed(conn, limit, archived=request.all))
         )
         plain: list[dict[str, Any]] = encode(found)
         return plain
@@ -346,7 +351,7 @@ class ChainService:
     async def _await_returns(self, chain_id: int) -> None:
         """Give the last returns a moment: progress ends a chain, only they tell what changed."""
         for _ in range(RETURN_LOOKS):
-            if not await self._parts.store.read(partial(rows.owes_changes, chain_id)):
+            if not await self._parts.store.read(partial(view_rows.owes_changes, chain_id)):
                 return
             await asyncio.sleep(RETURN_PAUSE_SECONDS)
 
@@ -386,7 +391,7 @@ class ChainService:
         found = await self._parts.store.read(lambda conn: rows.entries(conn, row.id))
         plans = rows.planned(found)
         if not plans:
-            raise UsageError(f"{rows.title(row)} has no actions")
+            raise UsageError(f"{row.title} has no actions")
         positions = {entry.action_id: entry.sort_order for entry in found}
         name = ""
         for minion, some in plans.items():
@@ -406,7 +411,7 @@ class ChainService:
         )
         return {"jid": submitted.jid, "minions": list(submitted.minions)}
 
-    async def _find(self, ref: str) -> sa.Row[Any]:
+    async def _find(self, ref: str) -> ChainRecord:
         return await self._parts.store.read(lambda conn: rows.find_chain(conn, ref))
 
     async def _show(self, chain_id: int) -> dict[str, Any]:
@@ -417,18 +422,18 @@ class ChainService:
         return plain
 
 
-def _being_stopped(conn: sa.Connection, row: sa.Row[Any]) -> str:
+def _being_stopped(conn: sa.Connection, row: ChainRecord) -> str:
     """Return why a chain that was given up can't be deleted yet."""
     failed = fence_rows.failed(conn, row.id)
     if not failed:
-        return f"{rows.title(row)} is being stopped; ask again"
+        return f"{row.title} is being stopped; ask again"
     return (
-        f"{rows.title(row)} can't be deleted: {failed[0].minion} could not forget it: "
+        f"{row.title} can't be deleted: {failed[0].minion} could not forget it: "
         f"{failed[0].fence_why}; after that: catena run {failed[0].minion} mgractionchains.clean"
     )
 
 
-def _line(ledger: Ledger, chain_id: int) -> dict[str, Any]:
+def _line(ledger: ChainLedger, chain_id: int) -> dict[str, Any]:
     """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
     (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)])
     plain: dict[str, Any] = encode(line)

@@ -8,16 +8,17 @@ has been so is counted by the clock that nobody can set.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
 from catena.core.run_ref import RunRef
 from catena.master.chains import decide, rows, run_jobs
 from catena.master.chains.dependencies import ChainParts
-from catena.master.chains.ledger import Ledger
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.model import ChainExecution, ChainMinion
 from catena.master.chains.steps import each
-from catena.master.store.chain_tables import HISTORY
+from catena.master.store.execution_tables import HISTORY
+from catena.master.store.lists import padded
 
 #: A run, whether its minion has disowned it, and the row of history that the minion wrote last.
 _Heard = tuple[int, int, str, bool, int]
@@ -49,9 +50,9 @@ class Silence:
                 await each(what, [run], lambda run: self._parts.change(partial(_lose, run)))
 
 
-def _silent(conn: sa.Connection) -> dict[_Heard, Any]:
+def _silent(conn: sa.Connection) -> dict[_Heard, ChainMinion]:
     """Return open runs on which no job works and that wait for no boundary."""
-    silent: dict[_Heard, Any] = {}
+    silent: dict[_Heard, ChainMinion] = {}
     for run in rows.open_runs(conn):
         # Most runs: the job that started them is at work.
         if run_jobs.is_open(conn, run.jid, run.minion):
@@ -59,25 +60,27 @@ def _silent(conn: sa.Connection) -> dict[_Heard, Any]:
         jobs = run_jobs.open_jobs(conn, run.minion)
         if run_jobs.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
             continue
-        found = rows.executions(conn, run.chain_id, run.minion, run.epoch)
+        found = rows.executions(conn, run.run, run.minion)
         waits = any(rows.fact(e).is_open and e.picked_up is not None for e in found)
         if run.disowned or not waits:
-            silent[run.chain_id, run.epoch, run.minion, bool(run.disowned), _last(conn, run)] = run
+            last = _last(conn, found)
+            silent[run.chain_id, run.epoch, run.minion, bool(run.disowned), last] = run
     return silent
 
 
-def _last(conn: sa.Connection, run: sa.Row[Any]) -> int:
+def _last(conn: sa.Connection, found: list[ChainExecution]) -> int:
+    """Return the newest row of history of the executions of a run on a minion."""
     query = sa.select(sa.func.max(HISTORY.c.id)).where(
-        HISTORY.c.chain_id == run.chain_id,
-        HISTORY.c.minion == run.minion,
-        HISTORY.c.subject == "action",
+        HISTORY.c.run == found[0].run if found else sa.false(),
+        HISTORY.c.subject == "execution",
+        HISTORY.c.subject_id.in_(padded(row.id for row in found)),
     )
     return int(conn.execute(query).scalar() or 0)
 
 
-def _lose(run: sa.Row[Any], ledger: Ledger) -> None:
-    found = rows.executions(ledger.conn, run.chain_id, run.minion, run.epoch)
+def _lose(run: ChainMinion, ledger: ChainLedger) -> None:
+    found = rows.executions(ledger.conn, run.run, run.minion)
     ledger.fence(run)
     facts = [rows.fact(execution) for execution in found]
-    ledger.apply(found, decide.lose_open(facts, run.disowned or decide.NO_RETURN), "")
+    ledger.apply(found, decide.lose_open(facts, run.disowned or decide.NO_RETURN))
     ledger.settle(run.chain_id, (run.minion,))

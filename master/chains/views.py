@@ -9,35 +9,36 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.client.replies.chains import ActionView, ChainLine, ChainView, MinionView
-from catena.master.chains import actions, rows, wait_rows
+from catena.master.chains import actions, rows, view_rows, wait_rows
 from catena.master.chains.actions import ActionType
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
-    EXECUTION,
     ChainState,
-    ExecutionState,
-    Status,
-    status,
 )
+from catena.master.chains.model import ChainExecution, ChainRecord, HistoryLine
 from catena.master.chains.waits import Wait
+from catena.master.executions import approvals
+from catena.master.executions.lifecycle import EXECUTION, ExecutionState, Status, status
 
 HISTORY_LIMIT = 200
 #: Names of changed things that a summary lists before it only counts.
 _NAMED = 3
 
 
-def show(conn: sa.Connection, row: sa.Row[Any], parts: ChainParts) -> ChainView:
+def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
     """Return everything about a chain, and what its open actions wait for."""
     newest = rows.newest(conn, row.id)
     waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts.rules)
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
+    told = view_rows.outcomes(conn, row.id)
     for entry in rows.entries(conn, row.id):
-        by_minion[entry.minion].append(_action(entry, newest.get(entry.action_id), waits))
-    ahead = rows.ahead(conn, row.id)
+        action = _action(entry, newest.get(entry.action_id), told, waits)
+        by_minion[entry.minion].append(action)
+    ahead = rows.ahead(conn, row.run)
     over_ssh = parts.ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
     fences = wait_rows.fences(conn, row.id)
-    runs = [run for n in range(row.epoch, 0, -1) for run in rows.runs(conn, row.id, n)]
+    runs = sorted(rows.runs(conn, row.id), key=lambda run: -run.epoch)
     return ChainView(
         id=row.id,
         label=row.label,
@@ -48,7 +49,7 @@ def show(conn: sa.Connection, row: sa.Row[Any], parts: ChainParts) -> ChainView:
         created=row.created,
         due=row.due or 0.0,
         ended=(row.ended or 0.0) if ChainState(row.state) in ENDED_CHAINS else 0.0,
-        approved_by=row.approved_by,
+        approved_by=approvals.approved_by(conn, row.approval),
         dispatched=row.dispatched,
         archived=row.archived,
         jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
@@ -58,15 +59,15 @@ def show(conn: sa.Connection, row: sa.Row[Any], parts: ChainParts) -> ChainView:
             )
             for name, found in sorted(by_minion.items())
         ),
-        history=tuple(_event(e) for e in rows.history(conn, row.id, HISTORY_LIMIT)),
+        history=tuple(_event(e) for e in view_rows.history(conn, row.id, HISTORY_LIMIT)),
     )
 
 
-def lines(conn: sa.Connection, found: Sequence[sa.Row[Any]]) -> list[ChainLine]:
+def lines(conn: sa.Connection, found: Sequence[ChainRecord]) -> list[ChainLine]:
     """Return chains as lines of a list."""
     ids = [row.id for row in found]
-    sizes = rows.count_entries(conn, ids) if ids else {}
-    states = rows.count_states(conn, sizes) if sizes else {}
+    sizes = view_rows.count_entries(conn, ids) if ids else {}
+    states = view_rows.count_states(conn, sizes) if sizes else {}
     listed = []
     for row in found:
         counts: defaultdict[str, int] = defaultdict(int)
@@ -106,7 +107,10 @@ def _is_result(row: Any) -> bool:
 
 
 def _action(
-    entry: rows.Entry, execution: sa.Row[Any] | None, waits: Mapping[int, Wait]
+    entry: rows.Entry,
+    execution: ChainExecution | None,
+    told: Mapping[int, view_rows.Told],
+    waits: Mapping[int, Wait],
 ) -> ActionView:
     plan = entry.plan
     common = (entry.action_id, entry.sort_order, plan.type.value, actions.title(plan))
@@ -117,13 +121,14 @@ def _action(
         )
     is_open = not EXECUTION.is_final(ExecutionState(execution.state))
     wait = waits[entry.action_id] if is_open else Wait()
-    changes = execution.changes if isinstance(execution.changes, dict) else {}
+    said = told[execution.id]
+    changes = said.changes if isinstance(said.changes, dict) else {}
     return ActionView(
         *common,
         state=execution.state,
         status=status(ExecutionState(execution.state)).value,
         reason=execution.reason,
-        comment=execution.comment,
+        comment=said.comment,
         # A reboot's "change" is only the answer that it is armed.
         summary="" if plan.type is ActionType.reboot else summary(changes),
         changes=changes,
@@ -170,7 +175,7 @@ def _minion(name: str, found: Sequence[ActionView], said: tuple[str, str, str]) 
     return MinionView(name, worst, note, tuple(found))
 
 
-def _event(row: sa.Row[Any]) -> dict[str, Any]:
+def _event(row: HistoryLine) -> dict[str, Any]:
     return {
         "at": row.at,
         "subject": row.subject,

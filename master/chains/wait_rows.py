@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rules, rows, run_jobs, waits
+from catena.master.chains import fence_rows, fence_rules, rows, run_jobs, waits
 from catena.master.chains.dependencies import ChainRules
-from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState
+from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState, MinionState
+from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
 from catena.master.jobs.delivery import Delivery
 from catena.master.process.clocks import ClockReading, passed
-from catena.master.store.chain_tables import RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
+
+
+class _Sent(NamedTuple):
+    """What was sent to a minion, its job, and what is known of the minion."""
+
+    minion: str
+    jid: str
+    disowned: str
+    over_ssh: bool
+    epoch: int
+    chain_id: int
+    #: Of the delivery; None: its job was pruned.
+    state: str | None
+    not_after: float | None
+    up: bool | None
+    last_seen: float | None
 
 
 def of_chain(
     conn: sa.Connection,
-    row: sa.Row[Any],
-    newest: Mapping[int, sa.Row[Any]],
+    row: ChainRecord,
+    newest: Mapping[int, ChainExecution],
     now: ClockReading,
     rules: ChainRules,
 ) -> Mapping[int, Wait]:
@@ -39,11 +57,11 @@ def of_chain(
     chain = ChainFact(row.id, ChainState(row.state), row.due or 0.0, row.reason)
     if chain.state not in ACTIVE_CHAINS:
         return defaultdict(lambda: waits.of_undispatched(chain))
-    by_minion: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
+    by_minion: defaultdict[str, list[ChainExecution]] = defaultdict(list)
     for execution in newest.values():
         by_minion[execution.minion].append(execution)
     minions = _minions(conn, row)
-    ahead = rows.ahead(conn, row.id)
+    ahead = rows.ahead(conn, row.run)
     found: defaultdict[int, Wait] = defaultdict(Wait)
     for name, executions in by_minion.items():
         deadlines = {e.action_id: _deadline(e, now, rules) for e in executions if e.picked_up}
@@ -54,14 +72,10 @@ def of_chain(
 
 def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:
     """Return why minions could not forget a run of a chain, and when that is tried again."""
-    found = {}
-    query = sa.select(RUNS).where(RUNS.c.chain_id == chain_id, RUNS.c.fence == sa.true())
-    for run in conn.execute(query.order_by(RUNS.c.epoch)):
-        found[run.minion] = fence_text(run)
-    return found
+    return {run.minion: fence_text(run) for run in fence_rows.of_chain(conn, chain_id)}
 
 
-def fence_text(run: sa.Row[Any]) -> str:
+def fence_text(run: ChainMinion) -> str:
     """Return what is to be said of a run that its minion has not forgotten yet."""
     what = f"run {run.epoch} is to be forgotten there"
     if not run.fence_why:
@@ -71,26 +85,28 @@ def fence_text(run: sa.Row[Any]) -> str:
     return f"{what}, and could not be: {why} ({run.fence_tries} tries, every {again:.0f} s)"
 
 
-def _minions(conn: sa.Connection, row: sa.Row[Any]) -> dict[str, sa.Row[Any]]:
+def _minions(conn: sa.Connection, row: ChainRecord) -> dict[str, _Sent]:
     """Return the newest run of a chain on each minion, with its job and its minion."""
-    of_job = (DELIVERIES.c.jid == RUNS.c.jid) & (DELIVERIES.c.minion == RUNS.c.minion)
+    mine = CHAIN_MINIONS.c
+    of_job = (DELIVERIES.c.jid == mine.jid) & (DELIVERIES.c.minion == mine.minion)
     query = (
-        sa.select(RUNS.c.minion, RUNS.c.chain_id, RUNS.c.epoch, RUNS.c.jid, RUNS.c.disowned)
-        .add_columns(RUNS.c.over_ssh, DELIVERIES.c.state, JOBS.c.not_after)
-        .add_columns(MINIONS.c.up, MINIONS.c.last_seen)
+        sa.select(mine.minion, mine.jid, mine.disowned, mine.over_ssh, RUNS.c.epoch)
+        .add_columns(DELIVERIES.c.state, JOBS.c.not_after, MINIONS.c.up, MINIONS.c.last_seen)
+        .join(RUNS, RUNS.c.id == mine.run)
         .outerjoin(DELIVERIES, of_job)
-        .outerjoin(JOBS, JOBS.c.jid == RUNS.c.jid)
-        .outerjoin(MINIONS, MINIONS.c.id == RUNS.c.minion)
-        .where(RUNS.c.chain_id == row.id)
+        .outerjoin(JOBS, JOBS.c.jid == mine.jid)
+        .outerjoin(MINIONS, MINIONS.c.id == mine.minion)
+        .where(RUNS.c.engine == rows.ENGINE, RUNS.c.ref == str(row.id))
+        .where(mine.state != MinionState.pending.value)
         .order_by(RUNS.c.epoch)
     )
-    return {run.minion: run for run in conn.execute(query)}
+    return {run.minion: _Sent._make((*run[:5], row.id, *run[5:])) for run in conn.execute(query)}
 
 
 def _minion(
     conn: sa.Connection,
     name: str,
-    run: sa.Row[Any] | None,
+    run: _Sent | None,
     ahead: str,
     deadlines: Mapping[int, float],
 ) -> MinionFact:
@@ -106,7 +122,7 @@ def _minion(
     return MinionFact(name, up, seen, start, resume, ahead, run.disowned, deadlines)
 
 
-def _resume(conn: sa.Connection, run: sa.Row[Any]) -> JobFact | None:
+def _resume(conn: sa.Connection, run: _Sent) -> JobFact | None:
     """Return the open job that resumes a run, or may do so."""
     mine = RunRef(run.chain_id, run.epoch)
     for job in run_jobs.open_jobs(conn, run.minion):
@@ -118,9 +134,9 @@ def _resume(conn: sa.Connection, run: sa.Row[Any]) -> JobFact | None:
     return None
 
 
-def _deadline(execution: sa.Row[Any], now: ClockReading, rules: ChainRules) -> float:
+def _deadline(execution: ChainExecution, now: ClockReading, rules: ChainRules) -> float:
     """Return by the wall clock when a boundary counts as not passed."""
     if Boundary(execution.waits_for) is Boundary.none:
         return 0.0
-    allowed = rules.boundary_seconds + float(execution.delay_seconds)
+    allowed = rules.boundary_seconds + execution.delay_seconds
     return now.wall + max(0.0, allowed - passed(rows.picked_up(execution), now))

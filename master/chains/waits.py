@@ -8,7 +8,8 @@ from datetime import datetime
 
 from catena.core.job import Boundary
 from catena.master.chains.decide import ExecutionFact
-from catena.master.chains.lifecycle import ChainState, ExecutionState
+from catena.master.chains.lifecycle import ChainState
+from catena.master.executions.lifecycle import ExecutionState
 from catena.master.jobs.delivery import OPEN, Delivery
 
 

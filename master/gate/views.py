@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from catena.core.clock import Clock
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
+from catena.master.chains import rows as chain_rows
 from catena.master.keys.service import Keys
 from catena.master.minions import rows as minion_rows
 from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import Sessions
-from catena.master.store.chain_tables import CHAINS, RUNS
 from catena.master.store.database import Store
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
@@ -105,13 +105,7 @@ def _jobs(conn: sa.Connection, name: str) -> list[dict[str, Any]]:
 
 def _chains(conn: sa.Connection) -> dict[str, str]:
     """Return the open chains of each minion, the one that came first at the front."""
-    query = (
-        sa.select(RUNS.c.minion, CHAINS.c.id, CHAINS.c.label)
-        .join(CHAINS, CHAINS.c.id == RUNS.c.chain_id)
-        .where(RUNS.c.open == sa.true())
-        .order_by(RUNS.c.jid)
-    )
     found: dict[str, list[str]] = {}
-    for row in conn.execute(query):
-        found.setdefault(row.minion, []).append(f"{row.label} (#{row.id})")
+    for run in chain_rows.open_runs(conn):
+        found.setdefault(run.minion, []).append(f"{run.label} (#{run.chain_id})")
     return {minion: ", ".join(names) for minion, names in found.items()}

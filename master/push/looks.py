@@ -14,12 +14,14 @@ from catena.core.events import Event
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, run_jobs
 from catena.master.chains import rows as chain_rows
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.model import ChainMinion
 from catena.master.minions import rows as minion_rows
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, rows
 from catena.master.push.decide import Boot, Known, OpenJob, Seen, Verdict
 from catena.master.push.messages import Facts
-from catena.master.store.chain_tables import CHAINS, RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import AGENT_WIRE
@@ -75,8 +77,7 @@ class Looks:
             values = {"played": name[:64], "played_at": now.wall}
             conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
         if verdict.forget:
-            ended = fence_rows.of_run(verdict.forget, host) & (RUNS.c.open == sa.false())
-            fence_rows.owe(conn, ended)
+            fence_rows.forget(ChainLedger(conn, now), verdict.forget, host)
         return verdict
 
     def tell(self, conn: sa.Connection, host: str, what: str, detail: str) -> None:
@@ -94,15 +95,15 @@ class Looks:
 
     def _known(self, conn: sa.Connection, host: str, now: ClockReading) -> Known:
         row = rows.host(conn, host)
-        runs = conn.execute(sa.select(RUNS).where(RUNS.c.minion == host)).all()
+        of_host = chain_rows.MINION_ROWS.where(CHAIN_MINIONS.c.minion == host)
+        runs = chain_rows.minion_runs(conn, of_host)
         begun = [run for run in runs if run.open and run.over_ssh]
-        labels = _labels(conn, [run.chain_id for run in begun])
         first = min(begun, key=lambda run: str(run.jid), default=None)
         asked = rows.asked_in(conn, first) if first is not None else []
         played_at = row.played_at if row is not None else 0.0
         return Known(
             machine_id=row.machine_id if row is not None else "",
-            open_chains={run.chain_id: labels.get(run.chain_id, "") for run in begun},
+            open_chains={run.chain_id: run.title for run in begun},
             epochs={run.chain_id: run.epoch for run in begun},
             ended_runs=frozenset(RunRef(r.chain_id, r.epoch) for r in runs if not r.open),
             asked_in=tuple(Boot(boot) for boot in asked),
@@ -137,12 +138,7 @@ def _seen(facts: Facts) -> Seen:
     return Seen(facts.machine_id, boot, facts.pending, facts.fault)
 
 
-def _labels(conn: sa.Connection, ids: list[int]) -> dict[int, str]:
-    query = sa.select(CHAINS.c.id, CHAINS.c.label).where(CHAINS.c.id.in_(ids))
-    return {row.id: chain_rows.title(row) for row in conn.execute(query)}
-
-
-def _is_resuming(conn: sa.Connection, host: str, run: sa.Row[Any]) -> bool:
+def _is_resuming(conn: sa.Connection, host: str, run: ChainMinion) -> bool:
     """Return whether the job that starts a run, or one that resumes it, is open."""
     ref = RunRef(run.chain_id, run.epoch)
     return run_jobs.is_worked_on(ref, run_jobs.open_jobs(conn, host))

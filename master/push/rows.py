@@ -15,19 +15,22 @@ from catena.core.fsm import Actor
 from catena.core.job import Boundary
 from catena.master.chains import decide as chain_decide
 from catena.master.chains import rows as chain_rows
-from catena.master.chains.lifecycle import EXECUTION, ExecutionState
+from catena.master.chains.lifecycle import MinionState
+from catena.master.chains.model import OPEN_MINIONS, ChainExecution, ChainMinion
+from catena.master.executions.lifecycle import ExecutionState
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.process.clocks import ClockReading, passed
 from catena.master.push import decide
 from catena.master.push.decide import HostFacts, OpenJob
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
-from catena.master.store.chain_tables import CHAINS, EXECUTIONS, RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS
 
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
-_OPEN_EXECUTIONS = [state.value for state in ExecutionState if not EXECUTION.is_final(state)]
+#: Of a run on a host that has something to do.
+_UNENDED = [state.value for state in (MinionState.pending, *OPEN_MINIONS)]
 OPEN_STATES = [state.value for state in OPEN]
 
 
@@ -169,17 +172,17 @@ def _desk(
 
 def _open_runs(
     conn: sa.Connection, names: sa.Select[tuple[str]]
-) -> dict[str, Sequence[sa.Row[Any]]]:
-    ours = (RUNS.c.open == sa.true()) & (RUNS.c.over_ssh == sa.true())
-    query = sa.select(RUNS).where(ours, RUNS.c.minion.in_(names))
-    found: defaultdict[str, list[sa.Row[Any]]] = defaultdict(list)
-    for row in conn.execute(query.order_by(RUNS.c.jid)):
+) -> dict[str, Sequence[ChainMinion]]:
+    query = chain_rows.MINION_ROWS.where(chain_rows.OPEN_RUNS, CHAIN_MINIONS.c.minion.in_(names))
+    query = query.where(CHAIN_MINIONS.c.over_ssh == sa.true())
+    found: defaultdict[str, list[ChainMinion]] = defaultdict(list)
+    for row in chain_rows.minion_runs(conn, query.order_by(CHAIN_MINIONS.c.jid)):
         found[row.minion].append(row)
     return dict(found)
 
 
 def _jobs(
-    conn: sa.Connection, names: sa.Select[tuple[str]], runs: Mapping[str, Sequence[Any]]
+    conn: sa.Connection, names: sa.Select[tuple[str]], runs: Mapping[str, Sequence[ChainMinion]]
 ) -> Iterable[tuple[str, OpenJob]]:
     query = (
         sa.select(DELIVERIES.c.minion, DELIVERIES.c.jid, DELIVERIES.c.state, DELIVERIES.c.cancel)
@@ -197,7 +200,7 @@ def _jobs(
 
 def _looks(
     conn: sa.Connection,
-    runs: Mapping[str, Sequence[Any]],
+    runs: Mapping[str, Sequence[ChainMinion]],
     now: ClockReading,
     again: float,
     gathered: Mapping[str, _Gathered],
@@ -212,9 +215,7 @@ def _looks(
         under_way = [job for job in gathered[name].jobs if job.fun in (START, RESUME)]
         if any(not job.behind for job in under_way):
             continue
-        rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
-        rule = rule & (EXECUTIONS.c.minion == name)
-        rows = conn.execute(sa.select(EXECUTIONS).where(rule)).all()
+        rows = chain_rows.executions(conn, run.run, name)
         waiting = [row for row in rows if _waits_for_boot(row)]
         if waiting:
             yield name, now.wall + min(_remaining(row, now, again) for row in waiting)
@@ -222,48 +223,40 @@ def _looks(
             yield name, found[name].since + again
 
 
-def _waits_for_boot(row: sa.Row[Any]) -> bool:
+def _waits_for_boot(row: ChainExecution) -> bool:
     running = row.state == ExecutionState.RUNNING.value and row.picked_up is not None
     return running and row.waits_for == Boundary.reboot.value
 
 
-def _remaining(row: sa.Row[Any], now: ClockReading, again: float) -> float:
+def _remaining(row: ChainExecution, now: ClockReading, again: float) -> float:
     """Return how long a reboot still has, by the clock that nobody can set."""
-    return float(again + row.delay_seconds - passed(chain_rows.picked_up(row), now))
+    return again + row.delay_seconds - passed(chain_rows.picked_up(row), now)
 
 
-def overdue(conn: sa.Connection, run: sa.Row[Any], now: ClockReading, again: float) -> bool:
+def overdue(conn: sa.Connection, run: ChainMinion, now: ClockReading, again: float) -> bool:
     """Return whether a reboot of a run has had all the time that it is given before a reminder."""
-    rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
-    rule = rule & (EXECUTIONS.c.minion == run.minion)
     return any(
         chain_decide.boundary_overdue(
             chain_rows.picked_up(row),
             now,
             again + row.delay_seconds,
         )
-        for row in conn.execute(sa.select(EXECUTIONS).where(rule))
+        for row in chain_rows.executions(conn, run.run, run.minion)
         if _waits_for_boot(row)
     )
 
 
-def asked_in(conn: sa.Connection, run: sa.Row[Any]) -> list[str]:
+def asked_in(conn: sa.Connection, run: ChainMinion) -> list[str]:
     """Return the boots in which reboots of a run were asked for that are not proven."""
-    rule = (EXECUTIONS.c.chain_id == run.chain_id) & (EXECUTIONS.c.epoch == run.epoch)
-    rule = rule & (EXECUTIONS.c.minion == run.minion)
-    rows = conn.execute(sa.select(EXECUTIONS).where(rule))
+    rows = chain_rows.executions(conn, run.run, run.minion)
     return [row.boot_id for row in rows if _waits_for_boot(row) and row.boot_id]
 
 
 def open_chains(conn: sa.Connection, name: str) -> list[int]:
     """Return the chains that were dispatched and have something to do on a host."""
-    query = (
-        sa.select(EXECUTIONS.c.chain_id)
-        .join(CHAINS, CHAINS.c.id == EXECUTIONS.c.chain_id)
-        .where(EXECUTIONS.c.minion == name, EXECUTIONS.c.state.in_(_OPEN_EXECUTIONS))
-        .where(CHAINS.c.dispatched == sa.true())
-    )
-    return list(conn.execute(query.distinct()).scalars())
+    mine = CHAIN_MINIONS.c
+    query = chain_rows.MINION_ROWS.where(LIVE, mine.minion == name, mine.state.in_(_UNENDED))
+    return sorted({run.chain_id for run in chain_rows.minion_runs(conn, query)})
 
 
 def said(

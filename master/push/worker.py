@@ -25,6 +25,7 @@ from catena.core.fsm import Actor
 from catena.core.job import JobSpec
 from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import KnownHost
+from catena.master.chains.ledger import ChainLedger
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.jobs.returns import Returns
@@ -37,7 +38,6 @@ from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks
 from catena.master.push.reports import Fire, Reports
 from catena.master.push.visitor import VisitDiedError, Visitor
-from catena.master.store.chain_tables import RUNS
 from catena.master.store.database import Store, StoreUnavailableError, after_commit
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.transport.messages import JobRejected
@@ -480,8 +480,12 @@ class SshWorker:
         """End a job that was on its way for too long; a host that has it is to forget it."""
         LOG.info("%s: job %s is given up: %s", host, job.jid, detail)
         await self._reject(host, job, f"not begun by its time over SSH: {detail}")
-        rule = (RUNS.c.jid == job.jid) & (RUNS.c.minion == host)
-        await self._store.write(lambda conn: fence_rows.owe(conn, rule))
+        now = self._parts.clocks()
+
+        def forget(conn: sa.Connection) -> None:
+            fence_rows.forget_job(ChainLedger(conn, now), job.jid, host)
+
+        await self._store.write(forget)
 
 
 def _renew(host: str, holder: str, until: float, conn: sa.Connection) -> bool:

@@ -26,7 +26,7 @@ ID_GAP = 1_000_000
 EPOCH_GAP = 1_000
 #: The fact that says from where on epochs are free.
 EPOCH_FLOOR = "epoch_floor"
-_NUMBERED = ("chain", "chain_action", "event")
+_NUMBERED = ("chain", "action", "run", "event")
 
 
 class BackupError(CatenaError):
@@ -149,7 +149,7 @@ def _check_backup(source: Path) -> None:
 
 def _skip_numbers(path: Path) -> None:
     with closing(sqlite3.connect(path)) as conn, conn:
-        (epoch,) = conn.execute("SELECT coalesce(max(epoch), 0) FROM chain").fetchone()
+        (epoch,) = conn.execute("SELECT coalesce(max(epoch), 0) FROM run").fetchone()
         row = conn.execute("SELECT value FROM fact WHERE name = ?", (EPOCH_FLOOR,)).fetchone()
         floor = max(int(epoch), int(row[0]) if row else 0) + EPOCH_GAP
         conn.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (EPOCH_FLOOR, str(floor)))

@@ -77,7 +77,10 @@ def touched(path: Path, now: float) -> list[str]:
 
 
 def _chains(conn: sqlite3.Connection, now: float) -> list[str]:
-    query = "SELECT id, label, state, due FROM chain WHERE state IN ({}) ORDER BY id"
+    query = (
+        "SELECT c.id, c.label, r.state, r.due FROM chain c JOIN run r ON r.id = c.run"
+        " WHERE r.state IN ({}) ORDER BY c.id"
+    )
     found = []
     for number, label, state, due in conn.execute(
         query.format("'dispatched', 'running', 'scheduled', 'waiting', 'pending_approval'")

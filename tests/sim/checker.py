@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 import msgpack
 
 from catena.core.errors import CatenaError
-from catena.master.chains.lifecycle import CHAIN, EXECUTION, ChainState, ExecutionState
+from catena.master.chains.lifecycle import CHAIN, ChainState
+from catena.master.executions.lifecycle import EXECUTION, ExecutionState
 from catena.master.store import chain_tables as ct
 from catena.master.store import tables
 from catena.runtime.chain_record import ActionState, ChainView, fold
 from catena.runtime.journal import decode_all
+from tests.sim import store_views as views
 from tests.sim.disk import File, Folder
 from tests.sim.host import Host
 
@@ -34,8 +36,8 @@ REASONS = re.compile(
     "|malformed resume file|Read-only file system|Is a directory"
     "|given up on the minion by mgractionchains.clean"
 )
-_CHAIN, _RUN, _HISTORY = ct.CHAINS.name, ct.RUNS.name, ct.HISTORY.name
-_EXECUTION, _ENTRY, _ACTION = ct.EXECUTIONS.name, ct.ENTRIES.name, ct.ACTIONS.name
+_CHAIN, _RUN, _HISTORY, _EXECUTION = views.CHAIN, views.RUN, views.HISTORY, views.EXECUTION
+_ENTRY, _ACTION = ct.ENTRIES.name, ct.ACTIONS.name
 _DELIVERY, _JOB = tables.DELIVERIES.name, tables.JOBS.name
 _RETURN = tables.RETURNS.name
 ENDED = {"done", "failed", "cancelled"}
@@ -202,7 +204,9 @@ class Checker:
         for row in self.ask(f"SELECT id, state FROM {_CHAIN}"):
             if row["state"] not in RESTING:
                 yield f"chain {row['id']} is {row['state']}"
-        for row in self.ask(f"SELECT chain_id, minion FROM {_RUN} WHERE open OR fence"):
+        for row in self.ask(
+            f"SELECT chain_id, minion FROM {_RUN} WHERE state NOT IN ('ended', 'lost')"
+        ):
             yield f"chain {row['chain_id']} is open on {row['minion']}"
         final = "('done','rejected','expired','cancelled','lost')"
         query = f"SELECT jid, minion, state FROM {_DELIVERY} WHERE state NOT IN {final}"
@@ -256,13 +260,13 @@ class Checker:
     def _judge_history(self) -> None:
         """I6 and I9: what ended stays as it ended; ends come in the order of actions."""
         ended: dict[tuple[str, int, str, int], str] = {}
-        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='action' ORDER BY id"):
+        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='execution' ORDER BY id"):
             one = (row["chain_id"], row["number"], row["minion"], row["epoch"])
             if one in ended:
                 self.wrong("I6", f"action {one} was {ended[one]} and moved to {row['target']}")
             if row["target"] in FINAL:
                 ended[one] = row["target"]
-        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='chain' ORDER BY id"):
+        for row in self.ask(f"SELECT * FROM {_HISTORY} WHERE subject='run' ORDER BY id"):
             try:
                 source = ChainState(row["source"])
             except ValueError:
@@ -356,7 +360,7 @@ class Checker:
         """I2: a host boots anew once for each run of an action that reboots."""
         for host in self._world.hosts.values():
             asked = f"SELECT count(*) AS n FROM {_HISTORY} h JOIN {_ACTION} a ON a.id=h.number"
-            asked += " WHERE h.subject='action' AND h.minion=? AND a.kind='reboot'"
+            asked += " WHERE h.subject='execution' AND h.minion=? AND a.kind='reboot'"
             asked += " AND h.source='PENDING_SCHEDULE' AND h.event='dispatch'"
             most = self.ask(asked, host.name)[0]["n"]
             if host.halts > most:

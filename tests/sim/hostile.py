@@ -19,6 +19,7 @@ from catena.transport import messages as m
 from catena.transport.agent import Connected, Lost, Received
 from tests.sim.clockwork import BEGIN
 from tests.sim.network import SimLink
+from tests.sim.store_views import EXECUTION
 
 NAME = "evil"
 #: Job ids that no master made, beside those that are made of the time.
@@ -120,7 +121,7 @@ class Hostile:
     def _action(self) -> dict[str, Any]:
         """Return an action of a chain of an honest minion."""
         found = self._peek(
-            "SELECT chain_id, action_id, epoch, chunk, minion FROM execution"
+            f"SELECT chain_id, action_id, epoch, chunk, minion FROM {EXECUTION}"
             " ORDER BY id DESC LIMIT 12"
         )
         return found or {"chain_id": 1, "action_id": 1, "epoch": 1, "chunk": 1, "minion": "m1"}

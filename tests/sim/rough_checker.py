@@ -19,14 +19,14 @@ from typing import Any
 
 import msgpack
 
-from catena.master.store import chain_tables as ct
 from catena.master.store import restored, tables
+from tests.sim import store_views as views
 from tests.sim.checker import Checker, Run
 from tests.sim.host import Host
 from tests.sim.hostile import NAME as EVIL
 from tests.sim.master import BOUNDARY_SECONDS
 
-_CHAIN, _RUN, _EXECUTION = ct.CHAINS.name, ct.RUNS.name, ct.EXECUTIONS.name
+_CHAIN, _RUN, _EXECUTION = views.CHAIN, views.RUN, views.EXECUTION
 _JOB, _DELIVERY = tables.JOBS.name, tables.DELIVERIES.name
 _CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
 _STATE = re.compile(r"^mgr_actionchain_(\d+)_action_(\d+)_chunk_\d+:$", re.MULTILINE)

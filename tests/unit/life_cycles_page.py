@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from catena.core.fsm import Actor, Kind, Machine
 from catena.core.fsm_export import mermaid
 from catena.master.chains import lifecycle
+from catena.master.executions.approvals import APPROVAL
+from catena.master.executions.lifecycle import EXECUTION, RUN
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.push.lifecycle import HOST
 from catena.minion.jobs.lifecycle import MACHINE as JOB
@@ -64,7 +66,23 @@ CYCLES = (
         "An execution is one action on one minion. The four statuses that people see are a view:\n"
         "*Queued* is `PENDING_APPROVE`, `PENDING_SCHEDULE` and `NEW`; *Picked Up* is `RUNNING`;\n"
         "*Completed* is `DONE`; *Failed* is `FAILED`, `CANCELLED` and `LOST`.",
-        lifecycle.EXECUTION,
+        EXECUTION,
+    ),
+    Cycle(
+        "Runs",
+        "A run is one attempt at a piece of work of any engine, for chains one epoch of a chain.\n"
+        "Besides the engine's own state it has a common status, which changes only like this.",
+        RUN,
+    ),
+    Cycle(
+        "Approvals",
+        "An approval says who has to agree to a run before it may start.",
+        APPROVAL,
+    ),
+    Cycle(
+        "Runs of chains on minions",
+        "How far one minion is with one run of a chain, as the master sees it.",
+        lifecycle.MINION,
     ),
     Cycle("Chunks", "A chunk is one file of a chain for one minion.", lifecycle.CHUNK),
     Cycle(

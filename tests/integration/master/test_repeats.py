@@ -51,8 +51,9 @@ class Case:
 
 def history(label: str, event: str) -> str:
     return (
-        "select count(*) from chain_history h join chain c on c.id = h.chain_id "
-        f"where c.label = '{label}' and h.subject = 'chain' and h.event = '{event}'"
+        "select count(*) from history h left join run r on r.id = h.run "
+        "join chain c on c.id = coalesce(cast(r.ref as integer), h.subject_id) "
+        f"where c.label = '{label}' and h.subject in ('chain', 'run') and h.event = '{event}'"
     )
 
 
@@ -84,11 +85,13 @@ CASES = (
     Case("chain.approve", "chain approve unsure", history("unsure", "approve")),
     Case("chain.release", "chain release waiting", history("waiting", "release")),
     Case("chain.cancel", "chain cancel later", history("later", "cancel")),
-    Case("chain.retry", "chain retry failed", "select epoch from chain where label='failed'", 2),
+    Case(
+        "chain.retry", "chain retry failed", "select max(epoch) from run where label='failed'", 2
+    ),
     Case(
         "chain.resolve",
         "chain resolve hung --retry",
-        "select epoch from chain where label='hung'",
+        "select max(epoch) from run where label='hung'",
         2,
     ),
     Case(
@@ -172,13 +175,14 @@ def prepare(site: Site) -> None:
     for label in ("waiting", "later", "failed", "hung"):
         assert site.done(f"chain schedule {label} --at +2h")[0] == 0
     site.end(signal.SIGTERM)
-    hung = "(select id from chain where label = 'hung')"
+    some = "(select run from chain where label in ('failed', 'hung'))"
+    hung = "(select run from chain where label = 'hung')"
+    failed = "state = 'FAILED', status = 'FAILED', ended = created"
     site.change(
-        "update chain set state = 'waiting' where label = 'waiting'",
-        "update chain set state = 'failed' where label in ('failed', 'hung')",
-        "update execution set state = 'FAILED' where chain_id in "
-        "(select id from chain where label in ('failed', 'hung'))",
-        f"update execution set reason = 'interrupted' where chain_id = {hung}",
+        "update run set state = 'waiting' where label = 'waiting'",
+        f"update run set state = 'failed', status = 'FAILED', ended = created where id in {some}",
+        f"update execution set {failed} where run in {some}",
+        f"update execution set reason = 'interrupted' where run in {hung}",
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -430,7 +431,7 @@ async def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
     if old.url:
         pytest.skip("PostgreSQL's copies are made by its own tools")
     database = upkeep.sqlite_file(database_url(old.settings))
-    before = upkeep.summary(database_url(old.settings))
+    before = row_counts(database)
     kept = backup.keep_before_upgrade(database)
     if schema.HEAD == OLD_SCHEMA:
         assert kept is None
@@ -451,13 +452,22 @@ async def test_upgrade_of_an_old_store_keeps_a_copy_that_the_old_version_opens(
     )
     argv = [sys.executable, "-c", script, str(database), str(kept)]
     env = {"PYTHONPATH": str(source), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     revision, *counts = done.stdout.split()
     assert revision == OLD_SCHEMA
     # A restore notes once what it has to skip.
-    noted = {"fact": before.rows["fact"] + 1}
+    noted = {"fact": before["fact"] + 1}
     found = {name: int(count) for name, count in (one.split("=") for one in counts)}
-    assert {**before.rows, **noted}.items() >= {
+    assert {**before, **noted}.items() >= {
         name: count for name, count in found.items() if name != "fact"
     }.items()
+
+
+def row_counts(database: Path) -> dict[str, int]:
+    """Return how many rows each table of a database has, whatever its schema."""
+    with closing(sqlite3.connect(database)) as conn:
+        names = conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {
+            name: conn.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in names
+        }

@@ -13,8 +13,10 @@ from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError
 from catena.master.chains import dispatch
 from catena.master.chains.claims import Draft
+from catena.master.chains.model import Chunk
+from catena.master.chains.rows import CHUNK_ROWS
 from catena.master.jobs.delivery import Delivery
-from catena.master.store.chain_tables import CHUNKS, HISTORY
+from catena.master.store.execution_tables import HISTORY
 from catena.master.store.tables import DELIVERIES, EVENTS
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
 
@@ -75,20 +77,22 @@ async def test_every_transition_has_a_history_row_and_an_event(bench: Bench) -> 
     def look(conn: sa.Connection) -> tuple[list[Any], list[str]]:
         rows = conn.execute(sa.select(HISTORY).order_by(HISTORY.c.id)).all()
         tags = conn.execute(sa.select(EVENTS.c.tag).order_by(EVENTS.c.seq)).scalars()
-        return [(r.subject, r.event, r.target, r.by) for r in rows], list(tags)
+        return [(r.subject, r.event, r.target, r.who) for r in rows], list(tags)
 
     history, tags = await bench.store.read(look)
     assert history == [
         ("chain", "created", "draft", "alice"),
         ("chain", "added", "draft", "alice"),
-        ("chain", "schedule", "scheduled", "alice"),
-        ("chain", "dispatch", "dispatched", ""),
-        ("action", "dispatch", "NEW", ""),
-        ("chunk", "ship", "shipped", ""),
-        ("chain", "start", "running", "web1"),
-        ("action", "succeed", "DONE", "web1"),
-        ("chunk", "apply", "applied", "web1"),
-        ("chain", "finish", "done", "web1"),
+        ("run", "schedule", "scheduled", "alice"),
+        ("run", "dispatch", "dispatched", ""),
+        ("execution", "dispatch", "NEW", ""),
+        ("chain_chunk", "ship", "shipped", ""),
+        ("run", "start", "running", "web1"),
+        ("execution", "succeed", "DONE", "web1"),
+        ("chain_minion", "begin", "running", "web1"),
+        ("chain_chunk", "apply", "applied", "web1"),
+        ("chain_minion", "end", "ended", "web1"),
+        ("run", "finish", "done", "web1"),
     ]
     for tag in ("scheduled", f"action/{one}/succeed", "chunk/1/apply", "done"):
         assert f"catena/chain/{chain}/{tag}" in tags
@@ -460,8 +464,8 @@ async def test_chunks_of_two_chains_on_one_minion_do_not_touch(bench: Bench) -> 
     ]
 
     def states(conn: sa.Connection) -> dict[int, str]:
-        query = sa.select(CHUNKS.c.chain_id, CHUNKS.c.state)
-        return {row.chain_id: row.state for row in conn.execute(query)}
+        found = [Chunk._make(row) for row in conn.execute(CHUNK_ROWS)]
+        return {chunk.chain_id: chunk.state for chunk in found}
 
     assert await bench.store.read(states) == {first: "removed", second: "shipped"}
 

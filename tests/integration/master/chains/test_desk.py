@@ -32,7 +32,7 @@ from catena.core.errors import (
 from catena.master.chains import dispatch
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import MissingUploadError
-from catena.master.chains.ledger import ConflictError
+from catena.master.executions.ledger import ConflictError
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import TRANSACTIONAL_CHUNKS

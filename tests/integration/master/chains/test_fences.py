@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainRef
 from catena.core.errors import TryLaterError
+from catena.master.chains import fence_rows
 from catena.master.jobs.delivery import Delivery
-from catena.master.store.chain_tables import RUNS
 from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
@@ -137,8 +136,8 @@ async def test_a_master_that_starts_again_keeps_the_job_and_the_failures(bench: 
     await answers(bench, success=False)
     await bench.restart()
     await pass_time(bench, 1.0)
-    row = await bench.store.read(lambda conn: conn.execute(sa.select(RUNS)).one())
-    assert (row.fence, row.fence_jid, row.fence_tries, row.fence_why) == (True, "", 5, WHY)
+    (row,) = await bench.store.read(fence_rows.failed)
+    assert (row.state, row.fence_jid, row.fence_tries, row.fence_why) == ("fenced", "", 5, WHY)
     assert await count(bench) == 5
 
 

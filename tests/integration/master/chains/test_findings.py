@@ -14,7 +14,7 @@ from catena.core.errors import InvalidStateError
 from catena.master.chains import findings
 from catena.master.jobs import findings as job_findings
 from catena.master.jobs.delivery import Delivery
-from catena.master.store.chain_tables import CHAINS
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import DELIVERIES, MINIONS
 from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_fences import WHY, answers
@@ -90,8 +90,8 @@ async def test_chains_that_failed_are_late_or_wait_for_a_person_are_named(bench:
     await bench.chains.service.schedule(ChainSchedule("late", at), "alice")
 
     def age(conn: sa.Connection) -> None:
-        mine = CHAINS.c.id == failed
-        conn.execute(sa.update(CHAINS).where(mine).values(ended=time.time() - 60))
+        mine = RUNS.c.ref == str(failed)
+        conn.execute(sa.update(RUNS).where(mine).values(ended=time.time() - 60))
 
     await bench.store.write(age)
     said = "\n".join(f"{f.what} -> {f.advice}" for f in await told(bench))

@@ -18,7 +18,7 @@ from catena.core.records import decode
 from catena.fileserver.roots import RootsClient
 from catena.master.chains import document
 from catena.master.chains.files import SHIPPED
-from catena.master.store.chain_tables import RUNS
+from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.runtime.executor import execute
 from catena.runtime.host import AfterKind, Place
 from catena.runtime.session import local_session
@@ -50,7 +50,9 @@ class Host:
     async def run(self, jid: str, fun: str, *args: Any) -> tuple[JobReturn, bool]:
         """Run a job as the minion would, tell the master; return (return, whether it reboots)."""
         run = await self.bench.store.read(
-            lambda conn: conn.execute(RUNS.select().where(RUNS.c.jid == jid)).first()
+            lambda conn: conn.execute(
+                CHAIN_MINIONS.select().where(CHAIN_MINIONS.c.jid == jid)
+            ).first()
         )
         steps: list[dict[str, Any]] = []
         settings = MinionSettings(

@@ -26,13 +26,8 @@ from catena.master.chains.decide import (
     to_retry,
     waited_since,
 )
-from catena.master.chains.lifecycle import (
-    EXECUTION,
-    ChainEvent,
-    ExecutionEvent,
-    ExecutionState,
-    status,
-)
+from catena.master.chains.lifecycle import ChainEvent
+from catena.master.executions.lifecycle import EXECUTION, ExecutionEvent, ExecutionState, status
 from catena.master.process.clocks import ClockReading
 
 HOUR = 3600.0

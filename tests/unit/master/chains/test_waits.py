@@ -6,9 +6,10 @@ import pytest
 
 from catena.core.job import Boundary
 from catena.master.chains.decide import ExecutionFact
-from catena.master.chains.lifecycle import ChainState, ExecutionState
+from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait, of_minion
 from catena.master.chains.waits import of_undispatched as undispatched
+from catena.master.executions.lifecycle import ExecutionState
 from catena.master.jobs.delivery import Delivery
 
 JID = "20260301120000000001"

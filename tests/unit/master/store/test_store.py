@@ -20,6 +20,7 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
 from catena.master import retention
+from catena.master.chains import rows
 from catena.master.events import bus as bus_module
 from catena.master.events.bus import EventBus
 from catena.master.store import chain_tables, database, schema, ssh_tables, tables
@@ -30,6 +31,7 @@ from catena.master.store.database import (
     StoreUnavailableError,
     after_commit,
 )
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
 from catena.master.store.metadata import METADATA
 
@@ -80,17 +82,18 @@ async def test_the_migrations_make_exactly_the_tables_of_the_code(store: Store) 
 
 
 async def test_runs_that_are_over_are_not_read_to_find_those_that_are_not(store: Store) -> None:
-    runs = chain_tables.RUNS
+    mine, live = chain_tables.CHAIN_MINIONS, chain_tables.LIVE
+    fenced = sa.select(mine).where(live, mine.c.state == "fenced")
     asked = {
-        "ix_chain_run_open_jid": sa.select(runs).where(runs.c.open == sa.true()),
-        "ix_chain_run_fence_chain_id": sa.select(runs).where(
-            runs.c.fence == sa.true(), runs.c.chain_id == 1
+        "ix_chain_minion_live_state": sa.select(mine).where(rows.OPEN_RUNS),
+        "ix_chain_minion_live_minion (minion=? AND state=?)": fenced.where(
+            mine.c.minion == "web1"
         ),
-        "ix_chain_run_fence_minion": sa.select(runs).where(
-            runs.c.fence == sa.true(), runs.c.minion == "web1"
+        "ix_chain_minion_live_minion": sa.select(mine).where(
+            rows.OPEN_RUNS, mine.c.minion == "web1"
         ),
-        # Whichever of both: it has the few that are meant.
-        "ix_chain_run_fence_": sa.select(runs).where(runs.c.fence == sa.true()),
+        "ix_chain_minion_live_s": fenced,
+        "ix_run_engine_state": rows.RUNNING_CHAINS.where(RUNS.c.state == "scheduled"),
     }
 
     def plan(conn: sa.Connection, query: sa.Select[Any]) -> str:

@@ -22,9 +22,14 @@ from catena.master.requests.once import Once
 from catena.master.store import backup, lock, restored, schema, upkeep
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import Store
+from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import DELIVERIES, EVENTS, JOBS
 
 DAY = 24 * 3600.0
+#: A running chain as schema 0004 has it.
+OLD_CHAIN = """
+    INSERT INTO chain (label, user, state, epoch, created, modified, dispatched, archived)
+    VALUES ('first', 'root', 'running', 7, 0, 0, 1, 0)"""
 NOW = 1000 * DAY
 
 
@@ -49,12 +54,20 @@ async def written(path: Path, work: Callable[[sa.Connection], Any]) -> Any:
 
 
 def chain(label: str, **values: Any) -> Callable[[sa.Connection], int]:
-    row = {"label": label, "user": "root", "state": "draft", "created": 0.0, "modified": 0.0}
-    row |= {"dispatched": False, "archived": False, **values}
+    archived = values.pop("archived", False)
 
     def insert(conn: sa.Connection) -> int:
-        conn.execute(sa.insert(CHAINS).values(row))
-        return int(conn.execute(sa.select(sa.func.max(CHAINS.c.id))).scalar_one())
+        row = {"label": label, "user": "root", "created": 0.0, "dispatched": False}
+        conn.execute(sa.insert(CHAINS).values(archived=archived, **row))
+        chain_id = int(conn.execute(sa.select(sa.func.max(CHAINS.c.id))).scalar_one())
+        if values:
+            run = {"engine": "chains", "ref": str(chain_id), "owner": "root", "status": "RUNNING"}
+            conn.execute(
+                sa.insert(RUNS).values(created=0.0, **run, **{"state": "failed", **values})
+            )
+            run_id = sa.select(sa.func.max(RUNS.c.id)).scalar_subquery()
+            conn.execute(sa.update(CHAINS).where(CHAINS.c.id == chain_id).values(run=run_id))
+        return chain_id
 
     return insert
 
@@ -159,16 +172,19 @@ def test_interrupted_restore_can_be_repeated(
 def test_backup_of_an_older_schema_is_restored_to_the_present_one(
     database: Path, tmp_path: Path
 ) -> None:
-    engine = sa.create_engine(url(database))
+    older = tmp_path / "older.db"
+    engine = sa.create_engine(url(older))
     config = Config()
     config.set_main_option("script_location", "catena.master.store:migrations")
     config.set_main_option("path_separator", "os")
     with engine.connect() as conn:
         config.attributes["connection"] = conn
-        command.downgrade(config, "0004")
+        command.upgrade(config, "0004")
+        conn.execute(sa.text(OLD_CHAIN))
+        conn.commit()
     engine.dispose()
     copy = tmp_path / "copy.db"
-    backup.back_up(database, copy)
+    backup.back_up(older, copy)
     assert upkeep.summary(url(copy)).revision == "0004"
     backup.restore(database, copy, tmp_path / "aside.db", NOW)
     assert upkeep.summary(url(database)).revision == schema.HEAD

@@ -1,0 +1,143 @@
+"""Queries for what people see of chains: outcomes, history, counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from catena.master.chains import rows
+from catena.master.chains.model import HistoryLine
+from catena.master.executions.lifecycle import ExecutionState
+from catena.master.store.chain_tables import CHAIN_MINIONS, CHUNKS, ENTRIES
+from catena.master.store.execution_tables import EXECUTIONS, HISTORY, RUNS
+from catena.master.store.lists import padded, slices
+
+
+class Told(NamedTuple):
+    """What an execution came to, for people."""
+
+    comment: str
+    changes: Mapping[str, Any] | None
+
+
+def outcomes(conn: sa.Connection, chain_id: int) -> dict[int, Told]:
+    """Return comments and changes of all executions of a chain, by execution id."""
+    query = sa.select(EXECUTIONS.c.id, EXECUTIONS.c.comment, EXECUTIONS.c.changes)
+    query = query.join(RUNS, RUNS.c.id == EXECUTIONS.c.run)
+    found = conn.execute(query.where(rows.OURS, RUNS.c.ref == str(chain_id)))
+    return {row.id: Told(row.comment, row.changes) for row in found}
+
+
+def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
+    """Return whether an action that ended by progress waits for its return to say what changed."""
+    ended = (ExecutionState.DONE.value, ExecutionState.FAILED.value)
+    found = [row.id for row in rows.newest(conn, chain_id).values() if row.state in ended]
+    query = sa.select(EXECUTIONS.c.id).where(
+        EXECUTIONS.c.started.is_not(None), EXECUTIONS.c.changes.is_(None)
+    )
+    return any(
+        conn.execute(query.where(EXECUTIONS.c.id.in_(padded(some))).limit(1)).first() is not None
+        for some in slices(found, rows.SLICE)
+    )
+
+
+# -- history -----------------------------------------------------------------------------------
+
+_SUBJECTS = {"run": "chain", "execution": "action", "chain_chunk": "chunk", "chain_minion": "late"}
+
+
+def history(conn: sa.Connection, chain_id: int, limit: int) -> list[HistoryLine]:
+    """Return the last *limit* lines of a chain's history, oldest first.
+
+    How far each minion is follows from its actions, and is left out.
+    """
+    of_run = rows.OURS & (RUNS.c.ref == str(chain_id))
+    drafts = HISTORY.c.run.is_(None) & (HISTORY.c.subject == "chain")
+    drafts = drafts & (HISTORY.c.subject_id == chain_id)
+    shown = HISTORY.c.subject.in_(("run", "execution", "chain_chunk")) | (
+        HISTORY.c.event == "late"
+    )
+    own = sa.select(RUNS.c.id).where(of_run)
+    query = sa.select(HISTORY, RUNS.c.epoch).outerjoin(RUNS, RUNS.c.id == HISTORY.c.run)
+    query = query.where(HISTORY.c.run.in_(own) & shown | drafts)
+    found = conn.execute(query.order_by(HISTORY.c.id.desc()).limit(limit)).all()
+    places = _places(conn, found)
+    return [
+        HistoryLine(
+            _SUBJECTS.get(row.subject, row.subject),
+            *places.get((row.subject, row.subject_id), (0, "")),
+            row.epoch or 0,
+            row.source,
+            row.event,
+            row.target,
+            row.who,
+            row.reason,
+            row.at,
+        )
+        for row in reversed(found)
+    ]
+
+
+def _places(conn: sa.Connection, found: Sequence[Any]) -> dict[tuple[str, int], tuple[int, str]]:
+    """Return action id or chunk number, and minion, of what lines of a history are about."""
+    action_id = sa.cast(EXECUTIONS.c.ref, sa.BigInteger)
+    where: tuple[tuple[str, sa.Table, sa.ColumnElement[Any]], ...] = (
+        ("execution", EXECUTIONS, action_id),
+        ("chain_chunk", CHUNKS, CHUNKS.c.number),
+        ("chain_minion", CHAIN_MINIONS, sa.literal(0)),
+    )
+    places = {}
+    for subject, table, number in where:
+        ids = [row.subject_id for row in found if row.subject == subject]
+        query = sa.select(table.c.id, number, table.c.minion).where(table.c.id.in_(padded(ids)))
+        for key, value, minion in conn.execute(query) if ids else ():
+            places[subject, key] = (int(value), minion)
+    return places
+
+
+# -- counts ------------------------------------------------------------------------------------
+
+
+def count_states(
+    conn: sa.Connection, sizes: Mapping[int, tuple[int, int]]
+) -> Mapping[int, dict[str, int]]:
+    """Return, per chain, how many of its newest executions stand in each state.
+
+    Args:
+        conn: a snapshot.
+        sizes: of the chains, from `count_entries`.
+    """
+    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    query = (
+        sa.select(rows.CHAIN_ID, EXECUTIONS.c.status, sa.func.count())
+        .join_from(RUNS, EXECUTIONS, EXECUTIONS.c.run == RUNS.c.id)
+        .where(rows.OURS, RUNS.c.ref.in_(padded(str(key) for key in sizes)))
+        .group_by(RUNS.c.ref, EXECUTIONS.c.status)
+    )
+    for chain_id, state, count in conn.execute(query):
+        found[chain_id][state] = count
+    # One that was never retried has one for each entry, and an index alone has told them.
+    for chain_id, states in list(found.items()):
+        if sum(states.values()) > sizes[chain_id][0]:
+            counts: defaultdict[str, int] = defaultdict(int)
+            for row in rows.newest(conn, chain_id).values():
+                counts[row.state] += 1
+            found[chain_id] = dict(counts)
+    return found
+
+
+def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, tuple[int, int]]:
+    """Return, per chain, how many actions and how many minions it has."""
+    query = (
+        sa.select(
+            ENTRIES.c.chain_id,
+            sa.func.count(),
+            sa.func.count(ENTRIES.c.minion.distinct()),
+        )
+        .where(ENTRIES.c.chain_id.in_(padded(chain_ids)))
+        .group_by(ENTRIES.c.chain_id)
+    )
+    return {row[0]: (row[1], row[2]) for row in conn.execute(query)}

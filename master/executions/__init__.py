@@ -1,0 +1,1 @@
+"""What every engine shares: runs, executions, their history, leases, due times and approvals."""
