@@ -54,12 +54,13 @@ def _master(folder: Path) -> Iterator[Finding]:
         return
     yield from _configuration(settings, loaded)
     try:
-        from catena.master.checkup import check
+        from catena.master.contributions import CHECKS
+        from catena.master.process.checkup import check
     except ModuleNotFoundError as error:
         advice = "install catena with its extra: catena[master]"
         yield Finding("version", Level.fault, f"the master needs {error.name}", advice)
         return
-    yield from check(settings)
+    yield from check(settings, CHECKS)
 
 
 def _minion(folder: Path) -> Iterator[Finding]:

@@ -179,7 +179,8 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
     url = _url(ctx)
     import asyncio
 
-    from catena.master import retention
+    from catena.master.contributions import RETENTION
+    from catena.master.process import retention
     from catena.master.store.database import Store
     from catena.master.store.schema import HEAD
     from catena.master.store.upkeep import give_back, sqlite_file, summary
@@ -187,15 +188,16 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
     if summary(url).revision != HEAD:
         raise InvalidStateError("the database has an older schema: catena store upgrade")
 
-    async def whole() -> retention.Dropped:
+    async def whole() -> dict[str, int]:
         opened = Store(url)
         await opened.open()
         try:
-            return await retention.prune(opened, retention.limits(settings, time.time()))
+            kept = retention.limits(RETENTION, settings, time.time())
+            return await retention.prune(opened, RETENTION, kept)
         finally:
             await opened.close()
 
     dropped = asyncio.run(whole())
-    print(document(frozen.asdict(dropped)))
+    print(document(dropped))
     if vacuum:
         give_back(sqlite_file(url))

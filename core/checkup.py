@@ -8,7 +8,7 @@ import stat
 import time
 from enum import Enum
 from pathlib import Path
-from typing import Iterator
+from typing import Iterable, Iterator
 
 from catena.core.frozen import dataclass
 
@@ -17,6 +17,8 @@ DISK_FAULT_BYTES = 8 * 1024 * 1024
 DISK_WARNING_BYTES = 256 * 1024 * 1024
 FEW_INODES = 1000
 _MIB = 1024 * 1024
+#: Names of one finding; the others are counted.
+_LISTED = 5
 
 
 class Level(str, Enum):
@@ -39,6 +41,13 @@ class Finding:
     what: str
     #: What to do about it; "" where there is nothing to do.
     advice: str = ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first of *names* in order, and how many more there are."""
+    found = sorted(set(names))
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return ", ".join(found[:_LISTED]) + more
 
 
 def nearest(path: Path) -> Path:

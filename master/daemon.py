@@ -22,10 +22,10 @@ from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master import retention
 from catena.master.chains.dependencies import ChainParts, ChainRules
 from catena.master.chains.engine import Chains
 from catena.master.chains.files import SHIPPED, ChainFiles
+from catena.master.contributions import RETENTION
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.handlers import EventHandlers
@@ -49,7 +49,7 @@ from catena.master.keys.handlers import KeyHandlers
 from catena.master.keys.service import Keys
 from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import Sessions
-from catena.master.process import cli_access, heap, log, supervisor
+from catena.master.process import cli_access, heap, log, retention, supervisor
 from catena.master.process.clocks import HostClocks
 from catena.master.process.housekeeping import Chore, Household
 from catena.master.process.server_clocks import LOOK_SECONDS, ServerClocks
@@ -491,8 +491,8 @@ class Master:
         await self.jobs.resend()
 
     async def _prune(self) -> None:
-        kept = retention.limits(self.settings, self.clock.now().timestamp())
-        await retention.prune(self.store, kept)
+        kept = retention.limits(RETENTION, self.settings, self.clock.now().timestamp())
+        await retention.prune(self.store, RETENTION, kept)
         await asyncio.to_thread(self.blobs.sweep)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -31,9 +30,8 @@ FAILED_SECONDS = 7 * 24 * 3600.0
 _PART = "chains"
 
 
-def check(conn: sa.Connection) -> Iterator[Finding]:
+def check(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield what there is to say of the chains of a store; *conn* is a snapshot."""
-    now = time.time()
     for some in (_held(conn), _late(conn, now), _cut(conn), _failed(conn, now)):
         yield from _some(some)
     yield from _some(_unfenced(conn))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import sqlalchemy as sa
@@ -21,9 +20,8 @@ SHOWN = 5
 _UNTAKEN = (Delivery.queued.value, Delivery.sent.value)
 
 
-def check(conn: sa.Connection) -> Iterator[Finding]:
+def check(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield what there is to say of the jobs of a store; *conn* is a snapshot."""
-    now = time.time()
     yield from _untaken(conn, now)
     yield from _old(conn, now)
 

@@ -14,8 +14,9 @@ from catena.client.requests import runners
 from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
-from catena.master import checkup
+from catena.master.contributions import CHECKS
 from catena.master.events.kept import KeptReactions
+from catena.master.process import checkup
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import REACTIONS
 from catena.reactors import retries
@@ -76,7 +77,7 @@ async def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
             (2, "app/go", "x"),
         ]
         assert (await runner(master, "status"))["waiting"] == 2
-        found = await asyncio.to_thread(lambda: list(checkup.check(master.settings)))
+        found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, CHECKS)))
         (finding,) = [one for one in found if one.part == "reactions"]
         assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
         assert (await runner(master, "discard", 1))["id"] == 1

@@ -22,7 +22,7 @@ from tests.integration.master.chains.test_two_runs import CMD, START, cancel, en
 
 
 async def told(bench: Bench) -> list[Finding]:
-    return await bench.store.read(lambda conn: list(findings.check(conn)))
+    return await bench.store.read(lambda conn: list(findings.check(conn, time.time())))
 
 
 async def comes(bench: Bench, **values: Any) -> None:
@@ -109,10 +109,10 @@ async def test_jobs_that_nobody_takes_are_named_by_minion(bench: Bench) -> None:
     change = sa.update(DELIVERIES).values(changed=time.time() - 3600)
     await bench.store.write(lambda conn: conn.execute(change))
     await comes(bench, last_seen=0.0)
-    (finding,) = await bench.store.read(lambda conn: list(job_findings.check(conn)))
+    (finding,) = await bench.store.read(lambda conn: list(job_findings.check(conn, time.time())))
     assert finding.what == "1 jobs wait for web1, which takes none: it was never connected"
     await ends(bench, (await bench.job_ids(START))[0])
-    assert await bench.store.read(lambda conn: list(job_findings.check(conn))) == []
+    assert await bench.store.read(lambda conn: list(job_findings.check(conn, time.time()))) == []
 
 
 async def test_two_chains_of_one_label_differ_in_messages(bench: Bench) -> None:

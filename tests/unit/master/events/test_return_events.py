@@ -20,17 +20,19 @@ from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.ids import JidFactory
 from catena.core.job import JobReturn, JobSpec
-from catena.master import retention
+from catena.master.contributions import RETENTION
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.return_events import EVENT_VALUE_LIMIT
+from catena.master.jobs import retention as job_retention
 from catena.master.jobs import rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.handover import Moves
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.returns import ReturnParts, Returns
 from catena.master.minions.sessions import Sessions
+from catena.master.process import retention
 from catena.master.store.database import Store
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import CURSORS, EVENTS, RETURNS
@@ -112,7 +114,7 @@ async def age(store: Store, **hours: float) -> None:
     """Drop what is older than so many hours, as of an hour and a second from now."""
     settings = replace(MasterSettings(), **cast("Any", hours))
     now = SystemClock().now().timestamp() + HOUR + 1
-    await retention.prune(store, retention.limits(settings, now))
+    await retention.prune(store, RETENTION, retention.limits(RETENTION, settings, now))
 
 
 @pytest.mark.parametrize("many", [1, 3])
@@ -157,7 +159,7 @@ async def test_events_go_with_their_returns_but_not_before_every_consumer_has_se
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So few at a time that one job takes several transactions.
-    monkeypatch.setitem(retention.BATCH, "returns", 2)
+    monkeypatch.setattr(job_retention, "RETURNS_BATCH", 2)
 
     async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}

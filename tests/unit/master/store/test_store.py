@@ -19,10 +19,11 @@ from alembic.migration import MigrationContext
 from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
-from catena.master import retention
 from catena.master.chains import rows
+from catena.master.contributions import RETENTION
 from catena.master.events import bus as bus_module
 from catena.master.events.bus import EventBus
+from catena.master.process import retention
 from catena.master.store import chain_tables, database, schema, ssh_tables, tables
 from catena.master.store.database import (
     Bulk,
@@ -64,7 +65,8 @@ def put(name: str, value: str = "x") -> Callable[[sa.Connection], None]:
 
 async def dropped_events(store: Store) -> int:
     """Drop every event that may go; return how many."""
-    return (await retention.prune(store, retention.limits(MasterSettings(), 9e12))).events
+    kept = retention.limits(RETENTION, MasterSettings(), 9e12)
+    return (await retention.prune(store, RETENTION, kept))["events"]
 
 
 async def names(store: Store) -> list[str]:

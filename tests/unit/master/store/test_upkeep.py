@@ -17,7 +17,8 @@ from alembic.config import Config
 
 from catena.core.config.master import MasterSettings
 from catena.core.errors import InvalidStateError, UsageError
-from catena.master import retention
+from catena.master.contributions import RETENTION
+from catena.master.process import retention
 from catena.master.requests.once import Once
 from catena.master.store import backup, lock, restored, schema, upkeep
 from catena.master.store.chain_tables import CHAINS
@@ -252,7 +253,7 @@ def test_postgresql_is_sent_to_its_own_tools_without_its_password() -> None:
 
 
 async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) -> None:
-    kept = retention.limits(replace(MasterSettings(), keep_chains_hours=24), NOW)
+    kept = retention.limits(RETENTION, replace(MasterSettings(), keep_chains_hours=24), NOW)
 
     async with opened(database) as store:
         await store.write(job("1" * 20, NOW - 30 * DAY))
@@ -264,9 +265,10 @@ async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: 
         await store.write(chain("listed", state="failed", ended=NOW - 2 * DAY))
         for key, at in (("old", NOW - 2 * DAY), ("new", NOW - 60)):
             await store.write(Once("anna", key, "event.send", "", at).wrap(lambda conn: None))
-        dropped = await retention.prune(store, kept)
+        dropped = await retention.prune(store, RETENTION, kept)
         left = upkeep.summary(url(database))
-    assert dropped == retention.Dropped(jobs=1, events=6000, chains=1, requests=1)
+    wanted = {"jobs": 1, "events": 6000, "chains": 1, "sessions": 0, "requests": 1, "returns": 0}
+    assert dropped == wanted
     assert left.rows["client_request"] == 1
     assert (left.rows["job"], left.rows["event"], left.rows["chain"]) == (2, 3, 2)
     assert left.rows["delivery"] == 2
@@ -274,12 +276,12 @@ async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: 
 
 async def test_size_drops_the_oldest_but_not_what_just_happened(database: Path) -> None:
     settings = replace(MasterSettings(), keep_store_mib=1)
-    kept = retention.limits(settings, NOW)
+    kept = retention.limits(RETENTION, settings, NOW)
 
     async with opened(database) as store:
         await store.write(events(3000, NOW - DAY, size=1000))
         await store.write(events(10, NOW, size=1000))
-        await retention.prune(store, kept)
+        await retention.prune(store, RETENTION, kept)
         assert await store.read(upkeep.used_bytes) <= retention.MIB
     assert upkeep.summary(url(database)).rows["event"] >= 10
     upkeep.give_back(database)

@@ -1,0 +1,55 @@
+"""What `catena doctor` says of the database as a whole."""
+
+from __future__ import annotations
+
+from catena.core import checkup
+from catena.core.checkup import Finding, Level
+from catena.core.config.master import MasterSettings
+from catena.core.errors import CatenaError
+from catena.master.store import lock, schema, sole, upkeep
+from catena.master.store.database import database_url
+
+
+def running(settings: MasterSettings) -> Finding:
+    """Return whether the master runs, by who holds its database."""
+    url = database_url(settings)
+    text = "the master does not run"
+    not_running = Finding("daemon", Level.warning, text, "start catena-master")
+    if url.startswith("sqlite"):
+        runs = checkup.is_locked(lock.path_of(upkeep.sqlite_file(url)))
+        return Finding("daemon", Level.ok, "the master runs") if runs else not_running
+    try:
+        with upkeep.opened(url) as engine, engine.connect() as conn:
+            found = sole.holder(conn.connection.dbapi_connection)
+    except CatenaError as error:
+        return Finding("daemon", Level.warning, f"nobody knows whether the master runs: {error}")
+    if found is None:
+        return not_running
+    return Finding("daemon", Level.ok, f"the database is in use by {found}")
+
+
+def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Summary | None]:
+    """Return findings of the database, and what it holds if it is sound."""
+    if url.startswith("sqlite") and not upkeep.sqlite_file(url).exists():
+        text = "there is no database yet; the first start makes one"
+        return [Finding("store", Level.note, text)], None
+    faults = upkeep.faults(url)
+    if faults:
+        advice = "stop the master, then: catena store restore BACKUP"
+        return [Finding("store", Level.fault, faults[0], advice)], None
+    summary = upkeep.summary(url)
+    found = [_schema(summary)]
+    limit = settings.keep_store_mib * 1024 * 1024
+    if limit and summary.size_bytes - summary.free_bytes > limit:
+        text = f"the store uses more than keep_store_mib ({settings.keep_store_mib})"
+        found.append(Finding("store", Level.warning, text, "catena store prune"))
+    return found, summary
+
+
+def _schema(summary: upkeep.Summary) -> Finding:
+    text = f"sound, schema {summary.revision}, {summary.size_bytes // (1024 * 1024)} MiB"
+    if summary.revision < schema.HEAD:
+        return Finding("store", Level.note, text, "the next start, or catena store upgrade")
+    if summary.revision > schema.HEAD:
+        return Finding("store", Level.fault, text, "it belongs to a newer catena: install that")
+    return Finding("store", Level.ok, text)
