@@ -201,6 +201,8 @@ async def test_events_of_a_store_that_goes_back_a_schema_can_still_be_read(tmp_p
     async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
     with migrating(tmp_path) as (conn, config):
+        # Later schemas have no way back, and none of them changed what 0005 did.
+        command.stamp(config, "0005")
         command.downgrade(config, "0004")
         (data,) = conn.execute(sa.select(EVENTS.c.data)).scalars()
     assert data == {}
