@@ -12,6 +12,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# Unit tests and recorded cases alone.
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/wire tests/integration/cases
+
 # Every failpoint by kill, error and sleep, in chains of three shapes.
 test-failpoints: $(STAMP)
 	$(BIN)/python -m pytest -n 4 -m failpoints tests/failpoints
@@ -70,6 +74,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.9- --eval-annotations \
 	    core transport renderers fileserver modules states runtime pillar client minion cli
+	$(BIN)/python -m tests.support.subjects
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
