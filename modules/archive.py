@@ -31,7 +31,7 @@ def opened(
     form: Optional[str] = None,
     strip: Optional[int] = None,
     password: Optional[str] = None,
-    where: Optional[source.Source] = None,
+    where: Optional[source.FileSource] = None,
 ) -> Archive:
     """Return the archive at *name*, fetched where it is not on this host.
 
@@ -52,7 +52,7 @@ def opened(
         raise UsageError(
             f"Could not guess archive_format from {name!r}; set it to one of: tar, zip"
         )
-    found = source.fetch(context, where or source.Source(name, context.saltenv))
+    found = source.fetch(context, where or source.FileSource(name, context.saltenv))
     if found is None:
         raise CommandExecutionError(f"Source file '{name}' does not exist")
     return Archive(found, checked_form(chosen.lower()), int(strip or 0), password)
@@ -71,7 +71,7 @@ def list_(
     source_hash: Optional[str] = None,
 ) -> Any:
     """Return the paths in an archive; with *verbose* by kind, with what stands at the top."""
-    where = source.Source(name, saltenv or context.saltenv, source_hash or "",
+    where = source.FileSource(name, saltenv or context.saltenv, source_hash or "",
                           skip_verify=not source_hash)  # fmt: skip
     found = members(opened(context, name, archive_format, strip_components, where=where))
     if truth(verbose):

@@ -32,7 +32,7 @@ _FIELD = re.compile(r"[0-9A-Za-z*,/~?#LW-]+\Z")
 
 
 @dataclass(frozen=True)
-class Job:
+class CronJob:
     """One line that cron runs."""
 
     cmd: str
@@ -59,7 +59,7 @@ class Table:
 
     before: Tuple[str, ...] = ()
     env: Tuple[Tuple[str, str], ...] = ()
-    jobs: Tuple[Job, ...] = ()
+    jobs: Tuple[CronJob, ...] = ()
 
     def text(self) -> str:
         """Return the table as crontab reads it."""
@@ -72,7 +72,7 @@ class Table:
         return "".join(f"{line}\n" for line in lines)
 
 
-def _job(line: str, comment: List[str]) -> Optional[Job]:
+def _job(line: str, comment: List[str]) -> Optional[CronJob]:
     commented = line.startswith(OFF)
     body = line[len(OFF) :] if commented else line
     words = body.split(None, 1 if body.startswith("@") else 5)
@@ -82,7 +82,7 @@ def _job(line: str, comment: List[str]) -> Optional[Job]:
     text, identifier = "\n".join(comment), ""
     if IDENTIFIER + ":" in text:
         text, _, identifier = text.partition(IDENTIFIER + ":")
-    return Job(words[count], tuple(words[:count]), identifier.strip(), text.strip(), commented)
+    return CronJob(words[count], tuple(words[:count]), identifier.strip(), text.strip(), commented)
 
 
 def parse(text: str) -> Table:
@@ -91,7 +91,7 @@ def parse(text: str) -> Table:
     if not mark:
         return Table(tuple(text.splitlines()))
     env: List[Tuple[str, str]] = []
-    jobs: List[Job] = []
+    jobs: List[CronJob] = []
     comment: List[str] = []
     for line in below.splitlines():
         if line.startswith("#") and not line.startswith(OFF):
@@ -119,7 +119,7 @@ def position(table: Table, cmd: str, identifier: Any) -> Optional[int]:
     return None
 
 
-def with_job(table: Table, job: Job) -> Table:
+def with_job(table: Table, job: CronJob) -> Table:
     """Return *table* with *job*, in place of the one that it is."""
     place = position(table, job.cmd, job.identifier)
     if place is None:
@@ -152,7 +152,7 @@ def _one_line(value: Any, what: str) -> str:
     return text
 
 
-def job_of(cmd: str, times: Dict[str, Any], special: Any = None, **more: Any) -> Job:
+def job_of(cmd: str, times: Dict[str, Any], special: Any = None, **more: Any) -> CronJob:
     """Return a job.
 
     Raises:
@@ -168,7 +168,7 @@ def job_of(cmd: str, times: Dict[str, Any], special: Any = None, **more: Any) ->
             if not _FIELD.match(value):
                 raise UsageError(f"{name}: {value!r} is not a field of a cron table")
     identifier = more.get("identifier")
-    return Job(
+    return CronJob(
         _one_line(cmd, "the command"),
         when,
         _one_line(identifier, "the identifier") if identifier else "",
@@ -263,7 +263,7 @@ def set_special(context: Context, /, user: str, special: str, cmd: str, **more: 
     return put(context, user, job_of(cmd, {}, special, **more))
 
 
-def put(context: Context, user: str, job: Job) -> str:
+def put(context: Context, user: str, job: CronJob) -> str:
     """Set *job*; return "new", "updated" or "present"."""
     table = load(context, user)
     new = with_job(table, job)

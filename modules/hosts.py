@@ -19,7 +19,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")
 
 
 @dataclass(frozen=True)
-class Line:
+class HostsLine:
     """One line: an address with its names, or something else that is kept as it is."""
 
     text: str
@@ -35,20 +35,20 @@ class Line:
         return f"{self.ip}\t\t{' '.join(self.names)}{tail}"
 
 
-def parse(text: str) -> List[Line]:
+def parse(text: str) -> List[HostsLine]:
     """Return the lines of a hosts file."""
     found = []
     for raw in text.splitlines():
         body, _, comment = raw.partition("#")
         words = body.split()
         if len(words) >= 2:
-            found.append(Line(raw, words[0], tuple(words[1:]), comment))
+            found.append(HostsLine(raw, words[0], tuple(words[1:]), comment))
         else:
-            found.append(Line(raw))
+            found.append(HostsLine(raw))
     return found
 
 
-def with_host(lines: List[Line], ip: str, names: List[str]) -> List[Line]:
+def with_host(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLine]:
     """Return *lines* with *names* among those of *ip*."""
     for position, line in enumerate(lines):
         if line.ip == ip:
@@ -57,10 +57,10 @@ def with_host(lines: List[Line], ip: str, names: List[str]) -> List[Line]:
                 return lines
             made = replace(line, names=(*line.names, *fresh))
             return [*lines[:position], made, *lines[position + 1 :]]
-    return [*lines, Line("", ip, tuple(names))]
+    return [*lines, HostsLine("", ip, tuple(names))]
 
 
-def without_host(lines: List[Line], ip: str, names: List[str]) -> List[Line]:
+def without_host(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLine]:
     """Return *lines* without *names* among those of *ip*; "" is any address."""
     found = []
     for line in lines:
@@ -73,12 +73,12 @@ def without_host(lines: List[Line], ip: str, names: List[str]) -> List[Line]:
     return found
 
 
-def with_only(lines: List[Line], ip: str, names: List[str]) -> List[Line]:
+def with_only(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLine]:
     """Return *lines* where *ip* has exactly *names*."""
     kept = [line for line in lines if line.ip != ip]
     place = next((n for n, line in enumerate(lines) if line.ip == ip), len(kept))
     place = min(place, len(kept))
-    return [*kept[:place], Line("", ip, tuple(names)), *kept[place:]] if names else kept
+    return [*kept[:place], HostsLine("", ip, tuple(names)), *kept[place:]] if names else kept
 
 
 def path_of(context: Context) -> Path:
@@ -86,13 +86,13 @@ def path_of(context: Context) -> Path:
     return Path(str(context.opts.get("hosts.file") or "/etc/hosts"))
 
 
-def load(context: Context) -> List[Line]:
+def load(context: Context) -> List[HostsLine]:
     """Return the lines of the hosts file; none when it is missing."""
     path = path_of(context)
     return parse(content.decode(content.read(path))) if path.is_file() else []
 
 
-def save(context: Context, lines: List[Line]) -> bool:
+def save(context: Context, lines: List[HostsLine]) -> bool:
     """Write the hosts file when it would differ; return whether the names in it changed."""
     path = path_of(context)
     if [(line.ip, line.names) for line in load(context)] == [
@@ -132,7 +132,7 @@ def checked_names(names: Any) -> List[str]:
     return found
 
 
-def addresses_of(lines: List[Line]) -> Dict[str, List[str]]:
+def addresses_of(lines: List[HostsLine]) -> Dict[str, List[str]]:
     """Return the names by address."""
     found: Dict[str, List[str]] = {}
     for line in lines:

@@ -46,7 +46,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What came back."""
 
     body: bytes = b""
@@ -61,7 +61,7 @@ class Answer:
         return self.body.decode(self.charset, errors="replace")
 
 
-def ask(request: Request) -> Answer:
+def ask(request: Request) -> HttpAnswer:
     """Return what the server answers; a failure is an answer too.
 
     Raises:
@@ -85,9 +85,9 @@ def ask(request: Request) -> Answer:
             with problem:
                 return _answer(problem, f"HTTP {problem.code}: {problem.reason}")
     except URLError as problem:
-        return Answer(error=str(problem.reason))
+        return HttpAnswer(error=str(problem.reason))
     except (OSError, HTTPException, ValueError) as problem:
-        return Answer(error=str(problem))
+        return HttpAnswer(error=str(problem))
 
 
 def _opener(request: Request) -> Any:
@@ -122,13 +122,13 @@ def _tls(request: Request) -> Any:
     return context
 
 
-def _answer(found: Any, error: str = "") -> Answer:
+def _answer(found: Any, error: str = "") -> HttpAnswer:
     body = found.read(BODY_LIMIT + 1)
     if len(body) > BODY_LIMIT:
-        return Answer(error=f"the answer is longer than {BODY_LIMIT} bytes")
+        return HttpAnswer(error=f"the answer is longer than {BODY_LIMIT} bytes")
     kind = found.headers.get_content_type()
     charset = _known(found.headers.get_content_charset())
-    return Answer(body, found.status, kind, charset, dict(found.headers), error)
+    return HttpAnswer(body, found.status, kind, charset, dict(found.headers), error)
 
 
 def _known(charset: Optional[str]) -> str:
@@ -140,7 +140,7 @@ def _known(charset: Optional[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Options:
+class HttpOptions:
     """Options of http.query, under Salt's names."""
 
     method: str = "GET"
@@ -180,12 +180,12 @@ class Options:
     timeout: float = _SECONDS
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    names = [one.name for one in fields(Options)]
+def _options(given: Mapping[str, Any]) -> HttpOptions:
+    names = [one.name for one in fields(HttpOptions)]
     for name in given:
         if name not in names and name not in _IGNORED and not name.startswith("__"):
             raise UsageError(f"http.query: {unknown('argument', name, names)}")
-    return Options(**{name: given[name] for name in names if given.get(name) is not None})
+    return HttpOptions(**{name: given[name] for name in names if given.get(name) is not None})
 
 
 @function()
@@ -222,7 +222,7 @@ def query(context: Context, /, url: str, method: str = "GET", **kwargs: Any) -> 
     return {**shown, **_decoded(answer, options.decode_type)} if options.decode else shown
 
 
-def _request(url: str, options: Options) -> Request:
+def _request(url: str, options: HttpOptions) -> Request:
     user, secret = options.username, options.password
     if isinstance(options.auth, (list, tuple)):
         user, secret = options.auth
@@ -240,7 +240,9 @@ def _request(url: str, options: Options) -> Request:
     )
 
 
-def _shown(answer: Answer, raise_error: bool, decode_body: bool, status: bool) -> Dict[str, Any]:
+def _shown(
+    answer: HttpAnswer, raise_error: bool, decode_body: bool, status: bool
+) -> Dict[str, Any]:
     if answer.error and not answer.status:
         return {"status": 0, "error": answer.error} if status else {"error": answer.error}
     body = answer.text() if decode_body else answer.body
@@ -290,7 +292,7 @@ def _headers(
     return found
 
 
-def _decoded(answer: Answer, kind: str) -> Dict[str, Any]:
+def _decoded(answer: HttpAnswer, kind: str) -> Dict[str, Any]:
     """Return {"dict": data}, or {"text": …} of what is no data."""
     if kind not in _DECODERS:
         raise UsageError(unknown("decode_type", kind, _DECODERS))

@@ -58,7 +58,7 @@ def renderer(
     if path is None:
         made = render(context, Source(str(string), "<string>", saltenv), default_renderer, names)
         return {} if made.data is None else made.data
-    found = source.fetch(context, source.Source(path, saltenv, skip_verify=True))
+    found = source.fetch(context, source.FileSource(path, saltenv, skip_verify=True))
     if found is None:
         # As in Salt: a tree may look for a file that need not be there.
         _log.warning("slsutil.renderer: %s was not found in saltenv %r", path, saltenv)

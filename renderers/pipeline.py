@@ -34,7 +34,7 @@ _OLD_PAIRS = {
 }
 
 
-class Stage(NamedTuple):
+class RenderStage(NamedTuple):
     """One renderer of a pipeline."""
 
     name: str
@@ -42,16 +42,16 @@ class Stage(NamedTuple):
     options: str = ""
 
 
-def pipeline_of(text: str, default: str = DEFAULT) -> Tuple[Stage, ...]:
+def pipeline_of(text: str, default: str = DEFAULT) -> Tuple[RenderStage, ...]:
     """Return the renderers of *text*: those of its #! line, or *default*."""
     found = _SHEBANG.match(text)
     return (_stages(found.group(1)) if found else ()) or _stages(default)
 
 
-def _stages(line: str) -> Tuple[Stage, ...]:
+def _stages(line: str) -> Tuple[RenderStage, ...]:
     line = _OLD_PAIRS.get(line.strip(), line)
     parts = (part.strip().partition(" ") for part in line.split("|"))
-    return tuple(Stage(name, options.strip()) for name, _, options in parts if name)
+    return tuple(RenderStage(name, options.strip()) for name, _, options in parts if name)
 
 
 def render(
@@ -131,7 +131,7 @@ class _Run:
         """Return the data after the last renderer."""
         return Rendered(self.data, self._lines, self._source.name)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: RenderStage) -> None:
         """Send the data through one renderer."""
         name = stage.name
         if name == "py":
@@ -188,7 +188,7 @@ class _Run:
         run = _Run(self._context, replace(self._source, text=text), {**self._variables, **names})
         for name in renderers:
             _check(self._context, name.partition(" ")[0], self._source)
-            run.stage(Stage(*name.split(maxsplit=1)))
+            run.stage(RenderStage(*name.split(maxsplit=1)))
         self._lines = run._lines
         return run.data
 

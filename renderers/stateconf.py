@@ -32,7 +32,7 @@ Through = Callable[[str, Tuple[str, ...], Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True)
-class Options:
+class StateconfOptions:
     """What stands behind the renderer's name."""
 
     goal: bool = True
@@ -43,7 +43,7 @@ class Options:
     renderers: Tuple[str, ...] = ("jinja", "yaml")
 
 
-def options_of(line: str) -> Options:
+def options_of(line: str) -> StateconfOptions:
     """Return the options that *line* asks for.
 
     Raises:
@@ -58,10 +58,12 @@ def options_of(line: str) -> Options:
     data, dot, template = (part.strip() for part in (rest or "yaml . jinja").partition(" . "))
     if not (data and dot and template):
         raise UsageError(f"stateconf {rest!r}: the renderers are written as 'yaml . jinja'")
-    return Options("G" not in flags, "o" in flags, "s" in flags, "p" in flags, (template, data))
+    return StateconfOptions(
+        "G" not in flags, "o" in flags, "s" in flags, "p" in flags, (template, data)
+    )
 
 
-def render(text: str, sls: str, saltenv: str, options: Options, through: Through) -> High:
+def render(text: str, sls: str, saltenv: str, options: StateconfOptions, through: Through) -> High:
     """Return the high data of *text*.
 
     Args:
@@ -85,7 +87,7 @@ def render(text: str, sls: str, saltenv: str, options: Options, through: Through
     return process(data or {}, sls, saltenv, options)
 
 
-def process(data: Any, sls: str, saltenv: str, options: Options) -> High:
+def process(data: Any, sls: str, saltenv: str, options: StateconfOptions) -> High:
     """Return high data with what the renderer adds to it and its local ids made global."""
     if not isinstance(data, dict):
         raise UsageError("stateconf needs a mapping of ids")

@@ -30,7 +30,7 @@ def load_rendered(
     found = yaml_lines.read(text)
     if found is not None:
         data, notes = found
-        return Rendered(data, yaml_lines.Lines(notes, line_map.lines), name)
+        return Rendered(data, yaml_lines.YamlLines(notes, line_map.lines), name)
     # Imported here: PyYAML takes as long as all else that a small file needs.
     from catena.renderers import yaml_parser
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import yaml
 
 from catena.renderers.source import DuplicateKeyError, SourceLimitError
-from catena.renderers.yaml_faults import Report
+from catena.renderers.yaml_faults import YamlErrors
 from catena.renderers.yaml_lines import Notes
 
 MAX_NODES = 1_000_000
@@ -36,7 +36,7 @@ class Builder:
         report: raises what is wrong.
     """
 
-    def __init__(self, loader: Any, report: Report) -> None:
+    def __init__(self, loader: Any, report: YamlErrors) -> None:
         self._loader = loader
         self._next = loader.get_event
         self._report = report

@@ -19,7 +19,7 @@ _HINTS = {
 }
 
 
-class Report:
+class YamlErrors:
     """Turns faults of the parser into errors that show the lines a person wrote."""
 
     def __init__(self, text: str, name: str, original: str, line_map: LineMap) -> None:

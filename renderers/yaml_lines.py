@@ -83,7 +83,7 @@ class _OtherFormError(Exception):
     """A line is not of a form that is read here."""
 
 
-class Lines(Mapping[DataPath, int]):
+class YamlLines(Mapping[DataPath, int]):
     """The line of each key and item by its path, kept nested as the data is.
 
     Args:

@@ -11,8 +11,8 @@ import yaml
 
 from catena.renderers.source import LineMap, Rendered, SourceLimitError
 from catena.renderers.yaml_builder import Builder
-from catena.renderers.yaml_faults import Report
-from catena.renderers.yaml_lines import Lines
+from catena.renderers.yaml_faults import YamlErrors
+from catena.renderers.yaml_lines import YamlLines
 
 MAX_CHARACTERS = 64 * 1024 * 1024
 _Base: Any = getattr(yaml, "CSafeLoader", None) or yaml.SafeLoader
@@ -31,7 +31,7 @@ def parse(
         YamlFaultError: not YAML, or a key twice; the message names *name* and the line.
         LimitError: more than 1 M nodes, or nested deeper than 200; with the line.
     """
-    report = Report(text, name, original, line_map)
+    report = YamlErrors(text, name, original, line_map)
     if len(text) > MAX_CHARACTERS:
         report.fail(f"longer than {MAX_CHARACTERS} characters when rendered", 0, SourceLimitError)
     try:
@@ -44,4 +44,4 @@ def parse(
         report.marked(error)
     except yaml.YAMLError as error:
         report.other(error)
-    return Rendered(data, Lines(notes, line_map.lines) if keep_lines else {}, name)
+    return Rendered(data, YamlLines(notes, line_map.lines) if keep_lines else {}, name)

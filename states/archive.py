@@ -145,7 +145,7 @@ def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
         CommandExecutionError: it is not there or can't be read.
         UsageError: the arguments make no sense.
     """
-    base = sources.Source(
+    base = sources.FileSource(
         "",
         options.saltenv or context.saltenv,
         str(options.source_hash or ""),
@@ -156,7 +156,7 @@ def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
         where = sources.first_of(context, list(options.source), base)
     else:
         text = str(options.source).replace("file://", "", 1)
-        where = sources.Source(text, *_rest(base))
+        where = sources.FileSource(text, *_rest(base))
     archive = opened(
         context, where.location, options.archive_format, None, options.password, where
     )
@@ -168,7 +168,7 @@ def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
     return _Work(archive, found, target, where.location, options, asked.keep_owner)
 
 
-def _rest(base: sources.Source) -> Tuple[str, str, Optional[str], bool]:
+def _rest(base: sources.FileSource) -> Tuple[str, str, Optional[str], bool]:
     return base.saltenv, base.source_hash, base.source_hash_name, base.skip_verify
 
 

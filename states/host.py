@@ -48,7 +48,7 @@ def present(
 class _Plan:
     """What host.present comes to, gathered address by address."""
 
-    lines: List[hosts.Line]
+    lines: List[hosts.HostsLine]
     #: Take the name away from other addresses.
     clean: bool
     comments: List[str] = field(default_factory=list)
@@ -82,7 +82,9 @@ class _Plan:
             self.warnings.append(f"Host {name} present for IP address {address}")
 
 
-def _to_note(lines: List[hosts.Line], wanted: List[str], comment: str) -> Dict[str, List[str]]:
+def _to_note(
+    lines: List[hosts.HostsLine], wanted: List[str], comment: str
+) -> Dict[str, List[str]]:
     """Return the addresses whose lines lack the comment."""
     if not comment:
         return {}

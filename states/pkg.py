@@ -9,7 +9,7 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.pkg.functions import normalize_name, provider, satisfies, wanted_packages
-from catena.modules.pkg.provider import Wanted
+from catena.modules.pkg.provider import WantedPackage
 from catena.modules.shared.arguments import truth
 
 #: The repositories' indexes are fetched once in a run, whoever asks (Salt's mod_init).
@@ -27,7 +27,7 @@ def _refresh(context: Context, asked: Optional[bool]) -> bool:
     return True
 
 
-def _unmet(context: Context, wanted: Sequence[Wanted]) -> List[Wanted]:
+def _unmet(context: Context, wanted: Sequence[WantedPackage]) -> List[WantedPackage]:
     tool = provider(context)
     installed = tool.installed()
     return [
@@ -37,8 +37,8 @@ def _unmet(context: Context, wanted: Sequence[Wanted]) -> List[Wanted]:
 
 def _names(items: Sequence[Any]) -> str:
     return ", ".join(
-        f"{item.name}={item.version}" if isinstance(item, Wanted) and item.version
-        else item.name if isinstance(item, Wanted) else str(item)
+        f"{item.name}={item.version}" if isinstance(item, WantedPackage) and item.version
+        else item.name if isinstance(item, WantedPackage) else str(item)
         for item in items
     )  # fmt: skip
 
@@ -91,19 +91,19 @@ _INSTALL = frozenset({"fromrepo", "skip_verify", "install_recommends", "allow_do
 
 def _named(
     context: Context, name: Optional[str], pkgs: Any, version: Optional[str] = None
-) -> List[Wanted]:
+) -> List[WantedPackage]:
     """Return the packages that a state names.
 
     A package of this host's own architecture is listed by its bare name, and is looked for by it:
     `bash:amd64` is bash on amd64, `bash.x86_64` is bash on x86_64.
     """
     found = wanted_packages(name, pkgs, version)
-    return [Wanted(normalize_name(context, item.name), item.version) for item in found]
+    return [WantedPackage(normalize_name(context, item.name), item.version) for item in found]
 
 
 def _wanted(
     context: Context, name: str, version: Optional[str], pkgs: Any, sources: Any
-) -> List[Wanted]:
+) -> List[WantedPackage]:
     if sources:
         if not isinstance(sources, list) or not all(isinstance(one, Mapping) for one in sources):
             raise UsageError("sources is a list of `- NAME: ADDRESS` lines")
@@ -112,7 +112,10 @@ def _wanted(
 
 
 def _with_hold(
-    context: Context, result: StateResult, wanted: Sequence[Wanted], options: Mapping[str, Any]
+    context: Context,
+    result: StateResult,
+    wanted: Sequence[WantedPackage],
+    options: Mapping[str, Any],
 ) -> StateResult:
     """Return *result* after holding or releasing the packages, where `hold` asks for it."""
     hold = options.get("hold")
@@ -159,7 +162,7 @@ def latest(
         text = f"No information found for '{', '.join(unknown)}'."
         return StateResult(False, comment=text)
     todo = [
-        Wanted(found, offered[found])
+        WantedPackage(found, offered[found])
         for found in names
         if offered[found]
         and not any(tool.compare(old, offered[found]) >= 0 for old in present.get(found, ()))

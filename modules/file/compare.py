@@ -21,14 +21,14 @@ def source_list(context: Context, source: Any, source_hash: Any, saltenv: str) -
     """
     if not isinstance(source, list):
         return source, source_hash
-    from catena.modules.file.source import Source, first_of
+    from catena.modules.file.source import FileSource, first_of
 
-    found = first_of(context, source, Source("", saltenv, str(source_hash or "")))
+    found = first_of(context, source, FileSource("", saltenv, str(source_hash or "")))
     return found.location, found.source_hash
 
 
 def _fetched(context: Context, name: str, saltenv: str) -> Path:
-    wanted = source.Source(name, saltenv, skip_verify=True)
+    wanted = source.FileSource(name, saltenv, skip_verify=True)
     found = source.fetch(context, wanted)
     if found is None:
         raise source.missing(context, wanted)
@@ -89,9 +89,9 @@ def extract_hash(
         source: its address.
         source_hash_name: its name in the list.
     """
-    from catena.modules.file.source import Source, expected_hash
+    from catena.modules.file.source import FileSource, expected_hash
 
-    wanted = Source(source or file_name, "base", str(hash_fn), source_hash_name)
+    wanted = FileSource(source or file_name, "base", str(hash_fn), source_hash_name)
     try:
         found = expected_hash(context, wanted)
     except CommandExecutionError:

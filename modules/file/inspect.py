@@ -234,7 +234,7 @@ def get_sum(context: Context, path: str, form: str = "sha256") -> str:
 @function(reads=True)
 def check_hash(context: Context, path: str, file_hash: str) -> bool:
     """Return whether a file has the hash that *file_hash* gives (KIND:HEX or HEX)."""
-    wanted = source.expected_hash(context, source.Source("", source_hash=file_hash))
+    wanted = source.expected_hash(context, source.FileSource("", source_hash=file_hash))
     return wanted is not None and source.hash_file(existing(path), wanted[0]) == wanted[1]
 
 
@@ -243,7 +243,7 @@ def get_source_sum(
     context: Context, file_name: str = "", source_hash: str = "", saltenv: str = "base"
 ) -> Dict[str, str]:
     """Return {"hash_type", "hsum"} that *source_hash* gives for *file_name*."""
-    wanted = source.expected_hash(context, source.Source(file_name, saltenv, source_hash))
+    wanted = source.expected_hash(context, source.FileSource(file_name, saltenv, source_hash))
     return {"hash_type": wanted[0], "hsum": wanted[1]} if wanted else {}
 
 

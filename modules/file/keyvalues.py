@@ -30,7 +30,7 @@ class KeyValues:
 
 
 @dataclass
-class Outcome:
+class KeyValueOutcome:
     """The new text and what is told of it."""
 
     lines: List[str]
@@ -85,7 +85,7 @@ def _is_ours(bare: str, wanted: KeyValues) -> bool:
     return _folded(bare, fold).startswith(tuple(_folded(key, fold) for key, _ in wanted.pairs))
 
 
-def _take(outcome: Outcome, line: str, wanted: KeyValues, left: Dict[str, int]) -> None:
+def _take(outcome: KeyValueOutcome, line: str, wanted: KeyValues, left: Dict[str, int]) -> None:
     """Put one line of the old text into *outcome*, changed, or not at all."""
     bare = line.lstrip(wanted.uncomment)
     pair = _pair_of(bare, wanted)
@@ -105,7 +105,7 @@ def _take(outcome: Outcome, line: str, wanted: KeyValues, left: Dict[str, int]) 
     left[key] -= left[key] > 0
 
 
-def _add_missing(outcome: Outcome, wanted: KeyValues, left: Dict[str, int]) -> None:
+def _add_missing(outcome: KeyValueOutcome, wanted: KeyValues, left: Dict[str, int]) -> None:
     missing = [_line(key, value, wanted) for key, value in wanted.pairs if left[key] > 0]
     if not missing:
         return
@@ -121,9 +121,9 @@ def _add_missing(outcome: Outcome, wanted: KeyValues, left: Dict[str, int]) -> N
         outcome.diff[:0] = ["  <SOF>\n", *(f"+ {line}" for line in missing)]
 
 
-def with_values(text: str, wanted: KeyValues) -> Outcome:
+def with_values(text: str, wanted: KeyValues) -> KeyValueOutcome:
     """Return *text* with every key set; a key without a line is added only when asked for."""
-    outcome = Outcome([], [])
+    outcome = KeyValueOutcome([], [])
     left = {key: wanted.count for key, _ in wanted.pairs}
     pruned = []
     for line in text.splitlines(True):

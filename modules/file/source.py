@@ -52,7 +52,7 @@ class SourceHashError(CommandExecutionError):
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """Where content comes from and how it is checked."""
 
     location: str
@@ -99,7 +99,7 @@ def _hash_in_list(text: str, names: List[str]) -> str:
     raise CommandExecutionError(f"no hash for {names[0]} was found in the source_hash file")
 
 
-def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]:
+def expected_hash(context: Context, source: FileSource) -> Optional[Tuple[str, str]]:
     """Return (kind, hex digest) that the source must have, or None where none was given.
 
     `source_hash` is HEX, KIND=HEX, KIND:HEX, or the address of a list of hashes.
@@ -111,7 +111,7 @@ def expected_hash(context: Context, source: Source) -> Optional[Tuple[str, str]]
     if not text:
         return None
     if "://" in text or text.startswith("/"):
-        listing = fetch(context, Source(text, source.saltenv, skip_verify=True))
+        listing = fetch(context, FileSource(text, source.saltenv, skip_verify=True))
         if listing is None:
             raise CommandExecutionError(f"Source hash file {text} not found")
         names = [source.source_hash_name or "", urlsplit(source.location).path.rsplit("/", 1)[-1]]
@@ -163,7 +163,7 @@ def _public(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _fetch_url(context: Context, source: Source) -> Path:
+def _fetch_url(context: Context, source: FileSource) -> Path:
     wanted = expected_hash(context, source)
     if wanted is None and not source.skip_verify:
         raise SourceMissingError(
@@ -178,7 +178,7 @@ def _fetch_url(context: Context, source: Source) -> Path:
     return target
 
 
-def fetch(context: Context, source: Source) -> Optional[Path]:
+def fetch(context: Context, source: FileSource) -> Optional[Path]:
     """Return a local, checked, read-only file with the content, or None when it is not there.
 
     Raises:
@@ -203,7 +203,7 @@ def fetch(context: Context, source: Source) -> Optional[Path]:
     return found
 
 
-def holds(context: Context, source: Source, path: Path) -> bool:
+def holds(context: Context, source: FileSource, path: Path) -> bool:
     """Return whether *path* is known to have the content of a source without fetching it.
 
     Only what is far away is worth the question, and only a hash answers it.
@@ -214,7 +214,7 @@ def holds(context: Context, source: Source, path: Path) -> bool:
     return wanted is not None and hash_file(path, wanted[0]) == wanted[1]
 
 
-def missing(context: Context, source: Source) -> SourceMissingError:
+def missing(context: Context, source: FileSource) -> SourceMissingError:
     """Return the error for a source that `fetch` did not find."""
     if source.location.startswith("salt://"):
         return SourceMissingError(
@@ -242,7 +242,7 @@ def meant(context: Context, location: str, saltenv: str) -> str:
     return f"; did you mean 'salt://{near}'?" if near else ""
 
 
-def _verify(context: Context, source: Source, path: Path) -> None:
+def _verify(context: Context, source: FileSource, path: Path) -> None:
     """Check the hash of what the file server does not vouch for (a salt:// source's is ignored).
 
     Raises:
@@ -256,7 +256,7 @@ def _verify(context: Context, source: Source, path: Path) -> None:
         raise SourceHashError(_public(source.location), wanted, found)
 
 
-def first_of(context: Context, sources: List[Any], base: Source) -> Source:
+def first_of(context: Context, sources: List[Any], base: FileSource) -> FileSource:
     """Return the first of several sources that is there.
 
     Each is an address, or {address: hash}.
@@ -267,7 +267,7 @@ def first_of(context: Context, sources: List[Any], base: Source) -> Source:
     for entry in sources:
         pair: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {str(entry): None}
         for location, digest in pair.items():
-            candidate = Source(
+            candidate = FileSource(
                 str(location),
                 base.saltenv,
                 str(digest or base.source_hash or ""),
@@ -279,7 +279,7 @@ def first_of(context: Context, sources: List[Any], base: Source) -> Source:
     raise CommandExecutionError("none of the specified sources were found")
 
 
-def _there(context: Context, source: Source) -> bool:
+def _there(context: Context, source: FileSource) -> bool:
     if source.location.startswith("salt://"):
         path, saltenv = split_location(source.location, source.saltenv)
         return context.files.entry(path, saltenv) is not None
@@ -289,7 +289,7 @@ def _there(context: Context, source: Source) -> bool:
         return False
 
 
-def mode_of(context: Context, source: Source) -> Optional[str]:
+def mode_of(context: Context, source: FileSource) -> Optional[str]:
     """Return the permission bits that the source has where it lies, for `mode: keep`."""
     if source.location.startswith("salt://"):
         path, saltenv = split_location(source.location, source.saltenv)

@@ -6,7 +6,7 @@ import re
 from typing import Dict, Iterable, List, Sequence
 
 from catena.core.context import Context
-from catena.modules.pkg.provider import Installed, InstallOptions, Tool, Wanted
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 
 #: How long apt waits for another process's lock, seconds (it would fail at once).
 LOCK_SECONDS = 300
@@ -15,7 +15,7 @@ _QUERY = "${Package}\t${Architecture}\t${Version}\t${db:Status-Abbrev}\n"
 _INST = re.compile(r"Inst (\S+) (?:\[\S+\] )?\((\S+) ")
 
 
-def install_command(wanted: Sequence[Wanted], options: InstallOptions) -> List[str]:
+def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) -> List[str]:
     """Return the apt-get command line that installs."""
     words = [*_apt_get("install")]
     if options.downgrade:
@@ -113,7 +113,7 @@ class Apt:
         """Fetch the indexes; a repository that fails is an error."""
         self._run(*_apt_get("update"), "--error-on=any")
 
-    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+    def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
         """Install or change to the wanted versions."""
         self._run(*install_command(wanted, options))
 

@@ -6,13 +6,13 @@ from typing import Dict, List, Sequence
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
-from catena.modules.pkg.provider import Installed, InstallOptions, Tool, Wanted
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 from catena.modules.pkg.rpm import RpmDatabase, specs
 
 _LIST_FORMAT = "%{name}\\t%{epoch}\\t%{version}-%{release}\\n"
 
 
-def install_command(wanted: Sequence[Wanted], options: InstallOptions) -> List[str]:
+def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) -> List[str]:
     """Return the dnf command line that installs."""
     words = ["dnf", "-q", "-y"]
     if options.skip_verify:
@@ -70,7 +70,7 @@ class Dnf:
         self._run("dnf", "-q", "-y", "clean", "expire-cache")
         self._run("dnf", "-q", "-y", "makecache")
 
-    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+    def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
         """Install; versions below the installed ones are a downgrade of their own in dnf."""
         installed = self.installed()
         down = [item for item in wanted if self._is_older(item, installed)]
@@ -87,7 +87,7 @@ class Dnf:
             command[command.index("install")] = "downgrade"
             self._run(*command)
 
-    def _is_older(self, item: Wanted, installed: Installed) -> bool:
+    def _is_older(self, item: WantedPackage, installed: Installed) -> bool:
         present = installed.get(item.name)
         return bool(item.version and present and self.compare(item.version, present[-1]) < 0)
 

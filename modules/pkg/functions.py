@@ -18,7 +18,7 @@ from catena.modules.pkg.provider import (
     Installed,
     InstallOptions,
     Provider,
-    Wanted,
+    WantedPackage,
     changes,
     checked_name,
     checked_version,
@@ -65,7 +65,9 @@ def provider(context: Context) -> Provider:
     raise CommandExecutionError("no package manager that catena knows is on this host")
 
 
-def wanted_packages(name: Optional[str], pkgs: Any, version: Optional[str] = None) -> List[Wanted]:
+def wanted_packages(
+    name: Optional[str], pkgs: Any, version: Optional[str] = None
+) -> List[WantedPackage]:
     """Return what `name`, `version` and `pkgs` ask for.
 
     *pkgs* is a list of names and of {name: version}; *name* may be a comma-separated list.
@@ -73,7 +75,7 @@ def wanted_packages(name: Optional[str], pkgs: Any, version: Optional[str] = Non
     Raises:
         UsageError: a name or version breaks the grammar, or nothing is asked for.
     """
-    found: List[Wanted] = []
+    found: List[WantedPackage] = []
     items = pkgs if pkgs else listed(name)
     for item in listed(items) if isinstance(items, str) else items:
         if isinstance(item, Mapping):
@@ -85,9 +87,9 @@ def wanted_packages(name: Optional[str], pkgs: Any, version: Optional[str] = Non
     return found
 
 
-def _wanted(name: Any, version: Any) -> Wanted:
+def _wanted(name: Any, version: Any) -> WantedPackage:
     text = "" if version in (None, "latest") else str(version).strip().lstrip("=")
-    return Wanted(checked_name(str(name)), text)
+    return WantedPackage(checked_name(str(name)), text)
 
 
 def satisfies(provider: Provider, have: Sequence[str], want: str) -> bool:
@@ -111,18 +113,18 @@ def satisfies(provider: Provider, have: Sequence[str], want: str) -> bool:
     return any(tests[operator](provider.compare(present, version)) for present in have)
 
 
-def _resolved(tool: Provider, wanted: Sequence[Wanted]) -> List[Wanted]:
+def _resolved(tool: Provider, wanted: Sequence[WantedPackage]) -> List[WantedPackage]:
     """Return *wanted* with operators and globs replaced by the candidate that satisfies them."""
     odd = [item for item in wanted if re.match(r"[<>!]", item.version) or "*" in item.version]
     if not odd:
-        return [Wanted(item.name, checked_version(item.version)) for item in wanted]
+        return [WantedPackage(item.name, checked_version(item.version)) for item in wanted]
     offered = tool.candidates([item.name for item in odd])
     found = []
     for item in wanted:
         if item not in odd:
-            found.append(Wanted(item.name, checked_version(item.version)))
+            found.append(WantedPackage(item.name, checked_version(item.version)))
         elif satisfies(tool, [v for v in (offered[item.name],) if v], item.version):
-            found.append(Wanted(item.name, offered[item.name]))
+            found.append(WantedPackage(item.name, offered[item.name]))
         else:
             offer = offered[item.name] or "nothing"
             raise CommandExecutionError(

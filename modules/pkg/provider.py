@@ -26,7 +26,7 @@ Installed = Dict[str, List[str]]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPackage:
     """One package to install, as a person asked for it."""
 
     name: str
@@ -70,7 +70,7 @@ class Provider(Protocol):
     def refresh(self) -> None:
         """Fetch the repositories' indexes."""
 
-    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+    def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
         """Install or change to the wanted versions."""
 
     def remove(self, names: Sequence[str], purge: bool) -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
-from catena.modules.pkg.provider import Installed, InstallOptions, Tool, Wanted
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 from catena.modules.pkg.rpm import RpmDatabase, specs
 
 #: 102 reboot needed, 103 restart of zypper needed, 106 some repository skipped: done all the same.
@@ -18,7 +18,7 @@ NOTHING = 104
 LOCK_SECONDS = "300"
 
 
-def install_command(wanted: Sequence[Wanted], options: InstallOptions) -> List[str]:
+def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) -> List[str]:
     """Return the zypper command line that installs."""
     words = ["zypper", "--non-interactive", "--no-refresh"]
     if options.skip_verify:
@@ -104,7 +104,7 @@ class Zypper:
         """Fetch the repositories' indexes anew."""
         self._run("zypper", "--non-interactive", "refresh", "--force")
 
-    def install(self, wanted: Sequence[Wanted], options: InstallOptions) -> None:
+    def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
         """Install or change to the wanted versions."""
         self._run(*install_command(wanted, options), ok=DONE)
 

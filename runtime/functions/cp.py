@@ -15,7 +15,7 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.files import write_all, write_durable
 from catena.core.plugins import function
 from catena.modules.file.content import write_by
-from catena.modules.file.source import Source, fetch
+from catena.modules.file.source import FileSource, fetch
 from catena.modules.file.source import hash_file as hash_of
 
 _SCHEME = "salt://"
@@ -270,7 +270,7 @@ def _fetch_any(
     """
     scheme = urlsplit(path).scheme
     if scheme in ("http", "https"):
-        wanted = Source(path, source_hash=source_hash or "", skip_verify=not source_hash)
+        wanted = FileSource(path, source_hash=source_hash or "", skip_verify=not source_hash)
         return fetch(context, wanted)
     if scheme == "salt":
         return _fetch(context, path, saltenv)

@@ -19,7 +19,7 @@ def _is_remote(name: str) -> bool:
     return "://" in name and not name.startswith("file://")
 
 
-def _judged(context: Context, where: source.Source, path: Path, place: str) -> StateResult:
+def _judged(context: Context, where: source.FileSource, path: Path, place: str) -> StateResult:
     """Compare the hash with the one asked for; *place* says where the file is."""
     wanted = None if where.skip_verify else source.expected_hash(context, where)
     if wanted is None:
@@ -33,7 +33,7 @@ def _judged(context: Context, where: source.Source, path: Path, place: str) -> S
     )
 
 
-def _local(context: Context, where: source.Source) -> StateResult:
+def _local(context: Context, where: source.FileSource) -> StateResult:
     scheme, _, rest = where.location.rpartition("file://")
     path = Path(rest if not scheme else where.location)
     if not path.is_file():
@@ -52,7 +52,7 @@ def cached(
     use_etag: bool = False,
 ) -> StateResult:
     """Make sure that a file of the file server or of the web is in this host's cache."""
-    where = source.Source(
+    where = source.FileSource(
         name,
         saltenv or context.saltenv,
         str(source_hash or ""),

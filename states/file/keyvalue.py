@@ -12,7 +12,7 @@ from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.file import content
 from catena.modules.file.inspect import text_of
-from catena.modules.file.keyvalues import KeyValues, Outcome, with_values
+from catena.modules.file.keyvalues import KeyValueOutcome, KeyValues, with_values
 from catena.modules.shared.arguments import split, truth
 from catena.states.answers import done, failed, would
 from catena.states.file.kept import keep
@@ -37,7 +37,7 @@ def _old_text(path: Path, create: bool) -> Optional[str]:
         return None
 
 
-def _told(context: Context, name: str, made: Outcome, shown: bool) -> StateResult:
+def _told(context: Context, name: str, made: KeyValueOutcome, shown: bool) -> StateResult:
     if not made.changed and not made.deleted:
         return done("")
     changes = {"diff": "".join(made.diff) if shown else "<show_changes=False>"}

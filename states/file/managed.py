@@ -66,13 +66,13 @@ def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
     return str(render_file(context, text, str(options.template), variables))
 
 
-def find_source(context: Context, options: ManagedOptions) -> source.Source:
+def find_source(context: Context, options: ManagedOptions) -> source.FileSource:
     """Return the source that an order names, the first that is there when it names several.
 
     Raises:
         CommandExecutionError: none is there.
     """
-    base = source.Source(
+    base = source.FileSource(
         "",
         options.saltenv or context.saltenv,
         str(options.source_hash or ""),

@@ -48,7 +48,7 @@ def test_a_cron_table_survives_reading_and_writing() -> None:
         "@reboot echo hi\n#DISABLED#1 2 3 4 5 off\n"
     )
     table = cron.parse(text)
-    assert table.jobs[0] == cron.Job(
+    assert table.jobs[0] == cron.CronJob(
         "/usr/bin/backup --all", ("5", "1", "*", "*", "*"), "backup", "nightly"
     )
     assert table.jobs[1].when == ("@reboot",)
@@ -59,7 +59,7 @@ def test_a_cron_table_survives_reading_and_writing() -> None:
 
 def test_a_cron_job_is_found_by_its_identifier() -> None:
     job = cron.job_of("new command", {"minute": 1}, identifier="id")
-    table = cron.with_job(cron.Table(jobs=(cron.Job("old", identifier="id"),)), job)
+    table = cron.with_job(cron.Table(jobs=(cron.CronJob("old", identifier="id"),)), job)
     assert table.jobs == (job,)
     assert cron.without_job(table, "anything", "id").jobs == ()
 

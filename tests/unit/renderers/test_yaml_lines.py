@@ -63,7 +63,7 @@ def assert_read_alike(text: str) -> bool:
     except SourceError as error:
         pytest.fail(f"read a faulty text {text!r}: {error}")
     assert repr(found[0]) == repr(wanted.data), text
-    assert dict(yaml_lines.Lines(found[1])) == wanted.lines, text
+    assert dict(yaml_lines.YamlLines(found[1])) == wanted.lines, text
     return True
 
 
@@ -124,7 +124,7 @@ def test_everything_else_is_left_to_the_general_parser(text: str) -> None:
 def test_lines_are_those_of_the_source() -> None:
     found = yaml_lines.read("a:\n  - b\nc: 1\n")
     assert found is not None
-    lines = yaml_lines.Lines(found[1], (10, 20, 30))
+    lines = yaml_lines.YamlLines(found[1], (10, 20, 30))
     assert dict(lines) == {("a",): 10, ("a", 0): 20, ("c",): 30}
     assert len(lines) == 3
     assert lines.get(("a", 1)) is None
