@@ -17,6 +17,7 @@ from catena.master.chains import decide as chain_decide
 from catena.master.chains import rows as chain_rows
 from catena.master.chains.lifecycle import MinionState
 from catena.master.chains.model import OPEN_MINIONS, ChainExecution, ChainMinion
+from catena.master.executions import leases
 from catena.master.executions.lifecycle import ExecutionState
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.process.clocks import ClockReading, passed
@@ -32,6 +33,8 @@ SLICE = 5000
 #: Of a run on a host that has something to do.
 _UNENDED = [state.value for state in (MinionState.pending, *OPEN_MINIONS)]
 OPEN_STATES = [state.value for state in OPEN]
+#: Subject of the leases of hosts that are visited.
+LEASED = "ssh_host"
 
 
 def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = False) -> list[str]:
@@ -88,6 +91,13 @@ def move(
 def host(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
     """Return the row of one host."""
     return conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+
+
+def without_lease(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
+    """Return the hosts that are visited by a master whose lease is over."""
+    visited = SSH_HOSTS.c.state == HostState.visited.value
+    live = leases.is_live(LEASED, SSH_HOSTS.c.id, now)
+    return conn.execute(sa.select(SSH_HOSTS).where(visited, sa.not_(live))).all()
 
 
 def hosts(conn: sa.Connection, names: Collection[str]) -> dict[str, sa.Row[Any]]:

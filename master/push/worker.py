@@ -26,6 +26,8 @@ from catena.core.job import JobSpec
 from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import KnownHost
 from catena.master.chains.ledger import ChainLedger
+from catena.master.executions import leases
+from catena.master.executions.leases import Lease, LeaseLostError
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.jobs.returns import Returns
@@ -103,6 +105,8 @@ class _Visit:
 
     host: str
     errand: Errand
+    #: The claim to the host; what the visit stores about the host, it stores under it.
+    lease: Lease
     task: asyncio.Task[None] | None = None
     visitor: Visitor | None = None
     phase: str = ""
@@ -242,12 +246,9 @@ class SshWorker:
 
     async def _release(self, now: float) -> None:
         """Take visits from masters that are gone."""
-        rule = (SSH_HOSTS.c.state == HostState.visited.value) & (SSH_HOSTS.c.held_until < now)
-        query = sa.select(SSH_HOSTS).where(rule)
-        for row in await self._store.read(lambda conn: conn.execute(query).all()):
+        for row in await self._store.read(lambda conn: rows.without_lease(conn, now)):
             if row.id not in self._visits:
-                text = "the master that was with it is gone"
-                await self._move(row, HostEvent.lose, detail=text, due=0.0, holder="")
+                await self._store.write(partial(_release, row, now))
 
     async def open(self) -> None:
         """Learn of the hosts that there are; call it before anything is dispatched.
@@ -264,11 +265,7 @@ class SshWorker:
         await self._take_over()
 
     async def _take_over(self) -> None:
-        values = {"held_until": 0.0}
-        rule = SSH_HOSTS.c.state == HostState.visited.value
-        await self._store.write(
-            lambda conn: conn.execute(sa.update(SSH_HOSTS).where(rule).values(values))
-        )
+        await self._store.write(lambda conn: leases.lapse_all(conn, rows.LEASED))
 
     async def close(self) -> None:
         """End every visit; what runs on the hosts goes on."""
@@ -290,19 +287,27 @@ class SshWorker:
         """Claim a host and its job, then go there."""
         now = self._parts.clocks().wall
 
-        def claim(conn: sa.Connection) -> bool:
-            held = {"holder": self._parts.name, "held_until": now + LEASE_SECONDS}
-            if not rows.move(conn, row, HostEvent.visit, Actor.system, now, detail="", **held):
-                return False
+        def claim(conn: sa.Connection) -> Lease | None:
+            if not rows.move(conn, row, HostEvent.visit, Actor.system, now, detail=""):
+                return None
+            wanted = (rows.LEASED, row.id)
+            lease = leases.claim(conn, wanted, self._parts.name, now, LEASE_SECONDS)
+            if lease is None:
+                # The move is undone with the transaction.
+                raise LeaseLostError
             if errand.job is not None:
-                # From here on a cancellation is told to the host, not only noted.
+                # From here on a cancellation is sent to the host, not only stored.
                 job_rows.mark_sent(conn, errand.job.jid, [row.id], now)
-            return True
+            return lease
 
-        if not await self._store.write(claim):
+        try:
+            lease = await self._store.write(claim)
+        except LeaseLostError:
+            lease = None
+        if lease is None:
             return
         failpoints.hit("visit.claimed")
-        visit = _Visit(row.id, errand, tries=row.tries)
+        visit = _Visit(row.id, errand, lease, tries=row.tries)
         self._visits[row.id] = visit
         visit.task = asyncio.create_task(self._visit(visit), name=f"ssh {row.id}")
 
@@ -417,18 +422,22 @@ class SshWorker:
                     await self._keep(visit)
                 if visit.phase != visit.told:
                     visit.told = visit.phase
-                    self._store.later(partial(_show, visit.host, self._parts.name, visit.phase))
+                    self._store.later(partial(_show, visit.lease, visit.phase))
                 await self._call_off(visit)
             except CatenaError as error:
                 LOG.warning("%s: %s", visit.host, error)
 
     async def _keep(self, visit: _Visit) -> None:
         """Renew the claim; end the visit where another master has it."""
-        until = self._parts.clocks().wall + LEASE_SECONDS
-        kept = await self._store.write(partial(_renew, visit.host, self._parts.name, until))
-        if not kept and visit.visitor is not None:
+        now = self._parts.clocks().wall
+        try:
+            visit.lease = await self._store.write(
+                lambda conn: leases.renew(conn, visit.lease, now, LEASE_SECONDS)
+            )
+        except LeaseLostError:
             LOG.warning("%s is visited by another master", visit.host)
-            await visit.visitor.end()
+            if visit.visitor is not None:
+                await visit.visitor.end()
 
     async def _call_off(self, visit: _Visit) -> None:
         if visit.called_off or visit.visitor is None:
@@ -459,19 +468,19 @@ class SshWorker:
             LOG.info("%s: %s", visit.host, left.detail)
         if left.reject and job is not None:
             await self._reject(visit.host, job, left.reject)
-        await self._store.write(lambda conn: self._left(conn, visit.host, left, now))
+        await self._store.write(lambda conn: self._left(conn, visit.lease, left, now))
         self._news.set()
         self._parts.left()
 
-    def _left(self, conn: sa.Connection, host: str, left: Leave, now: float) -> None:
-        row = rows.host(conn, host)
-        if row is None or row.holder != self._parts.name:
+    def _left(self, conn: sa.Connection, lease: Lease, left: Leave, now: float) -> None:
+        row = rows.host(conn, lease.id)
+        if not leases.release(conn, lease) or row is None:
             return
         values = {"detail": left.detail, "due": left.due, "tries": left.tries}
-        rows.move(conn, row, left.event, Actor.agent, now, **values, holder="", held_until=0.0)
+        rows.move(conn, row, left.event, Actor.agent, now, **values)
         if left.tries == 1:
             state = HOST.next(HostState.visited, left.event, Actor.agent)
-            self._parts.looks.tell(conn, host, state.value, left.detail)
+            self._parts.looks.tell(conn, lease.id, state.value, left.detail)
 
     async def _reject(self, host: str, job: OpenJob, reason: str) -> None:
         await self._parts.returns.rejected(host, JobRejected(job.jid, reason))
@@ -488,12 +497,15 @@ class SshWorker:
         await self._store.write(forget)
 
 
-def _renew(host: str, holder: str, until: float, conn: sa.Connection) -> bool:
-    rule = (SSH_HOSTS.c.id == host) & (SSH_HOSTS.c.holder == holder)
-    update = sa.update(SSH_HOSTS).where(rule).values(held_until=until)
-    return conn.execute(update).rowcount == 1
+def _release(row: sa.Row[Any], now: float, conn: sa.Connection) -> None:
+    """End the visit of a master that is gone, unless it has renewed its lease meanwhile."""
+    if leases.end_lapsed(conn, (rows.LEASED, row.id), now):
+        text = "the master that was with it is gone"
+        rows.move(conn, row, HostEvent.lose, Actor.system, now, detail=text, due=0.0)
 
 
-def _show(host: str, holder: str, phase: str, conn: sa.Connection) -> None:
-    rule = (SSH_HOSTS.c.id == host) & (SSH_HOSTS.c.holder == holder)
+def _show(lease: Lease, phase: str, conn: sa.Connection) -> None:
+    """Store what a visit is doing, for people."""
+    leases.require(conn, lease)
+    rule = SSH_HOSTS.c.id == lease.id
     conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=phase[:300]))

@@ -22,9 +22,6 @@ SSH_HOSTS = sa.Table(
     sa.Column("due", sa.Double, nullable=False, server_default="0"),
     #: Visits in a row that did not get to it.
     sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
-    #: The master process that is with it, and until when that counts without a word of it.
-    sa.Column("holder", sa.String(64), nullable=False, server_default=""),
-    sa.Column("held_until", sa.Double, nullable=False, server_default="0"),
     #: What the last visit found; "" before the first.
     sa.Column("machine_id", sa.String(64), nullable=False, server_default=""),
     sa.Column("boot_id", sa.String(64), nullable=False, server_default=""),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from catena.client.requests.chains import (
     ChainAction,
@@ -24,7 +25,8 @@ from catena.master import daemon
 from catena.master.daemon import Master
 from catena.master.push import messages as m
 from catena.master.push.visitor import VisitDiedError
-from catena.master.push.worker import LEASE_SECONDS, WorkerParts
+from catena.master.push.worker import LEASE_EVERY, LEASE_SECONDS, WorkerParts
+from catena.master.store.ssh_tables import SSH_HOSTS
 from tests.integration.master.bench import Bench, a_master, a_return
 
 #: No test waits longer for anything.
@@ -245,3 +247,43 @@ async def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
             host.ends.set()
             await until(lambda: not other.ssh.visiting(), other)
             assert (await other.states(done.jid))["web1"] == "done"
+
+
+async def _state(master: Bench) -> str:
+    query = sa.select(SSH_HOSTS.c.state).where(SSH_HOSTS.c.id == "web1")
+    return str(await master.store.read(lambda conn: conn.execute(query).scalar_one()))
+
+
+async def test_visit_ends_without_a_trace_when_its_lease_was_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    host = Host()
+    url = f"sqlite:///{tmp_path}/both.db"
+    async with masters(monkeypatch, {"web1": host}, database=url) as one:
+        async with masters(monkeypatch, {"web1": host}, database=url) as two:
+            await one.submit(tgt="web1")
+            await until(lambda: host.ran, one)
+            first, second = (one, two) if one.ssh.visiting() else (two, one)
+            second.hand.advance(LEASE_SECONDS + 1)
+            await second.ssh.tick()
+            await until(lambda: len(host.visits) == 2, second)
+            # The first master is late with its renewal.
+            first.hand.advance(LEASE_EVERY + 1)
+            await until(lambda: not first.ssh.visiting(), first)
+            assert second.ssh.visiting() == ["web1"]
+            assert await _state(second) == "visited"
+            host.ends.set()
+            await until(lambda: not second.ssh.visiting(), second)
+            assert await _state(second) == "resting"
+
+
+async def test_host_whose_visit_has_no_lease_is_visited_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        row = {"id": "web1", "state": "visited", "since": 0.0}
+        await master.store.write(lambda conn: conn.execute(sa.insert(SSH_HOSTS).values(row)))
+        await master.ssh.tick()
+        await until(lambda: host.visits and not master.ssh.visiting(), master)
+        assert await _state(master) == "resting"
