@@ -31,7 +31,7 @@ from catena.client.requests import jobs as job_asks
 from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import JobList, RunJob
-from catena.core.job import JobSpec
+from catena.core.job import FunctionCall, JobSpec
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
@@ -124,7 +124,7 @@ def jobs(count: int) -> float:
 
     def fill(conn: sa.Connection) -> None:
         spec = JobSpec("", "test.ping", tgt="*", issued=time.time())
-        request = JobRequest("root", "test.ping")
+        request = JobRequest("root", FunctionCall("test.ping"))
         for number in range(count):
             one = replace(spec, jid=f"2026010112{number:010d}")
             new = job_rows.NewJob(one, request, {f"old{n}": Delivery.done for n in range(5)})

@@ -75,6 +75,47 @@ class ChainManifest:
 
 
 @dataclass(frozen=True)
+class FunctionCall:
+    """What to run where, as whoever asks for it says.
+
+    Records that travel or are stored (RunJob, JobSpec, Reaction) have these fields among their
+    own, so that older versions read them. `of` takes a call out of such a record, and `fields`
+    puts it into one.
+    """
+
+    fun: str
+    args: tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)
+    tgt: str = ""
+    tgt_type: str = "glob"
+    #: Free data that comes back with the events (Salt's `metadata`).
+    metadata: Dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Any) -> FunctionCall:
+        """Return the call in a record, or a row of the store, that has its fields."""
+        return cls(
+            record.fun,
+            tuple(record.args),
+            record.kwargs,
+            record.tgt,
+            record.tgt_type,
+            record.metadata,
+        )
+
+    def fields(self) -> Dict[str, Any]:
+        """Return the fields by name, to make a record that has them."""
+        return {
+            "fun": self.fun,
+            "args": self.args,
+            "kwargs": self.kwargs,
+            "tgt": self.tgt,
+            "tgt_type": self.tgt_type,
+            "metadata": self.metadata,
+        }
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One function call on one or many hosts."""
 

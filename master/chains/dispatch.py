@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
-from catena.core.job import BOUNDARY_SECONDS, ChainManifest
+from catena.core.job import BOUNDARY_SECONDS, ChainManifest, FunctionCall
 from catena.master.chains import claims, decide, rows
 from catena.master.chains.claims import Draft, Host
 from catena.master.chains.dependencies import ChainParts, ChainRules, SshHosts
@@ -229,12 +229,11 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
         key: the job is stored once under it.
     """
     row = found.row
+    metadata = {"suma-action-chain": True, "chain": row.id, "epoch": row.epoch}
     return JobRequest(
         user=row.user,
-        fun=START,
-        args=(row.id,),
+        call=FunctionCall(START, (row.id,), metadata=metadata),
         minions=tuple(sorted(rendering.chains)),
-        metadata={"suma-action-chain": True, "chain": row.id, "epoch": row.epoch},
         chains={
             minion: _told(chain.manifest, parts.rules)
             for minion, chain in rendering.chains.items()

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.errors import NotFoundError
+from catena.core.job import FunctionCall
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, fence_rules, run_jobs
 from catena.master.chains.dependencies import ChainParts
@@ -64,10 +65,12 @@ class Fences:
         epoch = {"epoch": run.epoch} if fence.named else {}
         request = JobRequest(
             user="root",
-            fun=CLEAN,
-            kwargs={"actionchain_id": run.chain_id, **epoch},
+            call=FunctionCall(
+                CLEAN,
+                kwargs={"actionchain_id": run.chain_id, **epoch},
+                metadata={"chain": run.chain_id, "epoch": run.epoch},
+            ),
             minions=(fence.minion,),
-            metadata={"chain": run.chain_id, "epoch": run.epoch},
         )
 
         def within(conn: sa.Connection, submitted: Submitted) -> None:

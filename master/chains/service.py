@@ -28,6 +28,7 @@ from catena.client.requests.chains import (
 )
 from catena.core import ids
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
+from catena.core.job import FunctionCall
 from catena.core.records import decode, encode
 from catena.master.chains import (
     actions,
@@ -399,13 +400,12 @@ class ChainService:
             name = await asyncio.to_thread(
                 self._parts.files.write_preview, minion, row.id, text, some
             )
+        metadata = {"chain": row.id, "preview": True}
         submitted = await self._parts.jobs.submit(
             JobRequest(
                 user=user,
-                fun="state.sls",
-                args=(name,),
+                call=FunctionCall("state.sls", (name,), metadata=metadata),
                 minions=tuple(sorted(plans)),
-                metadata={"chain": row.id, "preview": True},
                 idempotency_key=self._parts.once.key,
             )
         )

@@ -13,6 +13,7 @@ from catena.client.requests.runners import RunnerCall
 from catena.core import events
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError, NotFoundError, TryLaterError
+from catena.core.job import FunctionCall
 from catena.core.records import decode, encode
 from catena.core.redact import hide_arguments
 from catena.core.suggest import unknown
@@ -139,15 +140,7 @@ def _request_key(reaction: Reaction, key: str) -> str:
 
 
 def _job(reaction: Reaction, key: str) -> RunJob:
-    return RunJob(
-        tgt=reaction.tgt,
-        tgt_type=reaction.tgt_type,
-        fun=reaction.fun,
-        args=reaction.args,
-        kwargs=reaction.kwargs,
-        metadata=reaction.metadata,
-        idempotency_key=key,
-    )
+    return RunJob(**FunctionCall.of(reaction).fields(), idempotency_key=key)
 
 
 def _key_change(reaction: Reaction) -> KeyChange:

@@ -9,7 +9,7 @@ from typing import Any
 from catena.client.requests import jobs as asks
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch, RunJob
 from catena.core.errors import UsageError
-from catena.core.job import DEFAULT_DEADLINE_SECONDS
+from catena.core.job import DEFAULT_DEADLINE_SECONDS, FunctionCall
 from catena.core.types import JSON
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.service import Jobs
@@ -34,12 +34,7 @@ class JobHandlers:
         """Run a function on the minions of a target."""
         request = JobRequest(
             user=caller.name,
-            fun=asked.fun,
-            args=asked.args,
-            kwargs=asked.kwargs,
-            tgt=asked.tgt,
-            tgt_type=asked.tgt_type,
-            metadata=asked.metadata,
+            call=FunctionCall.of(asked),
             expiry_seconds=_expiry(asked.expiry_seconds),
             deadline_seconds=_deadline(asked.deadline_seconds),
             batch=asked.batch,

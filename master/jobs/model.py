@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catena.core.job import (
     DEFAULT_DEADLINE_SECONDS,
     ChainManifest,
+    FunctionCall,
     JobProgress,
     JobReturn,
     JobSpec,
@@ -26,14 +27,9 @@ class JobRequest:
     """One function call on many minions, as the caller wants it."""
 
     user: str
-    fun: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    tgt: str = ""
-    tgt_type: str = "glob"
-    #: The minions themselves; None: resolve the target.
+    call: FunctionCall
+    #: The minions themselves; None: resolve the call's target.
     minions: tuple[str, ...] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
     #: Per minion, for jobs of mgractionchains.
     chains: Mapping[str, ChainManifest] = field(default_factory=dict)
     #: For so long it may be handed over; 0: for `job_expiry_hours`.

@@ -16,7 +16,7 @@ from catena.core.finite import finite
 from catena.core.frozen import replace
 from catena.core.fsm import Actor
 from catena.core.ids import is_jid
-from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.job import ChainManifest, FunctionCall, JobReturn, JobSpec
 from catena.core.records import decode, encode
 from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
 from catena.master.jobs.model import JobRequest, Order
@@ -205,12 +205,12 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
         return None
     if request.exact:
         stored = job(conn, found.jid)
-        if _arguments(stored) != _arguments(request):
+        if _arguments(stored) != _arguments(request.call):
             raise other_request(request.idempotency_key, f"job {found.jid}, {stored.fun}")
     return str(found.jid)
 
 
-def _arguments(what: Row | JobRequest) -> Any:
+def _arguments(what: Row | FunctionCall) -> Any:
     """Return what makes one request another one; NaN is equal to itself there."""
     return finite([what.fun, what.tgt, encode(what.args), encode(what.kwargs)])
 
@@ -286,16 +286,11 @@ def spec_of(job: Row, minion: str, chain: Mapping[str, Any] | None) -> JobSpec:
     """Return the spec that a row of JOBS, and what a delivery has of a chain, describe."""
     spec = JobSpec(
         jid=job.jid,
-        fun=job.fun,
-        args=tuple(job.args),
-        kwargs=job.kwargs,
         user=job.user,
-        tgt=job.tgt,
-        tgt_type=job.tgt_type,
         issued=job.issued,
         not_after=job.not_after,
         deadline_seconds=job.deadline_seconds,
-        metadata=job.metadata,
+        **FunctionCall.of(job).fields(),
     )
     return with_chain(spec, minion, decode(ChainManifest, chain)) if chain else spec
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.clock import Clock
 from catena.core.errors import CatenaError, UsageError
+from catena.core.frozen import replace
 from catena.core.fsm import Actor
 from catena.core.ids import Jid, JidFactory, jid_at
 from catena.core.ids import jid as checked_jid
@@ -199,7 +200,7 @@ class Jobs:
 
     async def _minions(self, request: JobRequest) -> tuple[str, ...]:
         if request.minions is None:
-            found = await self._parts.targets.resolve(request.tgt, request.tgt_type)
+            found = await self._parts.targets.resolve(request.call.tgt, request.call.tgt_type)
         else:
             found = tuple(sorted(set(request.minions)))
             self._parts.targets.check(found)
@@ -210,19 +211,16 @@ class Jobs:
     def _spec(self, request: JobRequest, jid: Jid) -> JobSpec:
         now = self._parts.clock.now().timestamp()
         waits = request.expiry_seconds or self._parts.expiry_seconds
-        named = request.tgt or ",".join(request.minions or ())
+        call = request.call
+        if not call.tgt:
+            call = replace(call, tgt=",".join(request.minions or ()), tgt_type="list")
         return JobSpec(
             jid=jid,
-            fun=request.fun,
-            args=request.args,
-            kwargs=dict(request.kwargs),
             user=request.user,
-            tgt=named,
-            tgt_type=request.tgt_type if request.tgt else "list",
             issued=now,
             not_after=self._parts.steady.now() + waits,
             deadline_seconds=request.deadline_seconds,
-            metadata=dict(request.metadata),
+            **call.fields(),
         )
 
     def _insert(

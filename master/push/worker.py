@@ -22,7 +22,7 @@ from catena.core import failpoints
 from catena.core.chain_calls import RESUME, START
 from catena.core.errors import CatenaError
 from catena.core.fsm import Actor
-from catena.core.job import JobSpec
+from catena.core.job import FunctionCall, JobSpec
 from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import KnownHost
 from catena.master.chains.ledger import ChainLedger
@@ -408,7 +408,7 @@ class SshWorker:
         """Have a host asked for its reboot once more: who had to do it there is gone."""
         LOG.info("%s has not rebooted: it is asked again", host)
         meta = {"suma-action-chain": True}
-        request = JobRequest(user="root", fun=RESUME, minions=(host,), metadata=meta)
+        request = JobRequest("root", FunctionCall(RESUME, metadata=meta), minions=(host,))
         await self._parts.jobs.submit(request)
 
     async def _hold(self, visit: _Visit) -> None:

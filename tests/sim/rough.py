@@ -17,6 +17,7 @@ from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.client.requests.contract import AnyAsk
 from catena.core.errors import CatenaError, NotFoundError
+from catena.core.job import FunctionCall
 from catena.core.records import encode
 from catena.master.jobs.model import JobRequest
 from catena.master.requests.rights import ADMINISTRATOR, Caller
@@ -187,7 +188,7 @@ class RoughWorld(World):
 
     async def _cure(self, name: str) -> None:
         await asyncio.sleep(self.luck.uniform(5, 120))
-        request = JobRequest(user="root", fun=CLEAN, minions=(name,))
+        request = JobRequest("root", FunctionCall(CLEAN), minions=(name,))
         for _ in range(100):
             master = self.master.master
             try:

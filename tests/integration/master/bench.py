@@ -16,7 +16,8 @@ from catena.core.clock import ManualClock
 from catena.core.config.folders import placed
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event
-from catena.core.job import JobProgress, JobReturn, JobSpec
+from catena.core.frozen import fields
+from catena.core.job import FunctionCall, JobProgress, JobReturn, JobSpec
 from catena.master.daemon import Master
 from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.keys.ring import KnownKey
@@ -36,6 +37,7 @@ from catena.transport.messages import (
 
 T = TypeVar("T")
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+_CALL = {field.name for field in fields(FunctionCall)}
 _sessions = itertools.count(1)
 
 
@@ -80,7 +82,9 @@ class Bench(Master):
         return scripts
 
     async def submit(self, tgt: str = "*", **more: Any) -> Submitted:
-        request = JobRequest(**{"user": "root", "fun": "test.ping", "tgt": tgt, **more})
+        given = {"fun": "test.ping", "tgt": tgt, **more}
+        call = {name: given.pop(name) for name in list(given) if name in _CALL}
+        request = JobRequest(given.pop("user", "root"), FunctionCall(**call), **given)
         done = await self.jobs.submit(request)
         await self.settle()
         return done

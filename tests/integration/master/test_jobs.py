@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from catena.client.requests.jobs import JobList
 from catena.core.errors import NotFoundError, UsageError
-from catena.core.job import JobProgress, JobReturn
+from catena.core.job import FunctionCall, JobProgress, JobReturn
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import EventItem, JobRequest, Submitted
 from catena.master.jobs.service import NoMatchError
@@ -314,7 +314,9 @@ async def test_following_a_job_shows_every_item_and_ends_with_the_states() -> No
         started = asyncio.Event()
 
         async def follow() -> None:
-            async for item in master.views.follow_new(JobRequest("root", "test.ping", tgt="*")):
+            async for item in master.views.follow_new(
+                JobRequest("root", FunctionCall("test.ping", tgt="*"))
+            ):
                 items.append(item)
                 started.set()
 
@@ -397,7 +399,9 @@ async def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_
             raise UsageError("changed my mind")
 
         with pytest.raises(UsageError, match="changed my mind"):
-            await master.jobs.submit(JobRequest("root", "test.ping", tgt="*"), refuse)
+            await master.jobs.submit(
+                JobRequest("root", FunctionCall("test.ping", tgt="*")), refuse
+            )
         assert web1.orders() == []
         assert await master.views.list(JobList()) == []
 

@@ -29,6 +29,7 @@ from catena.core.errors import (
     TryLaterError,
     UsageError,
 )
+from catena.core.job import FunctionCall
 from catena.master.chains import dispatch
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import MissingUploadError
@@ -246,7 +247,10 @@ async def test_a_job_that_took_the_key_of_a_chain_is_named(
 ) -> None:
     chain = await bench.apply("patch", CMD)
     request = JobRequest(
-        user="alice", fun="x.y", minions=("web1",), idempotency_key=f"chain/{chain}/1"
+        user="alice",
+        call=FunctionCall("x.y"),
+        minions=("web1",),
+        idempotency_key=f"chain/{chain}/1",
     )
     other = await bench.jobs.submit(request)
     await bench.chains.service.schedule(ChainSchedule("patch"), "alice")

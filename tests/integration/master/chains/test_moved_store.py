@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from catena.core.job import FunctionCall
 from catena.master.jobs.model import JobRequest
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
 from tests.support.postgres_server import PostgresServer, postgres_server
@@ -84,7 +85,7 @@ async def test_waiting_order_survives_a_move_and_expires_in_time(
 ) -> None:
     async with a_bench(tmp_path, url=url) as bench:
         await bench.move_to_host(1, uptime=first)
-        await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
+        await bench.jobs.submit(JobRequest("root", FunctionCall("test.ping"), minions=("web1",)))
         for number, uptime in ((2, second), (1, first + 60)):
             bench.clock.advance(60)
             await bench.move_to_host(number, uptime=uptime)
@@ -98,7 +99,7 @@ async def test_waiting_order_survives_a_move_and_expires_in_time(
 async def test_order_waits_no_longer_than_it_may_when_the_new_host_has_a_late_clock(
     bench: Bench,
 ) -> None:
-    await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
+    await bench.jobs.submit(JobRequest("root", FunctionCall("test.ping"), minions=("web1",)))
     await bench.move_to_host(2, uptime=5.0, ahead=-400 * DAY)
     assert await bench.jobs.expire() == 0
     bench.clock.advance(DAY + 1)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.ids import jid_time
+from catena.core.job import FunctionCall
 from catena.master.jobs.model import JobRequest
 from catena.master.store import backup, restored
 from catena.master.store.database import Store
@@ -75,7 +76,9 @@ async def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hell
         assert await delivery(bench, jid) == ("lost", restored.REASON)
         assert (await bench.show("patch"))["state"] == "failed"
         assert await bench.states("patch") == ["LOST"]
-        new = await bench.jobs.submit(JobRequest(user="root", fun="test.ping", minions=("web1",)))
+        new = await bench.jobs.submit(
+            JobRequest("root", FunctionCall("test.ping"), minions=("web1",))
+        )
         assert await bench.says_hello() == [new.jid]
 
     told = await back_in_time(tmp_path, begin, after)
@@ -131,7 +134,9 @@ async def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
     tmp_path: Path,
 ) -> None:
     async def before(bench: Bench) -> None:
-        await bench.jobs.submit(JobRequest(user="root", fun="cmd.run", minions=("web1", "web2")))
+        await bench.jobs.submit(
+            JobRequest("root", FunctionCall("cmd.run"), minions=("web1", "web2"))
+        )
 
     async def after(bench: Bench) -> None:
         (jid,) = await bench.job_ids("cmd.run")
@@ -152,7 +157,7 @@ async def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahe
     jids: list[str] = []
 
     async def submit(bench: Bench) -> None:
-        request = JobRequest(user="root", fun="test.ping", minions=("web1",))
+        request = JobRequest("root", FunctionCall("test.ping"), minions=("web1",))
         jids.append((await bench.jobs.submit(request)).jid)
 
     async def before(bench: Bench) -> None:

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainRef
+from catena.core.job import FunctionCall
 from catena.master.chains import fence_rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
@@ -44,7 +45,7 @@ async def ends(bench: Bench, jid: str, state: Delivery = Delivery.done) -> None:
 async def resumes(bench: Bench, chain: int = 0, state: Delivery = Delivery.running) -> str:
     """Order a resume of a chain, or one that names none; return its job as it stands there."""
     kwargs = {"actionchain_id": chain, "epoch": 1} if chain else {}
-    request = JobRequest(user="root", fun=RESUME, kwargs=kwargs, minions=bench.minions)
+    request = JobRequest("root", FunctionCall(RESUME, kwargs=kwargs), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
     await ends(bench, jid, state)
     return jid
@@ -159,7 +160,7 @@ async def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
     bench: Bench, given: dict[str, Any]
 ) -> None:
     await waits(bench, "first")
-    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, **given)
+    request = JobRequest("root", FunctionCall(RESUME, **given), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
     await ends(bench, jid)
     text = "ERROR: actionchain_id must be a number, not 'night'"
@@ -172,7 +173,7 @@ async def test_a_run_is_not_disowned_by_the_word_on_another(
     bench: Bench, named: dict[str, int]
 ) -> None:
     await waits(bench, "first")
-    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, kwargs=named)
+    request = JobRequest("root", FunctionCall(RESUME, kwargs=named), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
     await ends(bench, jid)
     said = {"not_resumed": "chain 77 is not known", "actionchain_id": 77, "state": "unknown"}
@@ -184,7 +185,7 @@ async def test_a_run_is_not_disowned_by_the_word_on_another(
 
 async def test_a_resume_by_position_names_its_run(bench: Bench) -> None:
     first = await waits(bench, "first")
-    request = JobRequest(user="root", fun=RESUME, minions=bench.minions, args=(first, 1))
+    request = JobRequest("root", FunctionCall(RESUME, (first, 1)), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
     await cancel(bench, "first")
     assert jid in await over(bench)

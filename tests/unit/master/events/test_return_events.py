@@ -19,7 +19,7 @@ from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.ids import JidFactory
-from catena.core.job import JobReturn, JobSpec
+from catena.core.job import FunctionCall, JobReturn, JobSpec
 from catena.master.contributions import RETENTION
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus
@@ -82,7 +82,9 @@ async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
     bus = EventBus(store, clock)
     await bus.open()
     spec = JobSpec(JID, "cmd.run", ("true",), issued=1.0)
-    new = rows.NewJob(spec, JobRequest("root", "cmd.run"), dict.fromkeys(returns, Delivery.sent))
+    new = rows.NewJob(
+        spec, JobRequest("root", FunctionCall("cmd.run")), dict.fromkeys(returns, Delivery.sent)
+    )
     await store.write(lambda conn: rows.insert(conn, new))
     feed = JobFeed()
     nobody: Any = SimpleNamespace(send=lambda *_: True)

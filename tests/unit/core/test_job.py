@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from catena.client.requests.jobs import RunJob
+from catena.core.frozen import fields
+from catena.core.job import FunctionCall, JobSpec
+from catena.core.records import encode
+from catena.reactors.reaction import Kind, Reaction
+
+CALL = FunctionCall("cmd.run", ("true", 1), {"a": 2}, "web*", "list", {"why": "test"})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RunJob(**CALL.fields()),
+        JobSpec(jid="1", **CALL.fields()),
+        Reaction(id="x", kind=Kind.local, **CALL.fields()),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_call_is_taken_out_of_every_record_that_has_its_fields(record: object) -> None:
+    assert FunctionCall.of(record) == CALL
+
+
+@pytest.mark.parametrize("kind", [RunJob, JobSpec, Reaction])
+def test_records_that_travel_keep_the_fields_of_a_call_flat(kind: type) -> None:
+    assert {field.name for field in fields(FunctionCall)} <= {f.name for f in fields(kind)}
+
+
+def test_fields_of_a_call_are_all_of_its_fields() -> None:
+    assert encode(CALL) == encode(CALL.fields())
