@@ -40,8 +40,14 @@ class KeptReactions:
 
     async def _one(self, row: int) -> Failed | None:
         query = sa.select(REACTIONS, _SIZE.label("size")).where(REACTIONS.c.id == row)
+
+        def read(conn: sa.Connection) -> Failed | None:
+            found = conn.execute(query).first()
+            # A reaction may be done, and its row dropped, after the list of rows was read.
+            return None if found is None else _failed(found)
+
         try:
-            return await self._store.read(lambda conn: _failed(conn.execute(query).one()))
+            return await self._store.read(read)
         except (RecordError, TypeError, ValueError) as error:
             # One bad row must not keep the reactor, and so every chain, from going on.
             LOG.error("failed reaction %d can't be read, and is not tried again: %s", row, error)

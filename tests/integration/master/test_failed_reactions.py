@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,23 @@ async def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
         assert await kept.load() == [again, second]
         await kept.drop(first.id)
         await kept.drop(first.id)
+        assert await kept.load() == [second]
+
+
+async def test_reaction_that_is_done_while_the_others_are_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_master() as master:
+        kept = KeptReactions(master.store)
+        first, second = [await kept.keep(a_failed(number)) for number in (1, 2)]
+        read = master.store.read
+
+        async def read_then_drop(work: Callable[[sa.Connection], Any]) -> Any:
+            found = await read(work)
+            await kept.drop(first.id)
+            return found
+
+        monkeypatch.setattr(master.store, "read", read_then_drop)
         assert await kept.load() == [second]
 
 
