@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path) -> Mapping[str, Any]:
-    """Return the merged configuration of *path* and its .d folder; {} when there is none."""
+    """Return the merged configuration of *path* and its .d folder; {} when neither exists."""
     if not path.exists() and not path.with_name(f"{path.name}.d").exists():
         return {}
     # PyYAML is a tenth of a command's time; a host without a file does without.

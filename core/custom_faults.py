@@ -1,4 +1,4 @@
-"""Somebody's own code (custom files of a tree): how its faults are told.
+"""Error messages for exceptions in custom files of a tree.
 
 A person who wrote a module wants to know in one line what went wrong and where in it; the way
 through catena's own code is for the log.

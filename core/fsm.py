@@ -60,7 +60,7 @@ class TableError(CatenaError):
 
 
 class ActorError(NotAllowedError):
-    """A transition is not for whoever tried to cause it."""
+    """An actor tried to cause a transition that the table allows to others only."""
 
 
 @dataclass(frozen=True)

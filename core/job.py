@@ -76,7 +76,7 @@ class ChainManifest:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """What to run where, as whoever asks for it says.
+    """A function, its arguments and its target, as the caller gives them.
 
     Records that travel or are stored (RunJob, JobSpec, Reaction) have these fields among their
     own, so that older versions read them. `of` takes a call out of such a record, and `fields`

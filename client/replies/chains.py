@@ -30,7 +30,7 @@ class ActionView:
     chunk: int
     #: Which run of the chain this is from; grows with every retry.
     epoch: int
-    #: What it waits for, for people; "" when it has ended or runs.
+    #: What the action waits for, for people; "" when it has ended or runs.
     waits: str = ""
     #: When that ends at the latest; 0: it has no end by itself.
     until: float = 0.0

@@ -19,7 +19,7 @@ class MinionLine:
     #: Why a second connection of the same identity was refused; "" without.
     conflict: str
     connected: bool
-    #: Its open chains, the running one first.
+    #: The minion's open chains, the running one first.
     chain: str
     last_seen: Optional[float] = field(default=None, metadata=ABSENT)
     version: Optional[str] = field(default=None, metadata=ABSENT)
