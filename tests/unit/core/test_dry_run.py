@@ -95,7 +95,9 @@ def test_reading_is_free(place: Path) -> None:
 def test_folders_of_the_agent_are_spared(place: Path) -> None:
     with refusing_changes((str(place / "folder"),)):
         (place / "folder" / "cached").write_text("x")
+        assert (place / "folder" / "cached").read_text() == "x"
         (place / "folder" / "cached").unlink()
+    assert not (place / "folder" / "cached").exists()
 
 
 def test_link_out_of_a_folder_of_the_agent_spares_nothing(place: Path) -> None:
@@ -122,6 +124,7 @@ def test_looking_starts_commands_and_writes_nothing(place: Path) -> None:
 def test_looking_refuses_nothing_where_no_guard_is(place: Path) -> None:
     with only_looking():
         (place / "new").write_text("x")
+    assert (place / "new").read_text() == "x"
 
 
 def test_unguarded_code_acts_and_the_guard_returns_after_it(place: Path) -> None:
